@@ -1,0 +1,42 @@
+# Everything a user or contributor runs. `make help` lists the targets.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+BIN := .venv/bin
+# Java's home is known only once `setup` has run, so every recipe reads it when it starts.
+WITH_JAVA = export JAVA_HOME="$$(cat .venv/java-home)";
+
+.PHONY: help setup demo test test-all lint format bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup:  ## find or install Java 17+, create .venv, install the pinned packages
+	@scripts/setup.sh
+
+demo: setup  ## run the traffic workload on Spark for a minute and check its answer
+	@$(WITH_JAVA) $(BIN)/shoal run traffic --on spark --seconds 60 --rate 300000 --check
+
+lint: setup  ## ruff, mypy and the import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+test: lint  ## every check, and the tests that are not slow
+	@$(WITH_JAVA) $(BIN)/pytest -m "not slow"
+
+test-all: lint  ## every check and every test
+	@$(WITH_JAVA) $(BIN)/pytest
+
+format: setup  ## rewrite the code in the project's style
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup  ## run the benchmarks under benchmarks/
+	@$(WITH_JAVA) $(BIN)/pytest benchmarks --benchmark-enable --benchmark-only --timeout=0
+
+clean:  ## remove .venv and everything the tools left behind
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks \
+		build dist spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,130 @@
+"""The `shoal` command."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+from shoal import __version__
+from shoal.cli.run import RunOptions, run_target
+from shoal.errors import ConfigError, ShoalError
+from shoal.model.aggregate import AGGREGATE_KINDS
+from shoal.policies.static import STATIC
+from shoal.workloads.catalog import WORKLOADS
+
+USER_MISTAKE = 2
+INTERRUPTED = 130
+OPERATORS = {
+    "source": "read a stream: generator, Parquet, Arrow or CSV files, or a Spark DataFrame",
+    "filter": "keep the rows for which a condition holds",
+    "select": "keep, rename or compute columns (also: with_columns)",
+    "window": "cut event time into tumbling or hopping windows",
+    "aggregate": f"{', '.join(AGGREGATE_KINDS)} per key and window (keys: key_by, partition_by)",
+    "sink": "name the query and the table its results go to",
+}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "SHOAL"})
+@click.version_option(__version__, prog_name="shoal")
+def cli() -> None:
+    """Adaptive stream processing on Spark."""
+
+
+@cli.command()
+@click.argument("target")
+@click.option("--on", type=click.Choice(["spark"]), default="spark", show_default=True, help="Runtime.")
+@click.option(
+    "--policy",
+    type=click.Choice(list(STATIC)),
+    default="round-robin",
+    show_default=True,
+    help="Binding of instances to workers.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 4096),
+    default=2,
+    show_default=True,
+    help="Workers (tasks of the stateful stage).",
+)
+@click.option("--events", type=click.IntRange(0), help="Stop after so many events.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Events per second; as fast as possible without.")
+@click.option(
+    "--epoch-rows",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Most events per epoch.",
+)
+@click.option(
+    "--source",
+    metavar="URI",
+    help="parquet:DIR, arrow:DIR or csv:DIR instead of generated events; ?follow waits for new files.",
+)
+@click.option("--sink", metavar="URI", help="parquet:DIR or console: (results are kept in memory without).")
+@click.option("--checkpoint", metavar="DIR", help="Keep position and state here and go on from there.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark setting.")
+@click.option(
+    "--shuffle-bindings",
+    is_flag=True,
+    help="Bind every instance anew at random before every epoch: no result may change.",
+)
+@click.option("--check", is_flag=True, help="Compare the results with the batch oracle; exit code 1 if they differ.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+def run(settings: Sequence[str], conf: Sequence[str], **options: object) -> None:
+    """Run TARGET: a workload (see `shoal workloads`) or FILE.py:NAME of a job."""
+    chosen = RunOptions(settings=_pairs(settings, "--set"), conf=_pairs(conf, "--conf"), **options)  # type: ignore[arg-type]
+    sys.exit(run_target(chosen))
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def workloads(as_json: bool) -> None:
+    """List the workloads that ship with Shoal."""
+    if as_json:
+        click.echo(
+            json.dumps({w.name: {"summary": w.summary, "settings": dict(w.settings)} for w in WORKLOADS.values()})
+        )
+        return
+    for workload in WORKLOADS.values():
+        click.echo(f"{workload.name:12} {workload.summary}")
+        click.echo(f"{'':12} settings: {', '.join(f'{name}={value}' for name, value in workload.settings.items())}")
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def operators(as_json: bool) -> None:
+    """List the operators queries are made of."""
+    if as_json:
+        click.echo(json.dumps(OPERATORS))
+        return
+    for name, summary in OPERATORS.items():
+        click.echo(f"{name:12} {summary}")
+
+
+def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"{option} takes KEY=VALUE; got {text!r}")
+        pairs[key] = value
+    return pairs
+
+
+def main() -> None:
+    """Run the command line: the user's mistakes are one sentence and exit code 2, never a traceback."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(USER_MISTAKE)
+    except ShoalError as error:
+        click.echo(f"shoal: {error}", err=True)
+        sys.exit(USER_MISTAKE)

@@ -1,0 +1,60 @@
+"""Progress on stderr: one moving line on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status
+
+from shoal.model.messages import EpochCommitted
+from shoal.session.run import Run
+
+PLAIN_INTERVAL_S = 5.0
+
+
+class Progress:
+    """Says what is going on; quiet when told so."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        """Choose between terminal, plain text and silence."""
+        self._console = Console(stderr=True, quiet=quiet, highlight=False)
+        self._status: Status | None = None
+        self._told_s = 0.0
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        if self._console.is_terminal and not self._console.quiet:
+            self._status = self._console.status("")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the moving line away."""
+        if self._status is not None:
+            self._status.stop()
+
+    def say(self, text: str) -> None:
+        """Tell one step."""
+        if self._status is not None:
+            self._status.update(text)
+        else:
+            self._console.print(text, markup=False)
+        sys.stderr.flush()
+
+    def epoch(self, run: Run, event: EpochCommitted) -> None:
+        """Tell how far a run is."""
+        now = time.monotonic()
+        if self._status is None and now - self._told_s < PLAIN_INTERVAL_S:
+            return
+        self._told_s = now
+        tally = run.tally
+        rate = tally.events / tally.elapsed_s if tally.elapsed_s else 0.0
+        self.say(
+            f"epoch {event.epoch}: {tally.events:,} events, {rate:,.0f}/s, {tally.results:,} results, "
+            f"epoch {event.duration_s * 1000:.0f} ms, state {event.state_bytes / 1e6:.1f} MB"
+            + (f", {tally.dead_letters:,} dead letters" if tally.dead_letters else "")
+        )

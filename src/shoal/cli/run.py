@@ -1,0 +1,193 @@
+"""`shoal run`: start a target, show how it goes, say how it went."""
+
+import json
+import signal
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from shoal.cli.progress import Progress
+from shoal.cli.target import Expected, Target, source_from_uri, target
+from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink, sink_from_uri
+from shoal.errors import ConfigError
+from shoal.model.messages import EpochCommitted
+from shoal.policies.static import shuffled
+from shoal.session.digest import differences, result_digest
+from shoal.session.run import Run, start
+from shoal.session.summary import Summary
+from shoal.workloads.catalog import WORKLOADS
+from shoal.workloads.workload import Amount
+
+DONE, WRONG, INTERRUPTED = 0, 1, 130
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `shoal run`."""
+
+    target: str
+    on: str
+    policy: str
+    workers: int
+    events: int | None
+    seconds: float | None
+    rate: float | None
+    epoch_rows: int
+    source: str | None
+    sink: str | None
+    checkpoint: str | None
+    seed: int
+    settings: Mapping[str, str]
+    conf: Mapping[str, str]
+    shuffle_bindings: bool
+    check: bool
+    as_json: bool
+
+
+def run_target(options: RunOptions) -> int:
+    """Run and report; returns the exit code."""
+    chosen = _target(options)
+    if options.check and chosen.expected is None:
+        raise ConfigError(f"{options.target} has no oracle; leave --check out")
+    sink = _sink(options)
+    interrupted = threading.Event()
+    with Progress(quiet=options.as_json) as progress:
+        progress.say("starting Spark, about 10 s ...")
+        run = start(
+            chosen.job,
+            on=options.on,
+            workers=options.workers,
+            policy=options.policy,
+            checkpoint=options.checkpoint,
+            sink=sink,
+            conf=options.conf,
+        )
+        _stop_on_interrupt(run, interrupted)
+        progress.say(
+            f"running {len(chosen.job.graph.queries):,} queries, {len(chosen.job.graph.operators):,} operators"
+        )
+        timer = _timer(run, options.seconds)
+        run.wait(lambda run, event: _watch(run, event, options, progress))
+        if timer is not None:
+            timer.cancel()
+        if interrupted.is_set():
+            return _interrupted(run, options)
+        summary, wrong = _summary(run, options, sink, chosen.expected, progress)
+    _print(summary, wrong, options)
+    return WRONG if summary.oracle == "different" else DONE
+
+
+def _target(options: RunOptions) -> Target:
+    events = options.events
+    if events is None and options.seconds is None and options.target in WORKLOADS:
+        events = WORKLOADS[options.target].events
+    source = source_from_uri(options.source, options.epoch_rows) if options.source else None
+    amount = Amount(events, options.rate, options.epoch_rows)
+    return target(options.target, options.seed, amount, options.settings, source)
+
+
+def _sink(options: RunOptions) -> Sink:
+    return sink_from_uri(options.sink) if options.sink else MemorySink()
+
+
+def _stop_on_interrupt(run: Run, interrupted: threading.Event) -> None:
+    def stop(*_: object) -> None:
+        interrupted.set()
+        run.stop()
+
+    signal.signal(signal.SIGINT, stop)
+
+
+def _timer(run: Run, seconds: float | None) -> threading.Timer | None:
+    if seconds is None:
+        return None
+    timer = threading.Timer(seconds, run.drain)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progress) -> None:
+    progress.epoch(run, event)
+    if options.shuffle_bindings:
+        run.rebind(shuffled(run.job.graph, options.workers, options.seed * 1_000_003 + event.epoch))
+
+
+def _interrupted(run: Run, options: RunOptions) -> int:
+    kept = f"run it again with --checkpoint {run.checkpoint} to go on" if options.checkpoint else "nothing was kept"
+    Console(stderr=True).print(f"interrupted after {run.tally.epochs} epochs, all committed; {kept}", markup=False)
+    return INTERRUPTED
+
+
+def _summary(
+    run: Run, options: RunOptions, sink: Sink, expected: Expected | None, progress: Progress
+) -> tuple[Summary, list[str]]:
+    results = _results(sink, run)
+    oracle, wrong = "not checked", []
+    if options.check and expected is not None:
+        progress.say("computing the oracle with DuckDB ...")
+        wrong = differences(results, expected(run.consumed))
+        oracle = "different" if wrong else "equal"
+    summary = Summary(
+        workload=options.target,
+        runtime=options.on,
+        policy="random" if options.shuffle_bindings else options.policy,
+        mechanism="lazy",
+        workers=options.workers,
+        topology=run.topology,
+        seed=options.seed,
+        start_up_s=run.start_up_s,
+        tally=run.tally,
+        result_digest=result_digest(results),
+        oracle=oracle,
+    )
+    return summary, wrong
+
+
+def _results(sink: Sink, run: Run) -> dict[str, pa.Table]:
+    """All result tables, as far as the sink can give them back."""
+    if isinstance(sink, ConsoleSink):
+        return {}
+    if not isinstance(sink, MemorySink | ParquetSink):
+        raise ConfigError("results of this sink cannot be read back for a digest")
+    tables = {query.table for query in run.job.graph.queries.values()}
+    return {table: sink.table(table) for table in sorted(tables & set(sink.names()))}
+
+
+def _print(summary: Summary, wrong: list[str], options: RunOptions) -> None:
+    data = summary.data()
+    if options.as_json:
+        click.echo(json.dumps(data))
+        return
+    console = Console(highlight=False)
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in _lines(data):
+        table.add_row(name, value)
+    console.print(table)
+    for text in wrong:
+        console.print(f"different: {text}", markup=False)
+
+
+def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    latency = data["latency_ms"]
+    return [
+        ("events", f"{data['events']:,}"),
+        ("events/s", f"{data['events_per_s']:,.0f}"),
+        ("epochs", f"{data['epochs']:,}"),
+        (
+            "latency",
+            "mean {mean:.0f} ms, p50 {p50:.0f}, p99 {p99:.0f}, max {max:.0f}".format(**latency),
+        ),
+        ("results", f"{data['results']:,}"),
+        ("dead letters", f"{data['dead_letters']:,}"),
+        ("moves", f"{data['moves']:,} instances, {data['state_bytes_moved'] / 1e6:.1f} MB of state"),
+        ("peak memory", f"{data['peak_rss_mb']:,.0f} MB"),
+        ("result digest", data["result_digest"][:16]),
+        ("oracle", data["oracle"]),
+    ]

@@ -1,0 +1,104 @@
+"""Generated streams: event number n is always the same event, so any stretch can be made again anywhere."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from shoal.connectors.directory import Directory
+from shoal.connectors.source import DRAIN, Offset, RawBatch, Slice
+from shoal.errors import ConfigError
+
+BATCH_ROWS = 1 << 18
+SLICE_ROWS = 20_000
+
+
+class Events(Protocol):
+    """A function from event numbers to events."""
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        """Events number start .. stop - 1."""
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A generated stream: so many events in all, so many per second, so many per epoch at most.
+
+    Without `events` it goes on until it is drained; without `rate` it is as fast as the run can take it.
+    """
+
+    made_by: Events
+    events: int | None = None
+    rate: float | None = None
+    rows_per_epoch: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        """Refuse limits that make no sense."""
+        if self.events is not None and self.events < 0:
+            raise ConfigError(f"number of events must not be negative; got {self.events}")
+        if self.rate is not None and self.rate <= 0:
+            raise ConfigError(f"rate must be positive; got {self.rate} events per second")
+        if self.rows_per_epoch < 1:
+            raise ConfigError(f"rows per epoch must be at least 1; got {self.rows_per_epoch}")
+
+    def start(self) -> Offset:
+        """Before event 0."""
+        return {"position": 0, "ended": False}
+
+    def cursor(self, directory: str) -> "GeneratorCursor":
+        """A cursor whose clock starts now."""
+        return GeneratorCursor(self, Directory(directory))
+
+    def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch]:
+        """Make the events of a slice."""
+        start, stop = piece.data["start"], piece.data["stop"]
+        for first in range(start, stop, BATCH_ROWS):
+            batch = self.made_by.batch(first, min(stop, first + BATCH_ROWS))
+            yield RawBatch(batch.select(list(columns)), "generated event", first)
+
+
+class GeneratorCursor:
+    """Says how many events are due by now."""
+
+    def __init__(self, generator: Generator, directory: Directory) -> None:
+        """Start the clock at the first question."""
+        self._generator = generator
+        self._directory = directory
+        self._begun: tuple[float, int] | None = None
+
+    def latest(self, start: Offset) -> Offset:
+        """As many events as are due, allowed per epoch and left."""
+        if start["ended"]:
+            return start
+        position = start["position"]
+        if self._directory.exists(DRAIN):
+            return {"position": position, "ended": True}
+        end = position + self._generator.rows_per_epoch
+        if self._generator.rate is not None:
+            end = min(end, self._due(position, self._generator.rate))
+        limit = self._generator.events
+        if limit is not None:
+            end = min(end, limit)
+        return {"position": end, "ended": limit is not None and end >= limit}
+
+    def slices(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Slice]:
+        """Stretches of about equal length."""
+        first, last = start["position"], end["position"]
+        pieces = min(parallelism, max(1, (last - first) // SLICE_ROWS))
+        cuts = [first + (last - first) * i // pieces for i in range(pieces + 1)]
+        return [_slice(a, b) for a, b in pairwise(cuts)]
+
+    def _due(self, position: int, rate: float) -> int:
+        now = time.monotonic()
+        if self._begun is None:
+            self._begun = (now, position)
+        began, base = self._begun
+        return max(position, base + int((now - began) * rate))
+
+
+def _slice(start: int, stop: int) -> Slice:
+    data: dict[str, Any] = {"start": start, "stop": stop}
+    return Slice(f"events {start}..{stop}", stop - start, data)

@@ -1,0 +1,142 @@
+"""Evaluation of expressions over blocks, a whole column at a time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal.kernels import loops
+from shoal.kernels.block import Block, Column, encoded
+from shoal.model.expression import Binary, Constant, Expression, IsIn, Lookup, Not, Value
+from shoal.model.expression import Column as ColumnOf
+
+DENSE_TABLE = 1 << 22
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.true_divide,
+    "floordiv": np.floor_divide,
+    "mod": np.mod,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+
+
+def evaluate(expression: Expression, block: Block) -> Column:
+    """The value of an expression for every row of a block.
+
+    >>> from shoal.model.expression import col
+    >>> block = Block({"speed": np.array([10.0, 90.0])}, 2)
+    >>> evaluate(col("speed") > 50, block).tolist()
+    [False, True]
+    """
+    if isinstance(expression, Constant):
+        return _repeated(expression.value, block.length)
+    value = _value(expression, block)
+    return value if isinstance(value, np.ndarray | pa.Array) else _repeated(value, block.length)
+
+
+def _repeated(value: Value, length: int) -> Column:
+    if isinstance(value, str):
+        indices = pa.array(np.zeros(length, np.int32))
+        return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))
+    return np.full(length, value)
+
+
+def _value(expression: Expression, block: Block) -> Any:
+    """A column, or a scalar for constants so that NumPy can broadcast them."""
+    if isinstance(expression, ColumnOf):
+        return block.columns[expression.name]
+    if isinstance(expression, Constant):
+        return expression.value
+    if isinstance(expression, Not):
+        return np.logical_not(_value(expression.condition, block))
+    if isinstance(expression, IsIn):
+        return _is_in(_value(expression.value, block), expression.choices)
+    if isinstance(expression, Lookup):
+        return _lookup(expression, _value(expression.key, block))
+    if isinstance(expression, Binary):
+        return _binary(expression, block)
+    raise TypeError(f"cannot evaluate {type(expression).__name__}")
+
+
+def _binary(expression: Binary, block: Block) -> Any:
+    left, right = _value(expression.left, block), _value(expression.right, block)
+    if isinstance(left, pa.Array | str) and isinstance(right, pa.Array | str):
+        return _compare_texts(expression.op, left, right)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return _OPERATIONS[expression.op](left, right)
+
+
+def _compare_texts(op: str, left: Any, right: Any) -> Any:
+    """Compare texts; against a constant only the dictionary's entries are compared."""
+    operation = _OPERATIONS[op]
+    if isinstance(left, pa.Array) and isinstance(right, str):
+        return _by_entry(left, lambda entries: operation(entries, right))
+    if isinstance(left, str) and isinstance(right, pa.Array):
+        return _by_entry(right, lambda entries: operation(left, entries))
+    return operation(_objects(left), _objects(right)).astype(bool)
+
+
+def _objects(texts: Any) -> Any:
+    return np.asarray(texts.to_pylist(), dtype=object) if isinstance(texts, pa.Array) else texts
+
+
+def _by_entry(texts: pa.Array, function: Callable[[NDArray[np.object_]], Any]) -> Any:
+    """Apply a function to the distinct texts and spread the answer over the rows."""
+    dictionary = encoded(texts)
+    answer = np.asarray(function(_objects(dictionary.dictionary)))
+    return answer[dictionary.indices.to_numpy(zero_copy_only=False)]
+
+
+def _is_in(column: Column, choices: tuple[Value, ...]) -> Any:
+    if isinstance(column, pa.Array):
+        wanted = set(choices)
+        return _by_entry(column, lambda entries: np.array([entry in wanted for entry in entries], bool))
+    return np.isin(column, np.array(choices))
+
+
+def _lookup(expression: Lookup, keys: Any) -> Any:
+    if isinstance(keys, pa.Array):
+        table = dict(expression.table)
+        values = [table.get(entry, expression.default) for entry in encoded(keys).dictionary.to_pylist()]
+        rows = encoded(keys).indices.to_numpy(zero_copy_only=False)
+    else:
+        values = [expression.default, *(value for _, value in expression.table)]
+        rows = positions(keys, [key for key, _ in expression.table]) + 1
+    if isinstance(expression.default, str):
+        return pa.DictionaryArray.from_arrays(pa.array(rows.astype(np.int32)), pa.array(values, pa.string())).cast(
+            pa.string()
+        )
+    return np.array(values)[rows]
+
+
+def positions(column: Column, values: list[Any]) -> NDArray[np.int64]:
+    """For every row the position of its value in a list of distinct values, or -1 where it is not there."""
+    if not values:
+        return np.full(len(column), -1, np.int64)
+    if isinstance(column, pa.Array):
+        at = {value: i for i, value in enumerate(values)}
+        return np.asarray(_by_entry(column, lambda entries: np.array([at.get(e, -1) for e in entries], np.int64)))
+    column = np.ascontiguousarray(column, np.int64)
+    wanted = np.array(values, np.int64)
+    low, high = int(wanted.min()), int(wanted.max())
+    out = np.empty(column.size, np.int64)
+    if high - low < DENSE_TABLE:
+        table = np.full(high - low + 1, -1, np.int64)
+        table[wanted - low] = np.arange(wanted.size)
+        loops.translate(column, low, table, out)
+        return out
+    order = np.argsort(wanted)
+    at = np.minimum(np.searchsorted(wanted, column, sorter=order), wanted.size - 1)
+    found = order[at]
+    return np.where(wanted[found] == column, found, -1)

@@ -1,0 +1,94 @@
+"""Aggregates over a window: what is asked, not how it is computed."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from shoal.errors import GraphError
+from shoal.model.schema import FieldType, Schema
+
+AggregateKind = Literal["count", "sum", "mean", "min", "max", "top_k"]
+AGGREGATE_KINDS: tuple[AggregateKind, ...] = get_args(AggregateKind)
+_ACCEPTS: dict[AggregateKind, tuple[FieldType, ...]] = {
+    "sum": ("int64", "float64"),
+    "mean": ("int64", "float64"),
+    "min": ("int64", "float64", "timestamp"),
+    "max": ("int64", "float64", "timestamp"),
+    "top_k": ("int64", "float64"),
+}
+LARGEST_K = 1024
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate of one column; `count` has no column, only `top_k` has a `k`."""
+
+    kind: AggregateKind
+    column: str = ""
+    k: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse an aggregate that means nothing."""
+        if self.kind not in AGGREGATE_KINDS:
+            raise GraphError(f"aggregate must be one of {', '.join(AGGREGATE_KINDS)}; got {self.kind!r}")
+        if (self.kind == "count") != (not self.column):
+            raise GraphError(f"aggregate {self.kind!r} {'takes no column' if self.column else 'needs a column'}")
+        if self.kind == "top_k" and not 1 <= self.k <= LARGEST_K:
+            raise GraphError(f"top_k({self.column!r}) must keep between 1 and {LARGEST_K} values; got {self.k}")
+
+    def check(self, schema: Schema, place: str) -> None:
+        """Refuse a column that is missing or of a type this aggregate cannot take."""
+        if self.kind == "count":
+            return
+        if self.column not in schema:
+            raise GraphError(f"{place} names unknown column {self.column!r}; there are {', '.join(schema.names)}")
+        type_ = schema.type_of(self.column)
+        if type_ not in _ACCEPTS[self.kind]:
+            raise GraphError(
+                f"{place}: {self.kind}({self.column!r}) needs a column of type "
+                f"{' or '.join(_ACCEPTS[self.kind])}; {self.column!r} is {type_}"
+            )
+
+    def output_type(self, schema: Schema) -> FieldType:
+        """Type of the answer."""
+        if self.kind == "count":
+            return "int64"
+        if self.kind == "mean":
+            return "float64"
+        if self.kind == "top_k":
+            return "list<int64>" if schema.type_of(self.column) == "int64" else "list<float64>"
+        return schema.type_of(self.column)
+
+
+def count() -> Aggregate:
+    """Count the events of a window."""
+    return Aggregate("count")
+
+
+def sum_(column: str) -> Aggregate:
+    """Add a column up; floats are added exactly, so the order of events does not matter."""
+    return Aggregate("sum", column)
+
+
+def mean(column: str) -> Aggregate:
+    """Average a column; the sum behind it is exact, so the order of events does not matter."""
+    return Aggregate("mean", column)
+
+
+def min_(column: str) -> Aggregate:
+    """Take the smallest value of a column."""
+    return Aggregate("min", column)
+
+
+def max_(column: str) -> Aggregate:
+    """Take the largest value of a column."""
+    return Aggregate("max", column)
+
+
+def top_k(column: str, k: int) -> Aggregate:
+    """Keep the k largest values of a column, largest first.
+
+    >>> top_k("speed", 0)
+    Traceback (most recent call last):
+    shoal.errors.GraphError: top_k('speed') must keep between 1 and 1024 values; got 0
+    """
+    return Aggregate("top_k", column, k)

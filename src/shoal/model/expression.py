@@ -1,0 +1,345 @@
+"""Column expressions: small frozen trees that know their type and their canonical form, not how to run.
+
+>>> (col("speed") / 3.6 > 20).data()
+['gt', ['div', ['col', 'speed'], ['lit', 3.6]], ['lit', 20]]
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from shoal.errors import GraphError
+from shoal.model.schema import FieldType, Schema
+
+Value = int | float | str | bool
+_LITERAL_TYPES: dict[type, FieldType] = {bool: "bool", int: "int64", float: "float64", str: "string"}
+_NUMERIC = ("int64", "float64")
+_ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod")
+_COMPARISON = ("eq", "ne", "lt", "le", "gt", "ge")
+_LOGIC = ("and", "or")
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """An expression over the columns of one row; compare two of them by `text`, since == builds a new one."""
+
+    def data(self) -> list[Any]:
+        """The expression as plain lists, the inverse of `from_data`."""
+        raise TypeError(f"{type(self).__name__} has no plain form")
+
+    def type_in(self, schema: Schema, place: str) -> FieldType:
+        """Type of the value for rows of a schema; raises `GraphError` naming the place."""
+        raise GraphError(f"{place}: {type(self).__name__} has no type for {schema.names}")
+
+    def children(self) -> tuple["Expression", ...]:
+        """The expressions this one is made of."""
+        return ()
+
+    @property
+    def text(self) -> str:
+        """Canonical text: equal for equal expressions."""
+        return json.dumps(self.data(), separators=(",", ":"))
+
+    def columns(self) -> Iterator[str]:
+        """Names of the columns read, with repetition."""
+        for child in self.children():
+            yield from child.columns()
+
+    def is_in(self, values: Sequence[Value]) -> "Expression":
+        """Whether the value is one of a fixed list."""
+        return IsIn(self, tuple(values))
+
+    def __bool__(self) -> bool:
+        """Refuse `and`, `or`, `not` and chained comparisons, which Python would decide too early."""
+        raise GraphError("an expression has no truth value; use &, | and ~ instead of and, or and not")
+
+    def __add__(self, other: Any) -> "Expression":
+        """Sum."""
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Any) -> "Expression":
+        """Sum."""
+        return _binary("add", other, self)
+
+    def __sub__(self, other: Any) -> "Expression":
+        """Difference."""
+        return _binary("sub", self, other)
+
+    def __rsub__(self, other: Any) -> "Expression":
+        """Difference."""
+        return _binary("sub", other, self)
+
+    def __mul__(self, other: Any) -> "Expression":
+        """Product."""
+        return _binary("mul", self, other)
+
+    def __rmul__(self, other: Any) -> "Expression":
+        """Product."""
+        return _binary("mul", other, self)
+
+    def __truediv__(self, other: Any) -> "Expression":
+        """Quotient, always a float."""
+        return _binary("div", self, other)
+
+    def __floordiv__(self, other: Any) -> "Expression":
+        """Quotient rounded down; the divisor must be a constant other than 0."""
+        return _binary("floordiv", self, other)
+
+    def __mod__(self, other: Any) -> "Expression":
+        """Remainder with the sign of the divisor; the divisor must be a constant other than 0."""
+        return _binary("mod", self, other)
+
+    def __eq__(self, other: object) -> "Expression":  # type: ignore[override]
+        """Equality of values."""
+        return _binary("eq", self, other)
+
+    def __ne__(self, other: object) -> "Expression":  # type: ignore[override]
+        """Inequality of values."""
+        return _binary("ne", self, other)
+
+    __hash__ = object.__hash__
+
+    def __lt__(self, other: Any) -> "Expression":
+        """Less than."""
+        return _binary("lt", self, other)
+
+    def __le__(self, other: Any) -> "Expression":
+        """Less than or equal."""
+        return _binary("le", self, other)
+
+    def __gt__(self, other: Any) -> "Expression":
+        """Greater than."""
+        return _binary("gt", self, other)
+
+    def __ge__(self, other: Any) -> "Expression":
+        """Greater than or equal."""
+        return _binary("ge", self, other)
+
+    def __and__(self, other: Any) -> "Expression":
+        """Both conditions hold."""
+        return _binary("and", self, other)
+
+    def __or__(self, other: Any) -> "Expression":
+        """One of the conditions holds."""
+        return _binary("or", self, other)
+
+    def __invert__(self) -> "Expression":
+        """The condition does not hold."""
+        return Not(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Column(Expression):
+    """The value of a column."""
+
+    name: str
+
+    def data(self) -> list[Any]:
+        """Plain form."""
+        return ["col", self.name]
+
+    def columns(self) -> Iterator[str]:
+        """The column itself."""
+        yield self.name
+
+    def type_in(self, schema: Schema, place: str) -> FieldType:
+        """The column's type."""
+        if self.name not in schema:
+            raise GraphError(f"{place} names unknown column {self.name!r}; there are {', '.join(schema.names)}")
+        return schema.type_of(self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Expression):
+    """The same value for every row."""
+
+    value: Value
+
+    def __post_init__(self) -> None:
+        """Refuse values no column can hold."""
+        if type(self.value) not in _LITERAL_TYPES:
+            raise GraphError(
+                f"a constant must be an int, float, str or bool; got {type(self.value).__name__} {self.value!r}"
+            )
+        if self.value != self.value:
+            raise GraphError("a constant must not be NaN")
+        if type(self.value) is int and not -(2**63) <= self.value < 2**63:
+            raise GraphError(f"an integer constant must fit 64 bits; got {self.value}")
+
+    def data(self) -> list[Any]:
+        """Plain form."""
+        return ["lit", self.value]
+
+    def type_in(self, schema: Schema, place: str) -> FieldType:  # noqa: ARG002  (a constant is what it is everywhere)
+        """The constant's type."""
+        return _LITERAL_TYPES[type(self.value)]
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(Expression):
+    """An operation on two values."""
+
+    op: str
+    left: Expression
+    right: Expression
+
+    def data(self) -> list[Any]:
+        """Plain form."""
+        return [self.op, self.left.data(), self.right.data()]
+
+    def children(self) -> tuple[Expression, ...]:
+        """Both sides."""
+        return (self.left, self.right)
+
+    def type_in(self, schema: Schema, place: str) -> FieldType:
+        """Type of the operation; both sides must fit it and each other."""
+        left, right = self.left.type_in(schema, place), self.right.type_in(schema, place)
+        if self.op in _LOGIC:
+            self._require(left == right == "bool", "two conditions", left, right, place)
+            return "bool"
+        both_numeric = left in _NUMERIC and right in _NUMERIC
+        if self.op in _COMPARISON:
+            times = {left, right} <= {"timestamp", "int64"} and "timestamp" in (left, right)
+            alike = left == right and not left.startswith("list")
+            self._require(both_numeric or alike or times, "values of the same kind", left, right, place)
+            return "bool"
+        self._require(both_numeric, "numbers", left, right, place)
+        if self.op in ("floordiv", "mod"):
+            constant = isinstance(self.right, Constant) and self.right.value != 0
+            self._require(constant, "a constant divisor other than 0", left, right, place)
+        if self.op == "div" or "float64" in (left, right):
+            return "float64"
+        return "int64"
+
+    def _require(self, holds: bool, what: str, left: str, right: str, place: str) -> None:
+        if not holds:
+            raise GraphError(f"{place}: {self.op!r} needs {what}; got {left} and {right} in {self.text}")
+
+
+@dataclass(frozen=True, eq=False)
+class Not(Expression):
+    """The opposite of a condition."""
+
+    condition: Expression
+
+    def data(self) -> list[Any]:
+        """Plain form."""
+        return ["not", self.condition.data()]
+
+    def children(self) -> tuple[Expression, ...]:
+        """The condition."""
+        return (self.condition,)
+
+    def type_in(self, schema: Schema, place: str) -> FieldType:
+        """A condition again."""
+        type_ = self.condition.type_in(schema, place)
+        if type_ != "bool":
+            raise GraphError(f"{place}: ~ needs a condition; got {type_} in {self.text}")
+        return "bool"
+
+
+@dataclass(frozen=True, eq=False)
+class IsIn(Expression):
+    """Whether a value is one of a fixed list."""
+
+    value: Expression
+    choices: tuple[Value, ...]
+
+    def data(self) -> list[Any]:
+        """Plain form."""
+        return ["in", self.value.data(), list(self.choices)]
+
+    def children(self) -> tuple[Expression, ...]:
+        """The value looked for."""
+        return (self.value,)
+
+    def type_in(self, schema: Schema, place: str) -> FieldType:
+        """A condition; the choices must be of the value's type."""
+        type_ = self.value.type_in(schema, place)
+        for choice in self.choices:
+            if _LITERAL_TYPES.get(type(choice)) != type_:
+                raise GraphError(f"{place}: is_in needs choices of type {type_}; got {choice!r}")
+        return "bool"
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Expression):
+    """A static table: the value belonging to an integer or string key, or a default for unknown keys."""
+
+    key: Expression
+    table: tuple[tuple[Value, Value], ...]
+    default: Value
+
+    def data(self) -> list[Any]:
+        """Plain form."""
+        return ["lookup", self.key.data(), [list(pair) for pair in self.table], self.default]
+
+    def children(self) -> tuple[Expression, ...]:
+        """The key."""
+        return (self.key,)
+
+    def type_in(self, schema: Schema, place: str) -> FieldType:
+        """Type of the table's values; keys must be of the key's type."""
+        key_type = self.key.type_in(schema, place)
+        if key_type not in ("int64", "string"):
+            raise GraphError(f"{place}: lookup needs an int64 or string key; got {key_type}")
+        for key, value in self.table:
+            if _LITERAL_TYPES.get(type(key)) != key_type or type(value) is not type(self.default):
+                raise GraphError(
+                    f"{place}: lookup needs keys of type {key_type} and values of the default's type "
+                    f"{type(self.default).__name__}; got {key!r}: {value!r}"
+                )
+        return _LITERAL_TYPES[type(self.default)]
+
+
+def col(name: str) -> Column:
+    """The value of a column.
+
+    >>> (col("speed") > 0).data()
+    ['gt', ['col', 'speed'], ['lit', 0]]
+    """
+    return Column(name)
+
+
+def lit(value: Value) -> Constant:
+    """The same value for every row."""
+    return Constant(value)
+
+
+def lookup(key: str | Expression, table: Mapping[Any, Value], default: Value) -> Lookup:
+    """The value that a static table holds for a key, e.g. the campaign of an ad.
+
+    >>> lookup("ad", {1: 10, 2: 20}, default=-1).data()
+    ['lookup', ['col', 'ad'], [[1, 10], [2, 20]], -1]
+    """
+    return Lookup(as_expression(key, column=True), tuple(sorted(table.items())), default)
+
+
+def as_expression(value: Any, *, column: bool = False) -> Expression:
+    """An expression as it is; a text as a column name where `column` is set; anything else as a constant."""
+    if isinstance(value, Expression):
+        return value
+    return Column(value) if column and isinstance(value, str) else Constant(value)
+
+
+def from_data(data: Sequence[Any]) -> Expression:
+    """Rebuild an expression from its plain form."""
+    head, *rest = data
+    if head == "col":
+        return Column(rest[0])
+    if head == "lit":
+        return Constant(rest[0])
+    if head == "not":
+        return Not(from_data(rest[0]))
+    if head == "in":
+        return IsIn(from_data(rest[0]), tuple(rest[1]))
+    if head == "lookup":
+        return Lookup(from_data(rest[0]), tuple((key, value) for key, value in rest[1]), rest[2])
+    if head in _ARITHMETIC + _COMPARISON + _LOGIC and len(rest) == 2:
+        return Binary(cast(str, head), from_data(rest[0]), from_data(rest[1]))
+    raise GraphError(f"unknown expression {data!r}")
+
+
+def _binary(op: str, left: Any, right: Any) -> Binary:
+    return Binary(op, as_expression(left), as_expression(right))

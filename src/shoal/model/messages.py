@@ -1,0 +1,75 @@
+"""Messages between a session and a runtime: events up, commands down."""
+
+from dataclasses import dataclass, field
+
+from shoal.model.binding import Binding
+from shoal.model.graph import Query
+from shoal.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Rebind:
+    """Use another binding from the next epoch on."""
+
+    binding: Binding
+
+
+@dataclass(frozen=True)
+class AddQuery:
+    """Run one more query from the next epoch on; all others keep their state."""
+
+    query: Query
+
+
+@dataclass(frozen=True)
+class RemoveQuery:
+    """Stop a query with the next epoch and forget the state nobody else needs."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Take no more events in, answer every open window, and end."""
+
+
+Command = Rebind | AddQuery | RemoveQuery | Drain
+
+
+@dataclass(frozen=True)
+class EpochCommitted:
+    """An epoch is done: its results are in the sinks, its state and position are durable."""
+
+    epoch: int
+    rows: int
+    results: int
+    dead_letters: int
+    moves: int
+    state_bytes: int
+    state_bytes_moved: int
+    duration_s: float
+    latency_s: float
+    compute_s: float
+    migration_s: float
+    policy_s: float
+    snapshot: Snapshot
+    replayed: bool = False
+    refusals: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CommandRefused:
+    """A command could not be carried out; the run goes on without it."""
+
+    command: Command
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    """Nothing follows; `error` says why if it was not by plan."""
+
+    error: Exception | None = None
+
+
+Event = EpochCommitted | CommandRefused | RunEnded

@@ -1,0 +1,165 @@
+"""The checkpoint: what survives a crash, beside the position that Spark itself keeps.
+
+    spark/            Spark's own offsets and commits
+    sources/STREAM/   what a source must remember (e.g. the files it has seen)
+    graphs/DIGEST     the queries, as plain data
+    plans/EPOCH       what an epoch is going to do, written before it starts, so that a replay does the same
+    epochs/EPOCH      the manifest: the epoch is committed once this file is there
+    state/            segments
+
+Every file is JSON with a checksum in front, and is replaced as a whole.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from shoal.connectors.directory import Directory
+from shoal.errors import CheckpointError
+from shoal.model.graph import Graph
+from shoal.query.program import Program, compile_graph
+
+KEPT_MANIFESTS = 3
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class StateRef:
+    """A segment, the instances whose newest state it holds (None: all of it), and the workers they are bound to."""
+
+    segment: str
+    bytes: int
+    instances: tuple[str, ...] | None
+    workers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an epoch is going to do; a replay after a crash reads this and does it again."""
+
+    epoch: int
+    graph: str
+    workers: int
+    binding: tuple[int, ...]
+    watermarks_us: Mapping[str, int]
+    states: tuple[StateRef, ...]
+    now_us: int
+    moves: int = 0
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an epoch has done. The state it names is complete, its results are in the sinks."""
+
+    epoch: int
+    graph: str
+    workers: int
+    binding: tuple[int, ...]
+    watermarks_us: Mapping[str, int]
+    states: tuple[StateRef, ...]
+    slices: Mapping[str, list[Mapping[str, Any]]]
+    declared: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    final: bool = False
+    totals: Mapping[str, int] = field(default_factory=dict)
+
+
+class Checkpoint:
+    """The files of one run."""
+
+    def __init__(self, uri: str) -> None:
+        """Open or begin a checkpoint."""
+        self.uri = uri.rstrip("/")
+        self._directory = Directory(self.uri)
+
+    def spark_location(self) -> str:
+        """Where Spark keeps its own part."""
+        return f"{self.uri}/spark"
+
+    def source_location(self, stream: str) -> str:
+        """Where a source keeps what it must remember."""
+        return f"{self.uri}/sources/{stream}"
+
+    def write_graph(self, graph: Graph) -> None:
+        """Keep a graph under its digest."""
+        self._write(f"graphs/{graph.digest}", graph.data())
+
+    def graph(self, digest: str) -> Graph:
+        """A graph by its digest."""
+        return Graph.from_data(self._read(f"graphs/{digest}"))
+
+    def write_plan(self, plan: Plan) -> None:
+        """Fix what an epoch is going to do."""
+        self._write(f"plans/{plan.epoch:010d}", asdict(plan))
+
+    def plan(self, epoch: int) -> Plan:
+        """The plan of an epoch."""
+        plain = self._read(f"plans/{epoch:010d}")
+        return Plan(**{**plain, "binding": tuple(plain["binding"]), "states": _states(plain["states"])})
+
+    def has_plan(self, epoch: int) -> bool:
+        """Whether an epoch was planned by a run that may have died in it."""
+        return self._directory.exists(f"plans/{epoch:010d}")
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Commit an epoch."""
+        self._write(f"epochs/{manifest.epoch:010d}", asdict(manifest))
+
+    def manifest(self, epoch: int) -> Manifest:
+        """The manifest of an epoch."""
+        plain = self._read(f"epochs/{epoch:010d}")
+        texts = {name: tuple(plain[name]) for name in ("binding", "declared", "added", "removed", "ended")}
+        return Manifest(**{**plain, **texts, "states": _states(plain["states"])})
+
+    def last_epoch(self) -> int | None:
+        """The last committed epoch."""
+        names = self._directory.names("epochs")
+        return int(names[-1]) if names else None
+
+    def forget_before(self, epoch: int) -> None:
+        """Remove plans and manifests that no restart can need."""
+        old = epoch - KEPT_MANIFESTS
+        for kind in ("plans", "epochs"):
+            self._directory.delete(f"{kind}/{name}" for name in self._directory.names(kind) if int(name) <= old)
+
+    def _write(self, name: str, data: Any) -> None:
+        text = json.dumps({"format": FORMAT, "data": data}, separators=(",", ":")).encode()
+        self._directory.write(name, b"%08x\n%s" % (zlib.crc32(text), text))
+
+    def _read(self, name: str) -> Any:
+        content = self._directory.require(name)
+        crc, _, text = content.partition(b"\n")
+        if crc != b"%08x" % zlib.crc32(text):
+            raise CheckpointError(
+                f"checkpoint file {self.uri}/{name} is damaged: its checksum does not match; "
+                "restore it from a copy, or start anew with another checkpoint directory"
+            )
+        document = json.loads(text)
+        if document["format"] != FORMAT:
+            raise CheckpointError(
+                f"checkpoint file {self.uri}/{name} has format {document['format']}; this version reads format {FORMAT}"
+            )
+        return document["data"]
+
+
+def _states(plain: list[Mapping[str, Any]]) -> tuple[StateRef, ...]:
+    return tuple(
+        StateRef(
+            ref["segment"],
+            ref["bytes"],
+            None if ref["instances"] is None else tuple(ref["instances"]),
+            tuple(ref["workers"]),
+        )
+        for ref in plain
+    )
+
+
+@lru_cache(maxsize=8)
+def program(uri: str, digest: str) -> Program:
+    """The compiled program of a checkpoint's graph, kept for the process."""
+    return compile_graph(Checkpoint(uri).graph(digest))

@@ -1,0 +1,78 @@
+"""Restoring: from the files of a checkpoint to the position a run goes on from."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from shoal.errors import CheckpointError
+from shoal.model.binding import Binding
+from shoal.model.graph import Graph, InstanceId
+from shoal.query.program import program_instances
+from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest, Plan, StateRef
+from shoal.runtimes.spark.epoch import Position
+from shoal.runtimes.spark.store import StateStore
+
+
+def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, Manifest] | None:
+    """The last committed epoch and the position after it, or None where nothing was committed."""
+    last = checkpoint.last_epoch()
+    if last is None:
+        return None
+    manifest = checkpoint.manifest(last)
+    graph = checkpoint.graph(manifest.graph)
+    homes, sizes = _homes(manifest.states, store)
+    position = Position(
+        graph=graph,
+        binding=_binding(graph, manifest),
+        watermarks_us=manifest.watermarks_us,
+        homes=homes,
+        segment_bytes={ref.segment: ref.bytes for ref in manifest.states},
+        segment_sizes=sizes,
+        totals=manifest.totals,
+        ended=frozenset(manifest.ended),
+        declared=manifest.declared,
+        added=manifest.added,
+        removed=manifest.removed,
+    )
+    return last, position, manifest
+
+
+def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Position:
+    """The position with the graph and the binding that an interrupted epoch was planned with."""
+    plan = checkpoint.plan(epoch)
+    graph = checkpoint.graph(plan.graph)
+    return replace(position, graph=graph, binding=_binding(graph, plan))
+
+
+def check_streams(position: Position, streams: set[str], uri: str) -> None:
+    """Refuse a job that reads other streams than the checkpoint's."""
+    known = set(position.graph.streams)
+    if known - streams:
+        raise CheckpointError(
+            f"checkpoint {uri} reads stream {', '.join(sorted(known - streams))}, which has no source in this job; "
+            f"there are sources for {', '.join(sorted(streams))}"
+        )
+
+
+def desired(declared: Graph, position: Position) -> Graph:
+    """What a restarted job should run: what it declares, and what was added and removed while it ran before."""
+    before = position.graph.queries
+    queries = {name: query for name, query in declared.queries.items() if name not in position.removed}
+    queries |= {name: before[name] for name in position.added if name in before and name not in queries}
+    return Graph(queries)
+
+
+def _binding(graph: Graph, written: Manifest | Plan) -> Binding:
+    instances = program_instances(graph)
+    return Binding.of(dict(zip(instances, written.binding, strict=True)), written.workers)
+
+
+def _homes(states: tuple[StateRef, ...], store: StateStore) -> tuple[Mapping[InstanceId, str], Mapping[str, int]]:
+    """Which segment holds each instance, read from the segments themselves, which also checks them."""
+    homes: dict[InstanceId, str] = {}
+    sizes: dict[str, int] = {}
+    for ref in states:
+        instances = [instance for part in store.read(ref.segment) for instance in part.instances]
+        sizes[ref.segment] = len(instances)
+        current = None if ref.instances is None else set(ref.instances)
+        homes.update({i: ref.segment for i in instances if current is None or i in current})
+    return homes, sizes

@@ -1,0 +1,107 @@
+"""Shoal's sources as Spark sources: the reading task does the stateless work too and hands on wire rows."""
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from shoal.connectors.source import Cursor, Slice, Source
+from shoal.errors import RunError
+from shoal.runtimes.spark import wire
+from shoal.runtimes.spark.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.intake import Intake
+
+FORMAT = "shoal"
+EPOCH_PROPERTY = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A source, the stream it feeds and the run it belongs to."""
+
+    stream: str
+    source: Source
+    checkpoint: str
+    parallelism: int
+
+    def option(self) -> str:
+        """The feed as a text that fits into a Spark option."""
+        return base64.b64encode(cloudpickle.dumps(self)).decode()  # type: ignore[no-untyped-call]
+
+
+@dataclass
+class Piece(InputPartition):
+    """One slice, as Spark hands it to a task."""
+
+    slice: Slice
+    ended: bool
+
+
+class ShoalStreamReader(DataSourceStreamReader):
+    """Positions, slices and the reading of one source."""
+
+    def __init__(self, feed: Feed) -> None:
+        """Keep the feed; the cursor is opened where positions are planned."""
+        self._feed = feed
+        self._cursor: Cursor | None = None
+
+    def initialOffset(self) -> dict[str, object]:  # noqa: N802  (Spark's name)
+        """The offset before the first event."""
+        return dict(self._feed.source.start())
+
+    def latestOffset(self, start: dict[str, object], limit: object) -> dict[str, object]:  # noqa: ARG002, N802
+        """How far the next epoch may read; the source applies its own limits."""
+        return dict(self._open().latest(start))
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[Piece]:
+        """The slices between two offsets."""
+        slices = self._open().slices(start, end, self._feed.parallelism)
+        return [Piece(piece, bool(end["ended"])) for piece in slices]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a slice, do the stateless work, send the rest on."""
+        if not isinstance(partition, Piece):
+            raise RunError(f"expected a piece of stream {self._feed.stream!r}; got {type(partition).__name__}")
+        plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
+        compiled = program(self._feed.checkpoint, plan.graph)
+        if self._feed.stream not in compiled.inputs:
+            return
+        raw = self._feed.source.read(partition.slice, compiled.columns(self._feed.stream))
+        described = {"place": partition.slice.place, "rows": partition.slice.rows, "ended": partition.ended}
+        yield wire.rows(list(Intake(compiled, plan, self._feed.stream).run(raw, described)))
+
+    def _open(self) -> Cursor:
+        if self._cursor is None:
+            location = Checkpoint(self._feed.checkpoint).source_location(self._feed.stream)
+            self._cursor = self._feed.source.cursor(location)
+        return self._cursor
+
+
+class ShoalSource(DataSource):
+    """Spark data source that wraps any Shoal source."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Format name in Spark."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Wire rows, always."""
+        return wire.SCHEMA
+
+    def streamReader(self, schema: StructType) -> ShoalStreamReader:  # noqa: ARG002, N802
+        """A reader for the feed in the options."""
+        return ShoalStreamReader(cloudpickle.loads(base64.b64decode(self.options["feed"])))
+
+
+def epoch_of_task() -> int:
+    """The epoch the running task works for."""
+    context = TaskContext.get()
+    text = context.getLocalProperty(EPOCH_PROPERTY) if context else None
+    if text is None:
+        raise RunError("a Shoal source can only be read by Shoal's own streaming job")
+    return int(text)

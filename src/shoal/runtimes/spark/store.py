@@ -1,0 +1,99 @@
+"""The state store: segments in a hot tier (shared memory of the machine) and a durable tier (the checkpoint).
+
+Segments never change, so a cached or hot copy is right by its name alone. A damaged hot copy is passed
+over for the durable one; a damaged durable file is an error.
+"""
+
+import hashlib
+import os
+import tempfile
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from shoal.connectors.directory import Directory
+from shoal.errors import CheckpointError
+from shoal.runtimes.spark.segment import Part, decode, encode
+
+CACHE_BYTES = 256 << 20
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def hot_directory(checkpoint: str) -> str:
+    """Where this machine keeps the hot copies of a checkpoint's segments."""
+    root = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+    return str(root / f"shoal-{os.getuid()}" / hashlib.sha256(checkpoint.encode()).hexdigest()[:16])
+
+
+class StateStore:
+    """Segments by name, from the nearest place that has them."""
+
+    def __init__(self, checkpoint: str, *, hot: bool = True) -> None:
+        """Open the store below a checkpoint directory."""
+        self._durable = Directory(f"{checkpoint}/state")
+        self._hot = Directory(hot_directory(checkpoint)) if hot else None
+        self._cache: OrderedDict[str, tuple[int, list[Part]]] = OrderedDict()
+        self._cached_bytes = 0
+
+    def write(self, epoch: int, worker: int, parts: Sequence[Part]) -> tuple[str, int]:
+        """Write a new segment to both tiers; returns its name and size."""
+        name = f"{epoch:010d}-{worker}-{uuid.uuid4().hex[:12]}.seg"
+        content = encode(parts)
+        if self._hot is not None:
+            self._hot.write(name, content)
+        self._durable.write(name, content)
+        self._remember(name, len(content), list(parts))
+        return name, len(content)
+
+    def read(self, name: str) -> list[Part]:
+        """The parts of a segment."""
+        if name in self._cache:
+            self._cache.move_to_end(name)
+            return self._cache[name][1]
+        parts, size = self._read_hot(name) or self._read_durable(name)
+        self._remember(name, size, parts)
+        return parts
+
+    def _read_hot(self, name: str) -> tuple[list[Part], int] | None:
+        if self._hot is None:
+            return None
+        try:
+            content = self._hot.read(name)
+            return decode(content, name), len(content)
+        except (FileNotFoundError, CheckpointError):
+            return None
+
+    def _read_durable(self, name: str) -> tuple[list[Part], int]:
+        content = self._durable.require(name)
+        return decode(content, f"{self._durable.uri}/{name}"), len(content)
+
+    def _remember(self, name: str, size: int, parts: list[Part]) -> None:
+        self._cache[name] = (size, parts)
+        self._cached_bytes += size
+        while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
+            _, (oldest, _) = self._cache.popitem(last=False)
+            self._cached_bytes -= oldest
+
+    def names(self) -> list[str]:
+        """All segments of the durable tier."""
+        return self._durable.names()
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove segments from both tiers."""
+        doomed = list(names)
+        self._durable.delete(doomed)
+        if self._hot is not None:
+            self._hot.delete(doomed)
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        """Remove every segment but the named ones, orphans of failed attempts included."""
+        kept = set(names)
+        self._durable.delete(name for name in self._durable.names() if name not in kept)
+        if self._hot is not None:
+            self._hot.delete(name for name in self._hot.names() if name not in kept)
+
+    def cool(self) -> None:
+        """Remove the hot copies; the durable ones stay."""
+        if self._hot is not None:
+            self._hot.clear()

@@ -1,0 +1,61 @@
+"""The wire: the one row format that crosses Spark, whatever the queries.
+
+A row is (worker, lane, payload). Lanes from 0 up carry a lane's partial aggregates or rows as Arrow;
+the negative ones carry what is not data. One schema for everything means that queries come and go
+without a new Spark plan.
+"""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+HEADER = -1
+"""What a reading task saw of its slice, sent to every worker."""
+DEAD = -2
+"""Refused rows."""
+RESULT = -3
+"""Rows of a result table; the table's name is in the Arrow metadata."""
+REPORT = -4
+"""What a worker did: its state segment and its measurements."""
+
+SCHEMA = "worker int, lane int, payload binary"
+ARROW_SCHEMA = pa.schema([("worker", pa.int32()), ("lane", pa.int32()), ("payload", pa.binary())])
+TABLE = b"table"
+
+
+def rows(items: list[tuple[int, int, bytes]]) -> pa.RecordBatch:
+    """Wire rows as the batch Spark carries."""
+    workers, lanes, payloads = zip(*items, strict=True) if items else ((), (), ())
+    arrays = [pa.array(workers, pa.int32()), pa.array(lanes, pa.int32()), pa.array(payloads, pa.binary())]
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+
+
+def pack(batch: pa.RecordBatch, table: str = "") -> bytes:
+    """An Arrow batch as a payload, with the name of a result table if it has one."""
+    schema = batch.schema.with_metadata({TABLE: table.encode()}) if table else batch.schema
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+    return sink.getvalue().to_pybytes()
+
+
+def unpack(payload: bytes) -> pa.RecordBatch:
+    """The Arrow batch of a payload."""
+    with pa.ipc.open_stream(payload) as reader:
+        return reader.read_next_batch()
+
+
+def table_of(batch: pa.RecordBatch) -> str:
+    """The result table a batch belongs to."""
+    return (batch.schema.metadata or {}).get(TABLE, b"").decode()
+
+
+def pack_data(data: Any) -> bytes:
+    """Plain data as a payload."""
+    return json.dumps(data, separators=(",", ":")).encode()
+
+
+def unpack_data(payload: bytes) -> Any:
+    """The plain data of a payload."""
+    return json.loads(payload)

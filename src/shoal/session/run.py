@@ -1,0 +1,167 @@
+"""Runs: the place where a job, a runtime and the one who watches them meet."""
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from shoal.connectors.sinks import MemorySink, Sink
+from shoal.errors import ConfigError
+from shoal.model.binding import Binding
+from shoal.model.graph import Graph, Query
+from shoal.model.messages import (
+    AddQuery,
+    Command,
+    CommandRefused,
+    Drain,
+    EpochCommitted,
+    Event,
+    Rebind,
+    RemoveQuery,
+)
+from shoal.policies.static import STATIC
+from shoal.session.job import Job
+from shoal.session.summary import Tally
+
+LOG = logging.getLogger("shoal")
+Watcher = Callable[["Run", EpochCommitted], None]
+"""Called after every epoch, e.g. to rebind."""
+
+
+class Runtime(Protocol):
+    """What every runtime can do."""
+
+    @property
+    def topology(self) -> str:
+        """The machines it runs on."""
+
+    @property
+    def consumed(self) -> int:
+        """Events taken in since the beginning, earlier runs included."""
+
+    def start(self, graph: Graph, binding: Binding) -> None:
+        """Begin, or go on from a checkpoint."""
+
+    def events(self) -> Iterable[Event]:
+        """What happens, ending with `RunEnded`."""
+
+    def apply(self, command: Command) -> None:
+        """Ask for a change."""
+
+    def stop(self) -> None:
+        """End after the running epoch."""
+
+
+@dataclass
+class Run:
+    """A job that has been started."""
+
+    job: Job
+    runtime: Runtime
+    policy: str
+    workers: int
+    sink: Sink
+    checkpoint: str
+    began_s: float
+    tally: Tally = field(default_factory=Tally)
+    binding: Binding | None = None
+    refused: list[CommandRefused] = field(default_factory=list)
+
+    def rebind(self, binding: Binding) -> None:
+        """Use another binding from the next epoch on; no result changes."""
+        self.runtime.apply(Rebind(binding))
+
+    def add(self, query: Query) -> None:
+        """Run one more query from the next epoch on; the others keep their state."""
+        self.runtime.apply(AddQuery(query))
+
+    def remove(self, name: str) -> None:
+        """Stop a query with the next epoch."""
+        self.runtime.apply(RemoveQuery(name))
+
+    def drain(self) -> None:
+        """Take no more events in, answer every open window, and end."""
+        self.runtime.apply(Drain())
+
+    def stop(self) -> None:
+        """End after the running epoch; starting the job again with the same checkpoint goes on from there."""
+        self.runtime.stop()
+
+    def wait(self, watcher: Watcher | None = None) -> Tally:
+        """Follow the run to its end; raises what ended it if that was not by plan."""
+        for event in self.runtime.events():
+            if isinstance(event, EpochCommitted):
+                self.tally.add(event, time.time())
+                self.binding = event.snapshot.binding
+                if watcher is not None:
+                    watcher(self, event)
+            elif isinstance(event, CommandRefused):
+                self.refused.append(event)
+                LOG.warning("a command was refused: %s", event.reason)
+            elif event.error is not None:
+                raise event.error
+        return self.tally
+
+    @property
+    def consumed(self) -> int:
+        """Events taken in since the checkpoint began, earlier runs included."""
+        return self.runtime.consumed
+
+    @property
+    def topology(self) -> str:
+        """The machines the run has, in the runtime's words."""
+        return self.runtime.topology
+
+    @property
+    def start_up_s(self) -> float:
+        """From the call of `start` to the first event taken in."""
+        first = self.tally.first_begun_s
+        return 0.0 if first is None else max(0.0, first - self.began_s)
+
+
+def start(
+    job: Job,
+    *,
+    on: str = "spark",
+    workers: int = 2,
+    policy: str = "round-robin",
+    checkpoint: str | None = None,
+    sink: Sink | None = None,
+    spark: Any = None,
+    conf: Mapping[str, str] | None = None,
+    interval_s: float = 0.0,
+) -> Run:
+    """Start a job and return at once; `Run.wait` follows it to its end.
+
+    Without a `checkpoint` directory the run is kept in a temporary one and cannot be resumed.
+    Without a `sink` the results stay in memory, in `Run.sink`.
+    """
+    began = time.time()
+    if on != "spark":
+        raise ConfigError(f"runtime must be spark; got {on!r}")
+    if policy not in STATIC:
+        raise ConfigError(f"policy must be one of {', '.join(STATIC)}; got {policy!r}")
+    if workers < 1:
+        raise ConfigError(f"number of workers must be at least 1; got {workers}")
+    place = checkpoint or tempfile.mkdtemp(prefix="shoal-")
+    if "://" not in place:
+        place = str(Path(place).absolute())
+    kept = sink if sink is not None else MemorySink()
+    runtime = _spark_runtime(job, place, kept, spark, conf, interval_s)
+    run = Run(job, runtime, policy, workers, kept, place, began)
+    runtime.start(job.graph, STATIC[policy](job.graph, workers))
+    return run
+
+
+def _spark_runtime(
+    job: Job, checkpoint: str, sink: Sink, spark: Any, conf: Mapping[str, str] | None, interval_s: float
+) -> Runtime:
+    """Spark is imported only when it is used: it takes a while."""
+    from shoal.runtimes.spark.cluster import spark_session
+    from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
+
+    session = spark if spark is not None else spark_session(conf)
+    return SparkRuntime(SparkSetup(session, checkpoint, job.sources, sink, interval_s))

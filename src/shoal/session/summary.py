@@ -1,0 +1,139 @@
+"""Summaries: a run in the numbers people and programs compare."""
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import psutil
+
+from shoal.model.messages import EpochCommitted
+
+PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
+
+
+@dataclass
+class Tally:
+    """What a session adds up while a run goes on."""
+
+    events: int = 0
+    results: int = 0
+    epochs: int = 0
+    moves: int = 0
+    dead_letters: int = 0
+    state_bytes: int = 0
+    state_bytes_moved: int = 0
+    compute_s: float = 0.0
+    migration_s: float = 0.0
+    policy_s: float = 0.0
+    peak_rss_mb: float = 0.0
+    first_begun_s: float | None = None
+    last_done_s: float = 0.0
+    refusals: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    latencies: list[tuple[float, int]] = field(default_factory=list)
+
+    def add(self, event: EpochCommitted, now_s: float) -> None:
+        """Count an epoch in."""
+        self.events += event.rows
+        self.results += event.results
+        self.epochs += 1
+        self.moves += event.moves
+        self.dead_letters += event.dead_letters
+        self.state_bytes = event.state_bytes
+        self.state_bytes_moved += event.state_bytes_moved
+        self.compute_s += event.compute_s
+        self.migration_s += event.migration_s
+        self.policy_s += event.policy_s
+        self.latencies.append((event.latency_s, event.results))
+        self.first_begun_s = now_s - event.latency_s if self.first_begun_s is None else self.first_begun_s
+        self.last_done_s = now_s
+        self.peak_rss_mb = max(self.peak_rss_mb, resident_mb())
+        for reason, number in event.refusals.items():
+            self.refusals[reason] += number
+
+    @property
+    def elapsed_s(self) -> float:
+        """From the first event in to the last result out."""
+        return 0.0 if self.first_begun_s is None else self.last_done_s - self.first_begun_s
+
+    def latency_ms(self) -> dict[str, float]:
+        """Time from an epoch's input being fixed to its results being in the sinks, per result row."""
+        weighted = [(latency, results) for latency, results in self.latencies if results]
+        if not weighted:
+            return dict.fromkeys(("mean", *PERCENTILES, "max"), 0.0)
+        values, weights = (np.array(column, float) for column in zip(*weighted, strict=True))
+        order = np.argsort(values)
+        reached = np.cumsum(weights[order]) / weights.sum()
+        percentiles = {n: values[order][int(np.searchsorted(reached, p / 100))] for n, p in PERCENTILES.items()}
+        numbers = {
+            "mean": float(np.average(values, weights=weights)),
+            **percentiles,
+            "max": float(values.max()),
+        }
+        return {name: round(float(value) * 1000, 3) for name, value in numbers.items()}
+
+    def cost_share(self) -> dict[str, float]:
+        """How the measured time divides over work, moving state and deciding."""
+        costs = {"compute": self.compute_s, "migration": self.migration_s, "policy": self.policy_s}
+        total = sum(costs.values()) or 1.0
+        return {name: round(cost / total, 6) for name, cost in costs.items()}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A finished run, exactly as `--json` prints it."""
+
+    workload: str
+    runtime: str
+    policy: str
+    mechanism: str
+    workers: int
+    topology: str
+    seed: int
+    start_up_s: float
+    tally: Tally
+    result_digest: str
+    oracle: str = "not checked"
+
+    def data(self) -> dict[str, Any]:
+        """The summary as plain data."""
+        tally = self.tally
+        elapsed = tally.elapsed_s
+        return {
+            "workload": self.workload,
+            "runtime": self.runtime,
+            "policy": self.policy,
+            "mechanism": self.mechanism,
+            "workers": self.workers,
+            "topology": self.topology,
+            "seed": self.seed,
+            "events": tally.events,
+            "results": tally.results,
+            "elapsed_s": round(elapsed, 3),
+            "events_per_s": round(tally.events / elapsed, 1) if elapsed else 0.0,
+            "start_up_s": round(self.start_up_s, 3),
+            "latency_ms": tally.latency_ms(),
+            "epochs": tally.epochs,
+            "moves": tally.moves,
+            "state_bytes_moved": tally.state_bytes_moved,
+            "cost_share": tally.cost_share(),
+            "result_digest": self.result_digest,
+            "oracle": self.oracle,
+            "dead_letters": tally.dead_letters,
+            "peak_rss_mb": round(tally.peak_rss_mb, 1),
+        }
+
+
+def resident_mb() -> float:
+    """Memory of this process and all it started: the JVM and the Python workers."""
+    processes: Sequence[psutil.Process] = [psutil.Process(os.getpid())]
+    processes = [*processes, *processes[0].children(recursive=True)]
+    total = 0
+    for process in processes:
+        try:
+            total += process.memory_info().rss
+        except psutil.NoSuchProcess:
+            continue
+    return total / 1e6

@@ -1,0 +1,94 @@
+"""The `traffic` workload: three queries for each of 100 regions over vehicles that report where they are."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from shoal.connectors.files import Files
+from shoal.connectors.generator import Generator
+from shoal.connectors.source import Source
+from shoal.errors import ConfigError
+from shoal.model.aggregate import count, mean, top_k
+from shoal.model.expression import col
+from shoal.model.graph import Query
+from shoal.model.window import hop
+from shoal.query.stream import Stream
+from shoal.session.job import Job
+from shoal.workloads.traffic_events import TrafficEvents
+from shoal.workloads.traffic_oracle import COLUMNS, expected
+from shoal.workloads.workload import Amount, Ready, Workload
+
+STREAM = "vehicles"
+SCHEMA = {
+    "ts": "timestamp",
+    "vehicle": "int64",
+    "region": "int64",
+    "vehicle_type": "string",
+    "speed": "float64",
+}
+BATCH_ROWS = 1 << 20
+
+
+def vehicles(lateness_s: float = 0.0) -> Stream:
+    """The stream all traffic queries read."""
+    return Stream(STREAM, SCHEMA, time="ts", lateness_s=lateness_s)
+
+
+def queries(regions: int, lateness_s: float = 0.0) -> Iterator[Query]:
+    """Average speed, number of vehicles and top speeds of every region: three queries each.
+
+    >>> from shoal.model.graph import Graph
+    >>> graph = Graph.of(queries(100))
+    >>> len(graph.queries), len(graph.operators)
+    (300, 1201)
+    """
+    stream = vehicles(lateness_s)
+    for region in range(regions):
+        part = stream.filter(col("region") == region)
+        speeds = part.select("ts", "region", "vehicle_type", "speed").key_by("region", "vehicle_type")
+        average = speeds.window(hop(30, 1)).aggregate(avg_speed=mean("speed"))
+        number = part.select("ts", "region").key_by("region").window(hop(10, 1)).aggregate(vehicle_count=count())
+        fastest = speeds.window(hop(20, 1)).aggregate(top_speed=top_k("speed", 3))
+        yield average.sink(f"avg_speed[{region}]", table="avg_speed")
+        yield number.sink(f"vehicle_count[{region}]", table="vehicle_count")
+        yield fastest.sink(f"top_speed[{region}]", table="top_speed")
+
+
+def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source | None) -> Ready:
+    """The job and its oracle, over generated events or over files of the same columns."""
+    events = TrafficEvents(
+        profile=settings["profile"],
+        vehicles=settings["vehicles"],
+        regions=settings["regions"],
+        seed=seed,
+        disorder_s=settings["disorder_s"],
+    )
+    feed = source or Generator(events, amount.events, amount.rate, amount.rows_per_epoch)
+    job = Job.of("traffic", queries(settings["regions"], settings["disorder_s"]), {STREAM: feed})
+    if source is None:
+        return Ready(job, lambda number: expected(_generated(events, number)))
+    return Ready(job, lambda _: expected(_from_files(source)))
+
+
+def _generated(events: TrafficEvents, number: int) -> pa.Table:
+    batches = [
+        events.batch(start, min(number, start + BATCH_ROWS)).select(list(COLUMNS))
+        for start in range(0, number, BATCH_ROWS)
+    ]
+    return pa.Table.from_batches(batches, TrafficEvents.schema().empty_table().select(list(COLUMNS)).schema)
+
+
+def _from_files(source: Source) -> str:
+    if not isinstance(source, Files) or source.format != "parquet":
+        raise ConfigError("the oracle of 'traffic' checks generated events or Parquet files; leave --check out")
+    return f"{source.path}/*.parquet"
+
+
+TRAFFIC = Workload(
+    "traffic",
+    "average speed, vehicle count and top speeds of 100 regions: 300 queries, 1,201 operators",
+    build,
+    {"profile": "W1", "vehicles": 100_000, "regions": 100, "disorder_s": 0.0},
+    events=6_000_000,
+)

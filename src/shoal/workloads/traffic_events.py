@@ -1,0 +1,275 @@
+"""Vehicle reports of the `traffic` workload: any run of events in any order, always the same.
+
+An event is a function of its index alone, so a source can be split, replayed and resumed anywhere.
+The profiles: W1 constant load, W2 the same load moving on one region per second, W3 rush hour.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd, isfinite
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit
+
+from shoal.errors import ConfigError
+
+Profile = Literal["W1", "W2", "W3"]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MICROSECONDS = 1_000_000
+LIMITS = {
+    "vehicles": (int, 1, 2**31),
+    "regions": (int, 1, 10_000),
+    "seed": (int, 0, 2**63 - 1),
+    "steps_per_s": (int, 1, 1000),
+    "ratio": (float, 0, 1_000_000),
+    "disorder_s": (float, 0, 3600),
+    "start_us": (int, -(2**61), 2**61),
+    "period_s": (int, 1, 86_400),
+}
+
+VEHICLE_TYPES = pa.array(["car", "truck", "bus", "taxi"])
+TYPE_OF_PERCENT = np.repeat(np.arange(4, dtype=np.int8), [70, 15, 10, 5])
+FREE_SPEED_KMH = np.array([55.0, 42.0, 35.0, 50.0])
+RUSH_BASE = 0.4  # share of the vehicles on the road outside the rush hour
+RUSH_WIDTH = 0.35  # half-width of the peak: of the period in time, of the city in space
+SCHEMA = pa.schema(
+    {
+        "ts": pa.timestamp("us"),
+        "vehicle": pa.int64(),
+        "region": pa.int64(),
+        "vehicle_type": pa.dictionary(pa.int8(), pa.string()),
+        "speed": pa.float64(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class TrafficEvents:
+    """The endless stream in which every vehicle on the road reports once per step.
+
+    The profile decides who is where and when; the seed decides types, speeds and disorder.
+    Reports of a step are spread evenly over it, neighbours in time coming from distant regions.
+    With `disorder_s`, an event's time is up to that much earlier than its place in the stream, never later;
+    so the first events may be older than `start_us`.
+
+    >>> events = TrafficEvents("W1", vehicles=1000, regions=4)
+    >>> events.counts(0).tolist()
+    [193, 231, 269, 307]
+    >>> events.batch(0, 4)["region"].to_pylist()
+    [0, 2, 1, 3]
+    """
+
+    profile: Profile = "W1"
+    vehicles: int = 300_000  # in W3 the number at the peak
+    regions: int = 100
+    seed: int = 0
+    steps_per_s: int = 1
+    ratio: float = 0.2  # region k has 1 + k * ratio times the vehicles of region 0 (W1, W2)
+    disorder_s: float = 0.0
+    start_us: int = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z
+    period_s: int = 600  # from one rush hour to the next (W3)
+
+    def __post_init__(self) -> None:
+        """Refuse what no city could report."""
+        if self.profile not in get_args(Profile):
+            choices = ", ".join(get_args(Profile))
+            raise ConfigError(f"traffic profile must be one of {choices}; got {self.profile!r}")
+        for name, (kind, low, high) in LIMITS.items():
+            value: float = getattr(self, name)
+            if not isinstance(value, (int, kind)) or not low <= value <= high:
+                number = "whole number" if kind is int else "number"
+                raise ConfigError(f"traffic {name} must be a {number} from {low} to {high}; got {value!r}")
+
+    @staticmethod
+    def schema() -> pa.Schema:
+        """Columns of every batch.
+
+        >>> TrafficEvents.schema().names
+        ['ts', 'vehicle', 'region', 'vehicle_type', 'speed']
+        """
+        return SCHEMA
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        """Events number `start` up to but without `stop`, whatever else was asked for before.
+
+        >>> events = TrafficEvents("W3", vehicles=500)
+        >>> events.batch(10_000, 10_064).slice(60) == events.batch(10_060, 10_064)
+        True
+        """
+        if not 0 <= start <= stop:
+            raise ConfigError(f"traffic batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        columns = _Columns.of_size(stop - start)
+        clock = (self.start_us, round(self.disorder_s * MICROSECONDS), self._drift)
+        # Plain tuples: of a named one Numba's cache on disk keeps the module, and fails under another name.
+        _fill(tuple(columns), start, np.uint64(self.seed), clock, tuple(_timetable(self)))
+        return columns.to_arrow()
+
+    def counts(self, step: int) -> Ints:
+        """Vehicles in each region during a step.
+
+        >>> [TrafficEvents("W2", 1000, regions=3).counts(step).tolist() for step in (0, 1)]
+        [[278, 334, 388], [388, 278, 334]]
+        """
+        last, second = _timetable(self).last, step // self.steps_per_s
+        return np.roll(np.diff(last[second % len(last)], prepend=0), second * self._drift)
+
+    def index_at(self, seconds: float) -> int:
+        """How many events come before this offset of event time from the start, disorder aside.
+
+        >>> TrafficEvents(vehicles=1000, steps_per_s=2).index_at(1.5)
+        3000
+        """
+        if not isfinite(seconds):
+            raise ConfigError(f"traffic offset must be a finite number of seconds; got {seconds!r}")
+        starts = _timetable(self).starts.tolist()
+        whole, part_us = divmod(max(0, round(seconds * MICROSECONDS)), MICROSECONDS)
+        cycle, row = divmod(whole, len(starts) - 1)
+        rounded_up = -(-part_us * (starts[row + 1] - starts[row]) // MICROSECONDS)
+        return int(cycle * starts[-1] + starts[row] + rounded_up)
+
+    @property
+    def _drift(self) -> int:
+        """How many regions every vehicle moves on per second."""
+        return int(self.profile == "W2")
+
+
+class _Timetable(NamedTuple):
+    """Who is on the road and where, one row per second of a period that repeats for ever.
+
+    Vehicles are numbered region by region; `stride` is the step from one reporting vehicle to the next.
+    """
+
+    starts: Ints  # [second]: events before it; at the end, events per period
+    last: Ints  # [second, region]: vehicles in this region and all before it
+    stride: Ints  # [second]
+    pace: Floats  # [second, region]: speed as a share of free speed
+
+
+class _Columns(NamedTuple):
+    """A batch while it is being filled."""
+
+    ts: Ints
+    vehicle: Ints
+    region: Ints
+    vehicle_type: npt.NDArray[np.int8]
+    speed: Floats
+
+    @classmethod
+    def of_size(cls, size: int) -> "_Columns":
+        ts, vehicle, region = (np.empty(size, np.int64) for _ in range(3))
+        return cls(ts, vehicle, region, np.empty(size, np.int8), np.empty(size, np.float64))
+
+    def to_arrow(self) -> pa.RecordBatch:
+        ts = pa.array(self.ts).view(pa.timestamp("us"))
+        types = pa.DictionaryArray.from_arrays(self.vehicle_type, VEHICLE_TYPES)
+        columns = [ts, pa.array(self.vehicle), pa.array(self.region), types, pa.array(self.speed)]
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+@lru_cache(maxsize=16)
+def _timetable(city: TrafficEvents) -> _Timetable:
+    """Lay out one period: a single second for W1 and W2, `period_s` seconds for W3."""
+    if city.profile == "W3":
+        counts = np.array([_rush_hour(city, second / city.period_s) for second in range(city.period_s)])
+    else:
+        counts = _share_out(city.vehicles, 1 + np.arange(city.regions, dtype=np.float64) * city.ratio)[None]
+    totals = counts.sum(axis=1)
+    crowding = counts * city.regions / city.vehicles
+    return _Timetable(
+        starts=np.concatenate([[0], np.cumsum(totals * city.steps_per_s)]),
+        last=np.cumsum(counts, axis=1),
+        stride=np.array([_stride(int(total)) for total in totals]),
+        pace=1 / (1 + 0.15 * np.square(np.square(crowding))),  # the BPR curve of traffic engineering
+    )
+
+
+def _rush_hour(city: TrafficEvents, phase: float) -> Ints:
+    """Count vehicles at a phase of the period: most half-way, the crowd crossing the city once."""
+    total = city.vehicles * (RUSH_BASE + (1 - RUSH_BASE) * float(_bell(np.array(phase - 0.5))))
+    distance = np.arange(city.regions) / city.regions - phase
+    distance -= np.rint(distance)  # the city is a ring, so one period ends where the next begins
+    return _share_out(max(1, round(total)), 0.25 + _bell(distance))
+
+
+def _bell(x: Floats) -> Floats:
+    """Give a bell of height 1 and half-width RUSH_WIDTH, without functions that round by platform."""
+    height: Floats = np.maximum(0.0, 1 - np.square(x / RUSH_WIDTH))
+    return height * height
+
+
+def _share_out(total: int, weights: Floats) -> Ints:
+    """Split `total` in proportion to the weights; vehicles left by rounding down go round-robin."""
+    counts: Ints = np.floor(total / weights.sum() * weights).astype(np.int64)
+    everyone, some = divmod(total - int(counts.sum()), len(counts))
+    counts += everyone
+    counts[:some] += 1
+    return counts
+
+
+def _stride(vehicles: int) -> int:
+    """Find a step near the golden section that visits every vehicle once before it repeats."""
+    stride = max(1, round(vehicles * 0.618))
+    while gcd(stride, vehicles) > 1:
+        stride += 1
+    return stride
+
+
+@njit(nogil=True, cache=True)
+def _mix(bits: np.uint64) -> np.uint64:
+    """Scatter 64 bits: splitmix64."""
+    bits += np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@njit(nogil=True, cache=True)
+def _random(stream: np.uint64, number: int) -> np.uint64:
+    """Give the random bits with this number in this stream."""
+    return _mix(_mix(stream) ^ np.uint64(number))
+
+
+@njit(nogil=True, cache=True)
+def _below(bound: int, bits: np.uint64) -> np.int64:
+    """Turn the upper half of the bits into a whole number from 0 to bound - 1."""
+    return np.int64(((bits >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
+
+
+@njit(nogil=True, cache=True)
+def _speed(expected_kmh: float, bits: np.uint64) -> float:
+    """Turn the lower half of the bits into a speed, triangular from 0 to 2.2 times the expected one."""
+    spread = float((bits & np.uint64(0xFFFF)) + ((bits >> np.uint64(16)) & np.uint64(0xFFFF))) / 65536
+    return float(np.rint(100 * expected_kmh * max(0.0, 1.2 * spread - 0.2))) / 100
+
+
+@njit(nogil=True, cache=True)
+def _fill(columns: Any, start: int, seed: np.uint64, clock: Any, timetable: Any) -> None:
+    """Write the events from number `start` on until the columns are full, second by second."""
+    ts, vehicle, region, vehicle_type, speed = columns
+    start_us, disorder_us, drift = clock
+    starts, last, stride, pace = timetable
+    events, drivers = seed << np.uint64(1), seed << np.uint64(1) | np.uint64(1)
+    cycle, index = divmod(start, starts[-1])
+    row = np.searchsorted(starts, index, side="right") - 1
+    second, first, done = cycle * len(last) + row, start - index + starts[row], 0
+    while done < len(ts):
+        row = second % len(last)
+        rate, road = starts[row + 1] - starts[row], last[row, -1]
+        stop = min(len(ts), first + rate - start)
+        car = (start + done - first) % road * stride[row] % road
+        for n in range(done, stop):
+            bits = _random(events, start + n)
+            home = np.searchsorted(last[row], car, side="right")
+            offset_us = (start + n - first) * MICROSECONDS // rate - _below(disorder_us + 1, bits)
+            ts[n] = start_us + second * MICROSECONDS + offset_us
+            vehicle[n] = car
+            region[n] = (home + drift * second) % last.shape[1]
+            vehicle_type[n] = TYPE_OF_PERCENT[_below(100, _random(drivers, car))]
+            speed[n] = _speed(FREE_SPEED_KMH[vehicle_type[n]] * pace[row, home], bits)
+            car = (car + stride[row]) % road
+        second, first, done = second + 1, first + rate, stop

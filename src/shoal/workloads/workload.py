@@ -1,0 +1,62 @@
+"""Workloads: jobs that ship with Shoal, each with the right answer for any seed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from shoal.connectors.source import Source
+from shoal.errors import ConfigError
+from shoal.session.job import Job
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much to run: a number of events, or as many as come; at a rate, or as fast as possible."""
+
+    events: int | None = None
+    rate: float | None = None
+    rows_per_epoch: int = 1_000_000
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A workload that has been set up: the job, and the answers expected of so many events."""
+
+    job: Job
+    expected: Callable[[int], Mapping[str, pa.Table]]
+
+
+Build = Callable[[int, Amount, Mapping[str, Any], Source | None], Ready]
+"""Seed, amount, settings and another source, if any, to a job with its oracle."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A job by name, with the settings it takes and their defaults."""
+
+    name: str
+    summary: str
+    build: Build
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    events: int = 1_000_000
+
+    def ready(self, seed: int, amount: Amount, settings: Mapping[str, str], source: Source | None = None) -> Ready:
+        """Set the workload up; settings come as texts from the command line."""
+        values = dict(self.settings)
+        for name, text in settings.items():
+            if name not in values:
+                raise ConfigError(
+                    f"workload {self.name!r} has no setting {name!r}; there are {', '.join(self.settings)}"
+                )
+            values[name] = _like(self.settings[name], text, name)
+        return self.build(seed, amount, values, source)
+
+
+def _like(default: Any, text: str, name: str) -> Any:
+    """A text as a value of the default's type."""
+    try:
+        return type(default)(text)
+    except ValueError as error:
+        raise ConfigError(f"setting {name!r} must be of type {type(default).__name__}; got {text!r}") from error
