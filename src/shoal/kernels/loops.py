@@ -2,7 +2,11 @@
 
 `cells[i]` is the cell of item i. Loops named `add_*` take events; loops named `merge_*` take partial
 results and the rows to read, so that the same partial can go into several cells (one per window).
-Float sums are kept as two floats (sum, rounding error), so the order of addition does not show.
+
+Float sums are kept as three floats: the sum, the sum of its rounding errors, and the sum of theirs. The three
+together are exact, so no order of addition shows, as long as the number of addends, cubed, times the largest
+over the smallest of them stays below 2^107 and no sum overflows: 14 orders of magnitude for a million addends.
+In comparisons NaN is the largest value, as in SQL, and zero has no sign, so no order shows there either.
 """
 
 from typing import Any
@@ -34,37 +38,53 @@ def add_int(cells: Ints, values: Ints, sums: Ints) -> None:
 
 
 @compiled
+def _plus(sums: Floats, cell: int, part: int, value: float) -> float:
+    """Add a value to one part of a float sum; returns the rounding error, which is exact."""
+    old = sums[cell, part]
+    new = old + value
+    back = new - old
+    sums[cell, part] = new
+    return (old - (new - back)) + (value - back)
+
+
+@compiled
 def add_float(cells: Ints, values: Floats, sums: Floats) -> None:
-    """Add floats up, with the rounding error of each addition kept beside the sum."""
+    """Add floats up."""
     for i in range(cells.size):
         cell = cells[i]
-        value = values[i]
-        old = sums[cell, 0]
-        new = old + value
-        back = new - old
-        sums[cell, 0] = new
-        sums[cell, 1] += (old - (new - back)) + (value - back)
+        error = _plus(sums, cell, 0, values[i])
+        sums[cell, 2] += _plus(sums, cell, 1, error)
+
+
+@compiled
+def _exceeds(a: float, b: float) -> bool:
+    """Whether a is larger than b, where NaN is larger than any other value."""
+    return a > b or (a != a and b == b)
 
 
 @compiled
 def add_min(cells: Ints, values: Numbers, smallest: Numbers) -> None:
     """Keep the smallest value; cells start at the largest possible one."""
     for i in range(cells.size):
-        smallest[cells[i]] = min(smallest[cells[i]], values[i])
+        value = values[i] + 0  # turns -0.0 into 0.0
+        if _exceeds(smallest[cells[i]], value):
+            smallest[cells[i]] = value
 
 
 @compiled
 def add_max(cells: Ints, values: Numbers, largest: Numbers) -> None:
     """Keep the largest value; cells start at the smallest possible one."""
     for i in range(cells.size):
-        largest[cells[i]] = max(largest[cells[i]], values[i])
+        value = values[i] + 0  # turns -0.0 into 0.0
+        if _exceeds(value, largest[cells[i]]):
+            largest[cells[i]] = value
 
 
 @compiled
 def _insert(top: Numbers, filled: int, value: float) -> None:
     """Insert a value into a descending row whose first `filled` entries are taken."""
     at = min(filled, top.size - 1)
-    while at > 0 and top[at - 1] < value:
+    while at > 0 and _exceeds(value, top[at - 1]):
         top[at] = top[at - 1]
         at -= 1
     top[at] = value
@@ -76,11 +96,12 @@ def add_top(cells: Ints, values: Numbers, tops: Numbers, filled: Ints) -> None:
     k = tops.shape[1]
     for i in range(cells.size):
         cell = cells[i]
+        value = values[i] + 0  # turns -0.0 into 0.0
         if filled[cell] < k:
-            _insert(tops[cell], filled[cell], values[i])
+            _insert(tops[cell], filled[cell], value)
             filled[cell] += 1
-        elif values[i] > tops[cell, k - 1]:
-            _insert(tops[cell], k, values[i])
+        elif _exceeds(value, tops[cell, k - 1]):
+            _insert(tops[cell], k, value)
 
 
 @compiled
@@ -95,26 +116,48 @@ def merge_float(rows: Ints, cells: Ints, partial: Floats, sums: Floats) -> None:
     """Add partial float sums up, errors included."""
     for i in range(cells.size):
         cell = cells[i]
-        value = partial[rows[i], 0]
-        old = sums[cell, 0]
-        new = old + value
-        back = new - old
-        sums[cell, 0] = new
-        sums[cell, 1] += ((old - (new - back)) + (value - back)) + partial[rows[i], 1]
+        row = rows[i]
+        error = _plus(sums, cell, 0, partial[row, 0])
+        sums[cell, 2] += _plus(sums, cell, 1, error)
+        sums[cell, 2] += _plus(sums, cell, 1, partial[row, 1])
+        sums[cell, 2] += partial[row, 2]
+
+
+@compiled
+def rounded(sums: Floats, out: Floats) -> None:
+    """The float nearest to each sum's three parts together, which are left in any state.
+
+    The two largest parts decide unless the value lies exactly between two floats; then the third does.
+    """
+    for i in range(out.size):
+        if not np.isfinite(sums[i, 0]):
+            out[i] = sums[i, 0]
+            continue
+        rest = _plus(sums, i, 1, sums[i, 2])
+        middle = _plus(sums, i, 0, sums[i, 1])
+        total = middle + rest
+        rest = (middle - (total - (total - middle))) + (rest - (total - middle))
+        tie = _plus(sums, i, 0, total)
+        out[i] = sums[i, 0]
+        beyond = sums[i, 0] + 2 * tie
+        if tie * rest > 0 and beyond - sums[i, 0] == 2 * tie:
+            out[i] = beyond
 
 
 @compiled
 def merge_min(rows: Ints, cells: Ints, partial: Numbers, smallest: Numbers) -> None:
     """Keep the smallest of partial minima."""
     for i in range(cells.size):
-        smallest[cells[i]] = min(smallest[cells[i]], partial[rows[i]])
+        if _exceeds(smallest[cells[i]], partial[rows[i]]):
+            smallest[cells[i]] = partial[rows[i]]
 
 
 @compiled
 def merge_max(rows: Ints, cells: Ints, partial: Numbers, largest: Numbers) -> None:
     """Keep the largest of partial maxima."""
     for i in range(cells.size):
-        largest[cells[i]] = max(largest[cells[i]], partial[rows[i]])
+        if _exceeds(partial[rows[i]], largest[cells[i]]):
+            largest[cells[i]] = partial[rows[i]]
 
 
 @compiled
@@ -129,7 +172,7 @@ def merge_top(rows: Ints, cells: Ints, partial: Numbers, counts: Ints, tops: Num
             if filled[cell] < k:
                 _insert(tops[cell], filled[cell], value)
                 filled[cell] += 1
-            elif value > tops[cell, k - 1]:
+            elif _exceeds(value, tops[cell, k - 1]):
                 _insert(tops[cell], k, value)
             else:
                 break
@@ -146,16 +189,14 @@ def combine(cells: Ints, codes: Ints, size: int) -> None:
 def panes_of(times: Ints, slide_us: int, panes: Ints) -> None:
     """Number of the pane each time lies in, rounded down for times before 1970 too.
 
-    A float product is several times faster than a 64-bit division; the two comparisons repair its rounding.
+    A float product is several times faster than a 64-bit division, which repairs it in the few cases where it is off.
     """
     inverse = 1.0 / slide_us
     for i in range(times.size):
         pane = np.int64(np.floor(times[i] * inverse))
-        start = pane * slide_us
-        if start > times[i]:
-            pane -= 1
-        elif times[i] - start >= slide_us:
-            pane += 1
+        rest = times[i] - pane * slide_us
+        if rest < 0 or rest >= slide_us:
+            pane += rest // slide_us
         panes[i] = pane
 
 

@@ -10,12 +10,14 @@
 Every file is JSON with a checksum in front, and is replaced as a whole.
 """
 
+import fcntl
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 from shoal.connectors.directory import Directory
 from shoal.errors import CheckpointError
@@ -48,6 +50,9 @@ class Plan:
     states: tuple[StateRef, ...]
     now_us: int
     moves: int = 0
+    declared: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,11 @@ class Manifest:
     totals: Mapping[str, int] = field(default_factory=dict)
 
 
+def plain(record: Plan | Manifest) -> dict[str, Any]:
+    """A record as plain data, without the deep copies of `dataclasses.asdict`."""
+    return {**vars(record), "states": [vars(ref) for ref in record.states]}
+
+
 class Checkpoint:
     """The files of one run."""
 
@@ -76,6 +86,27 @@ class Checkpoint:
         """Open or begin a checkpoint."""
         self.uri = uri.rstrip("/")
         self._directory = Directory(self.uri)
+        self._held: IO[str] | None = None
+
+    def lock(self) -> None:
+        """Refuse a second run on the same checkpoint; only known on local disks."""
+        if "://" in self.uri:
+            return
+        path = Path(self.uri) / "lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = path.open("a")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            held.close()
+            raise CheckpointError(f"checkpoint {self.uri} is in use by another run") from error
+        self._held = held
+
+    def unlock(self) -> None:
+        """Let another run have the checkpoint."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def spark_location(self) -> str:
         """Where Spark keeps its own part."""
@@ -95,12 +126,12 @@ class Checkpoint:
 
     def write_plan(self, plan: Plan) -> None:
         """Fix what an epoch is going to do."""
-        self._write(f"plans/{plan.epoch:010d}", asdict(plan))
+        self._write(f"plans/{plan.epoch:010d}", plain(plan))
 
     def plan(self, epoch: int) -> Plan:
         """The plan of an epoch."""
-        plain = self._read(f"plans/{epoch:010d}")
-        return Plan(**{**plain, "binding": tuple(plain["binding"]), "states": _states(plain["states"])})
+        data = self._read(f"plans/{epoch:010d}")
+        return Plan(**{**data, **_tuples(data, Plan), "states": _states(data["states"])})
 
     def has_plan(self, epoch: int) -> bool:
         """Whether an epoch was planned by a run that may have died in it."""
@@ -108,13 +139,12 @@ class Checkpoint:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Commit an epoch."""
-        self._write(f"epochs/{manifest.epoch:010d}", asdict(manifest))
+        self._write(f"epochs/{manifest.epoch:010d}", plain(manifest))
 
     def manifest(self, epoch: int) -> Manifest:
         """The manifest of an epoch."""
-        plain = self._read(f"epochs/{epoch:010d}")
-        texts = {name: tuple(plain[name]) for name in ("binding", "declared", "added", "removed", "ended")}
-        return Manifest(**{**plain, **texts, "states": _states(plain["states"])})
+        data = self._read(f"epochs/{epoch:010d}")
+        return Manifest(**{**data, **_tuples(data, Manifest), "states": _states(data["states"])})
 
     def last_epoch(self) -> int | None:
         """The last committed epoch."""
@@ -147,7 +177,13 @@ class Checkpoint:
         return document["data"]
 
 
-def _states(plain: list[Mapping[str, Any]]) -> tuple[StateRef, ...]:
+def _tuples(data: Mapping[str, Any], record: type[Plan] | type[Manifest]) -> dict[str, tuple[Any, ...]]:
+    """The fields that JSON has turned from tuples into lists."""
+    names = (each.name for each in fields(record) if str(each.type).startswith("tuple") and each.name != "states")
+    return {name: tuple(data[name]) for name in names}
+
+
+def _states(data: list[Mapping[str, Any]]) -> tuple[StateRef, ...]:
     return tuple(
         StateRef(
             ref["segment"],
@@ -155,7 +191,7 @@ def _states(plain: list[Mapping[str, Any]]) -> tuple[StateRef, ...]:
             None if ref["instances"] is None else tuple(ref["instances"]),
             tuple(ref["workers"]),
         )
-        for ref in plain
+        for ref in data
     )
 
 

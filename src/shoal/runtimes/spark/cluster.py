@@ -4,7 +4,13 @@ import os
 import sys
 from collections.abc import Mapping
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+
+from shoal.errors import ConfigError
+from shoal.runtimes.spark.failure import not_started
+from shoal.runtimes.spark.log import SPARK_LOG
 
 TASK_ATTEMPTS = 4
 SETTINGS: Mapping[str, str] = {
@@ -20,14 +26,20 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.stopTimeout": "60s",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "WARN",
 }
 CHANGEABLE = ("spark.sql.adaptive.enabled", "spark.sql.execution.arrow.pyspark.enabled")
 """Settings that also help a session the user has made."""
 
 
 def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = None) -> SparkSession:
-    """The active session, or a new local one; `conf` adds to or overrides Shoal's settings."""
+    """The active session, or a new local one; `conf` adds to or overrides Shoal's settings.
+
+    A new one writes its log to a file of its own (see `shoal.runtimes.spark.log`).
+    """
+    for key in conf or {}:
+        if not key.startswith("spark."):
+            raise ConfigError(f"a Spark setting begins with 'spark.'; got {key!r}")
     active = SparkSession.getActiveSession()
     if active is not None:
         for key in CHANGEABLE:
@@ -35,12 +47,17 @@ def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = Non
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("shoal")
     settings = {
+        "spark.app.name": "shoal",
         "spark.master": f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]",
         **SETTINGS,
         **(conf or {}),
     }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    configuration = SparkConf().setAll(list(settings.items()))
+    try:
+        if SparkContext._gateway is None:  # noqa: SLF001  (nothing public tells whether a JVM is there already)
+            with SPARK_LOG.open() as log:
+                SparkContext(conf=configuration, gateway=launch_gateway(configuration, {"stderr": log}))
+        return SparkSession.builder.config(conf=configuration).getOrCreate()
+    except Exception as error:
+        raise not_started(error) from error

@@ -2,61 +2,26 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sinks import Sink
 from shoal.model.binding import Binding, Move
-from shoal.model.graph import Graph, InstanceId
 from shoal.model.messages import EpochCommitted
 from shoal.model.snapshot import InstanceLoad, Snapshot
-from shoal.query.program import Program
 from shoal.runtimes.spark import wire
-from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest, Plan, StateRef, program
-from shoal.runtimes.spark.stage import Stage, open_store
+from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest, Plan, program
+from shoal.runtimes.spark.position import Position
+from shoal.runtimes.spark.stage import open_store
+from shoal.runtimes.spark.tasks import stateful
 
 SWEEP_EPOCHS = 100
 """Every so many epochs the state directory is searched for orphans."""
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where a run stands between two epochs: all that the next epoch depends on."""
-
-    graph: Graph
-    binding: Binding
-    watermarks_us: Mapping[str, int] = field(default_factory=dict)
-    homes: Mapping[InstanceId, str] = field(default_factory=dict)
-    segment_bytes: Mapping[str, int] = field(default_factory=dict)
-    segment_sizes: Mapping[str, int] = field(default_factory=dict)
-    totals: Mapping[str, int] = field(default_factory=dict)
-    ended: frozenset[str] = frozenset()
-    declared: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-    def states(self) -> tuple[StateRef, ...]:
-        """The segments that hold the newest state."""
-        members: dict[str, list[InstanceId]] = defaultdict(list)
-        for instance, segment in self.homes.items():
-            members[segment].append(instance)
-        refs = []
-        for segment, instances in members.items():
-            whole = len(instances) == self.segment_sizes[segment]
-            workers = sorted({int(self.binding.worker_of[i]) for i in instances if i in self.binding.worker_of})
-            named = None if whole else tuple(instances)
-            refs.append(StateRef(segment, self.segment_bytes[segment], named, tuple(workers)))
-        return tuple(refs)
-
-    def numbers(self, compiled: Program) -> tuple[int, ...]:
-        """The binding in the program's order of instances."""
-        return tuple(int(self.binding.worker_of[instance]) for instance in compiled.instances)
 
 
 @dataclass(frozen=True)
@@ -71,19 +36,6 @@ class Outcome:
     def headers(self) -> list[Mapping[str, Any]]:
         """What the reading tasks saw."""
         return next((report["headers"] for report in self.reports if "headers" in report), [])
-
-
-def stateful(checkpoint: str, epoch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function Spark runs once per worker."""
-
-    def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan = Checkpoint(checkpoint).plan(epoch)
-        context = TaskContext.get()
-        worker = context.partitionId() if context else 0
-        stage = Stage(program(checkpoint, plan.graph), plan, worker, open_store(checkpoint))
-        yield wire.rows(list(stage.run(rows)))
-
-    return work
 
 
 class EpochRunner:
@@ -102,22 +54,31 @@ class EpochRunner:
         if self.checkpoint.has_plan(epoch):
             return self.checkpoint.plan(epoch)
         position = self.position
-        if position.graph.digest not in self._known_graphs:
-            self.checkpoint.write_graph(position.graph)
-            self._known_graphs.add(position.graph.digest)
-        compiled = program(self.checkpoint.uri, position.graph.digest)
+        digest = self.keep_graph()
+        compiled = program(self.checkpoint.uri, digest)
         plan = Plan(
             epoch,
-            position.graph.digest,
+            digest,
             position.binding.workers,
             position.numbers(compiled),
             position.watermarks_us,
             position.states(),
             time.time_ns() // 1000,
             len(moves),
+            position.declared,
+            position.added,
+            position.removed,
         )
         self.checkpoint.write_plan(plan)
         return plan
+
+    def keep_graph(self) -> str:
+        """Write the graph where every task can find it; returns its digest."""
+        graph = self.position.graph
+        if graph.digest not in self._known_graphs:
+            self.checkpoint.write_graph(graph)
+            self._known_graphs.add(graph.digest)
+        return graph.digest
 
     def run(self, rows: DataFrame, plan: Plan, *, final: bool = False) -> EpochCommitted:
         """Run a planned epoch and commit it."""
@@ -221,7 +182,7 @@ class EpochRunner:
             state_bytes=sum(self.position.segment_bytes.values()),
             state_bytes_moved=sum(report["foreign_bytes"] for report in outcome.reports),
             duration_s=duration_s,
-            latency_s=time.time() - plan.now_us / 1e6,
+            latency_s=time.time() - _input_fixed_us(plan, outcome) / 1e6,
             compute_s=sum(h["cost_s"] for h in outcome.headers)
             + sum(r["cost_s"] - r["load_s"] for r in outcome.reports),
             migration_s=sum(report["load_s"] for report in outcome.reports if report["foreign_bytes"]),
@@ -229,6 +190,12 @@ class EpochRunner:
             snapshot=Snapshot(plan.epoch, Binding.of(worker_of, plan.workers), loads, self.position.watermarks_us),
             refusals=dict(refusals),
         )
+
+
+def _input_fixed_us(plan: Plan, outcome: Outcome) -> int:
+    """When it was decided what the epoch reads: before that its newest events may not have existed."""
+    planned = [header["slice"]["planned_us"] for header in outcome.headers if "planned_us" in header["slice"]]
+    return min([plan.now_us, *planned])
 
 
 def _outcome(rows: pa.Table) -> Outcome:

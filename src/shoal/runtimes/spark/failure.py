@@ -3,9 +3,11 @@
 import re
 
 from shoal import errors
-from shoal.errors import RunError, ShoalError
+from shoal.errors import ConfigError, RunError, ShoalError
+from shoal.runtimes.spark.log import SPARK_LOG
 
 _OURS = re.compile(r"shoal\.errors\.(\w+): (.+)")
+_NAMED = re.compile(r"(?:^|[\s:])([\w.$]+(?:Error|Exception|Interrupt): .+)")
 _LONGEST = 600
 
 
@@ -19,11 +21,18 @@ def translated(error: Exception) -> Exception:
         name, message = found[-1]
         kind = getattr(errors, name, RunError)
         return kind(message.strip())
-    return RunError(f"the Spark job failed: {_gist(text)}")
+    return RunError(f"the Spark job failed: {_gist(text)}{SPARK_LOG.keep()}")
+
+
+def not_started(error: Exception) -> ConfigError:
+    """Why Spark did not start: a wrong setting, a Java that is missing or too old."""
+    said = SPARK_LOG.tail() if "JAVA_GATEWAY_EXITED" in str(error) else str(error)
+    return ConfigError(f"Spark does not start: {_gist(said)}{SPARK_LOG.keep()}")
 
 
 def _gist(text: str) -> str:
-    """The last line that names an exception, or the beginning of the text."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    named = [line for line in lines if re.match(r"^[\w.]+(Error|Exception|Interrupt)\b.*: ", line)]
+    """The last exception that is named, or the beginning of the text without the calls that led there."""
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("at ")]
+    named = [found.group(1) for line in lines if (found := _NAMED.search(line))]
     return (named[-1] if named else " ".join(lines))[:_LONGEST]

@@ -8,12 +8,12 @@ from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId
 from shoal.query.program import program_instances
 from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest, Plan, StateRef
-from shoal.runtimes.spark.epoch import Position
+from shoal.runtimes.spark.position import Position
 from shoal.runtimes.spark.store import StateStore
 
 
-def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, Manifest] | None:
-    """The last committed epoch and the position after it, or None where nothing was committed."""
+def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, bool] | None:
+    """The last committed epoch, the position after it and whether it was the final one; None where there is none."""
     last = checkpoint.last_epoch()
     if last is None:
         return None
@@ -33,14 +33,21 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
         added=manifest.added,
         removed=manifest.removed,
     )
-    return last, position, manifest
+    return last, position, manifest.final
 
 
 def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Position:
     """The position with the graph and the binding that an interrupted epoch was planned with."""
     plan = checkpoint.plan(epoch)
     graph = checkpoint.graph(plan.graph)
-    return replace(position, graph=graph, binding=_binding(graph, plan))
+    return replace(
+        position,
+        graph=graph,
+        binding=_binding(graph, plan),
+        declared=plan.declared,
+        added=plan.added,
+        removed=plan.removed,
+    )
 
 
 def check_streams(position: Position, streams: set[str], uri: str) -> None:

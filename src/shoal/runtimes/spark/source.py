@@ -1,6 +1,7 @@
 """Shoal's sources as Spark sources: the reading task does the stateless work too and hands on wire rows."""
 
 import base64
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,7 @@ class Piece(InputPartition):
 
     slice: Slice
     ended: bool
+    planned_us: int
 
 
 class ShoalStreamReader(DataSourceStreamReader):
@@ -60,7 +62,8 @@ class ShoalStreamReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[Piece]:
         """The slices between two offsets."""
         slices = self._open().slices(start, end, self._feed.parallelism)
-        return [Piece(piece, bool(end["ended"])) for piece in slices]
+        now_us = time.time_ns() // 1000
+        return [Piece(piece, bool(end["ended"]), now_us) for piece in slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a slice, do the stateless work, send the rest on."""
@@ -68,10 +71,14 @@ class ShoalStreamReader(DataSourceStreamReader):
             raise RunError(f"expected a piece of stream {self._feed.stream!r}; got {type(partition).__name__}")
         plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
         compiled = program(self._feed.checkpoint, plan.graph)
-        if self._feed.stream not in compiled.inputs:
-            return
-        raw = self._feed.source.read(partition.slice, compiled.columns(self._feed.stream))
-        described = {"place": partition.slice.place, "rows": partition.slice.rows, "ended": partition.ended}
+        wanted = self._feed.stream in compiled.inputs
+        raw = self._feed.source.read(partition.slice, compiled.columns(self._feed.stream)) if wanted else iter(())
+        described = {
+            "place": partition.slice.place,
+            "rows": partition.slice.rows,
+            "ended": partition.ended,
+            "planned_us": partition.planned_us,
+        }
         yield wire.rows(list(Intake(compiled, plan, self._feed.stream).run(raw, described)))
 
     def _open(self) -> Cursor:
@@ -89,7 +96,7 @@ class ShoalSource(DataSource):
         """Format name in Spark."""
         return FORMAT
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """Wire rows, always."""
         return wire.SCHEMA
 

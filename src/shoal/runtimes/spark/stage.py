@@ -25,6 +25,12 @@ OLDEST_EPOCHS = 32
 """A quiet instance's state is written anew after so many epochs, so that few segments stay alive."""
 
 
+MOVED = -(1 << 60)
+"""Epoch of state that another worker wrote: always old enough to be written anew here."""
+HOT_SWEEP_EPOCHS = 50
+"""Every so many epochs a worker lets go of hot copies that are no longer needed on its machine."""
+
+
 @lru_cache(maxsize=4)
 def open_store(checkpoint: str) -> StateStore:
     """The process's store for a checkpoint, with its cache."""
@@ -78,6 +84,8 @@ class Stage:
         if self.worker == 0:
             report["headers"] = self._headers
         yield self.worker, wire.REPORT, wire.pack_data(report)
+        if self.plan.epoch % HOT_SWEEP_EPOCHS == HOT_SWEEP_EPOCHS - 1:
+            self.store.trim_hot({ref.segment for ref in self.plan.states}, self.plan.epoch)
 
     def _receive(self, batch: pa.RecordBatch) -> None:
         for lane, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
@@ -90,7 +98,9 @@ class Stage:
                 self._pass_on.append((self.worker, lane, content.to_pybytes()))
 
     def _load(self) -> tuple[dict[int, list[PaneTable]], dict[InstanceId, int], int]:
-        """State rows per lane, the epoch each instance's state was written in, and bytes that others had written."""
+        """State rows per lane, the epoch each instance's state was written in (never, if another worker wrote it),
+        and the bytes that other workers had written.
+        """
         mine = self._bound()
         states: dict[int, list[PaneTable]] = defaultdict(list)
         origins: dict[InstanceId, int] = {}
@@ -106,7 +116,7 @@ class Stage:
                     if instance in mine and (current is None or instance in current):
                         lane, number = mine[instance]
                         wanted[lane][instance] = number
-                        origins[instance] = epoch
+                        origins[instance] = epoch if writer == self.worker else MOVED
                 for lane, numbers in wanted.items():
                     table = chosen(part, numbers)
                     states[lane].append(table)

@@ -93,6 +93,12 @@ class StateStore:
         if self._hot is not None:
             self._hot.delete(name for name in self._hot.names() if name not in kept)
 
+    def trim_hot(self, needed: set[str], epoch: int) -> None:
+        """Remove hot copies from before an epoch that nothing needs any more."""
+        if self._hot is not None:
+            names = self._hot.names()
+            self._hot.delete(name for name in names if name not in needed and int(name.split("-")[0]) < epoch)
+
     def cool(self) -> None:
         """Remove the hot copies; the durable ones stay."""
         if self._hot is not None:

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 HEADER = -1
 """What a reading task saw of its slice, sent to every worker."""
@@ -19,7 +20,9 @@ RESULT = -3
 REPORT = -4
 """What a worker did: its state segment and its measurements."""
 
-SCHEMA = "worker int, lane int, payload binary"
+SCHEMA = StructType(
+    [StructField("worker", IntegerType()), StructField("lane", IntegerType()), StructField("payload", BinaryType())]
+)
 ARROW_SCHEMA = pa.schema([("worker", pa.int32()), ("lane", pa.int32()), ("payload", pa.binary())])
 TABLE = b"table"
 

@@ -1,0 +1,92 @@
+"""Positions: where a run stands between two epochs, and how commands change that."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from shoal.errors import BindingError, GraphError
+from shoal.model.binding import Binding
+from shoal.model.graph import Graph, InstanceId, Query
+from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery
+from shoal.query.program import Program
+from shoal.runtimes.spark.checkpoint import StateRef
+
+
+@dataclass(frozen=True)
+class Position:
+    """All that the next epoch depends on.
+
+    `declared`, `added` and `removed` tell apart what the job says and what was changed while it ran.
+    """
+
+    graph: Graph
+    binding: Binding
+    watermarks_us: Mapping[str, int] = field(default_factory=dict)
+    homes: Mapping[InstanceId, str] = field(default_factory=dict)
+    segment_bytes: Mapping[str, int] = field(default_factory=dict)
+    segment_sizes: Mapping[str, int] = field(default_factory=dict)
+    totals: Mapping[str, int] = field(default_factory=dict)
+    ended: frozenset[str] = frozenset()
+    declared: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def states(self) -> tuple[StateRef, ...]:
+        """The segments that hold the newest state."""
+        members: dict[str, list[InstanceId]] = defaultdict(list)
+        for instance, segment in self.homes.items():
+            members[segment].append(instance)
+        worker_of = self.binding.worker_of
+        refs = []
+        for segment, instances in members.items():
+            whole = len(instances) == self.segment_sizes[segment]
+            workers = sorted({int(worker_of[i]) for i in instances if i in worker_of})
+            named = None if whole else tuple(instances)
+            refs.append(StateRef(segment, self.segment_bytes[segment], named, tuple(workers)))
+        return tuple(refs)
+
+    def numbers(self, compiled: Program) -> tuple[int, ...]:
+        """The binding in the program's order of instances."""
+        return tuple(int(self.binding.worker_of[instance]) for instance in compiled.instances)
+
+    def with_graph(self, graph: Graph, binding: Binding) -> "Position":
+        """Another graph: instances stay where they are unless the number of workers is another."""
+        kept = self.binding if self.binding.workers == binding.workers else binding
+        return replace(self, graph=graph, binding=kept.fitted(graph))
+
+
+def changed(position: Position, command: Command, streams: set[str]) -> Position:
+    """The position after a command; raises where the command makes no sense."""
+    if isinstance(command, Rebind):
+        return _rebound(position, command.binding)
+    if isinstance(command, AddQuery):
+        return _with_query(position, command.query, streams)
+    if isinstance(command, RemoveQuery):
+        return _without_query(position, command.name)
+    return position
+
+
+def _rebound(position: Position, binding: Binding) -> Position:
+    unknown = [instance for instance in binding.worker_of if instance not in position.binding.worker_of]
+    if unknown:
+        raise BindingError(f"the binding names instance {unknown[0]!r}, which the graph does not have")
+    wanted = {**position.binding.worker_of, **binding.worker_of}
+    return replace(position, binding=Binding(wanted, binding.workers))
+
+
+def _with_query(position: Position, query: Query, streams: set[str]) -> Position:
+    if query.stream not in streams:
+        raise GraphError(f"query {query.name!r} reads stream {query.stream!r}, which has no source in this run")
+    graph = position.graph.with_query(query)
+    added = tuple(dict.fromkeys((*position.added, query.name)))
+    removed = tuple(name for name in position.removed if name != query.name)
+    return replace(position.with_graph(graph, position.binding), added=added, removed=removed)
+
+
+def _without_query(position: Position, name: str) -> Position:
+    graph = position.graph.without_query(name)
+    if not graph.queries:
+        raise GraphError(f"query {name!r} is the last one; drain or stop the run instead of removing it")
+    added = tuple(other for other in position.added if other != name)
+    removed = tuple(dict.fromkeys((*position.removed, name)))
+    return replace(position.with_graph(graph, position.binding), added=added, removed=removed)

@@ -1,0 +1,52 @@
+"""What Spark runs in its Python workers, beside the reading of sources."""
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from shoal.connectors.source import RawBatch
+from shoal.query.rehearsal import rehearse
+from shoal.runtimes.spark import wire
+from shoal.runtimes.spark.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.intake import Intake
+from shoal.runtimes.spark.source import epoch_of_task
+from shoal.runtimes.spark.stage import Stage, open_store
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def stateful(checkpoint: str, epoch: int) -> Task:
+    """One worker's part of an epoch; the partition's number is the worker's."""
+
+    def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        plan = Checkpoint(checkpoint).plan(epoch)
+        context = TaskContext.get()
+        worker = context.partitionId() if context else 0
+        stage = Stage(program(checkpoint, plan.graph), plan, worker, open_store(checkpoint))
+        yield wire.rows(list(stage.run(rows)))
+
+    return work
+
+
+def prework(checkpoint: str, stream: str) -> Task:
+    """Admission and stateless work on the user's own DataFrame."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        plan = Checkpoint(checkpoint).plan(epoch_of_task())
+        raw = (RawBatch(batch, f"DataFrame for stream {stream}") for batch in batches)
+        described = {"place": "DataFrame", "rows": 0, "ended": False}
+        yield wire.rows(list(Intake(program(checkpoint, plan.graph), plan, stream).run(raw, described)))
+
+    return work
+
+
+def rehearsal(checkpoint: str, digest: str) -> Task:
+    """Load all machine code a graph needs, before the first event comes."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            rehearse(program(checkpoint, digest))
+        yield wire.rows([])
+
+    return work

@@ -1,0 +1,72 @@
+"""The `ysb` workload, the Yahoo! Streaming Benchmark: views of ads counted per campaign every ten seconds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from shoal.connectors.files import Files
+from shoal.connectors.generator import Generator
+from shoal.connectors.source import Source
+from shoal.errors import ConfigError
+from shoal.model.aggregate import count
+from shoal.model.expression import col, lookup
+from shoal.model.graph import Query
+from shoal.model.window import tumbling
+from shoal.query.stream import Stream
+from shoal.session.job import Job
+from shoal.workloads.workload import Amount, Ready, Workload
+from shoal.workloads.ysb_events import NAMES, VIEW, YsbEvents
+from shoal.workloads.ysb_oracle import COLUMNS, WINDOW_S, expected
+
+STREAM = "ad_events"
+SCHEMA = {name: "timestamp" if name == "event_time" else "int64" for name in NAMES}
+UNKNOWN = -1
+"""Campaign of an ad that the static table does not have."""
+BATCH_ROWS = 1 << 20
+
+
+def query(campaign_of_ad: Mapping[int, int], campaigns: int) -> Query:
+    """Filter views, project, join with the static table, count per campaign and window.
+
+    >>> [operator.kind for operator in query({0: 0, 1: 1}, 2).operators]
+    ['source', 'filter', 'select', 'filter', 'window', 'aggregate', 'sink']
+    """
+    views = Stream(STREAM, SCHEMA, time="event_time").filter(col("event_type") == VIEW)
+    joined = views.select("event_time", campaign=lookup("ad_id", campaign_of_ad, default=UNKNOWN))
+    known = joined.filter(col("campaign") != UNKNOWN).partition_by("campaign", groups=campaigns)
+    return known.window(tumbling(WINDOW_S)).aggregate(views=count()).sink("views")
+
+
+def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source | None) -> Ready:
+    """The job and its oracle, over generated events or over files of the same columns."""
+    events = YsbEvents(settings["ads"], settings["campaigns"], settings["per_s"], seed)
+    feed = source or Generator(events, amount.events, amount.rate, amount.rows_per_epoch)
+    table = events.campaign_of_ad()
+    job = Job.of("ysb", [query(table, events.campaigns)], {STREAM: feed})
+    if source is None:
+        return Ready(job, lambda number: expected(_generated(events, number), table))
+    return Ready(job, lambda _: expected(_from_files(source), table))
+
+
+def _generated(events: YsbEvents, number: int) -> pa.Table:
+    batches = [
+        events.batch(start, min(number, start + BATCH_ROWS)).select(list(COLUMNS))
+        for start in range(0, number, BATCH_ROWS)
+    ]
+    return pa.Table.from_batches(batches, YsbEvents.schema().empty_table().select(list(COLUMNS)).schema)
+
+
+def _from_files(source: Source) -> str:
+    if not isinstance(source, Files) or source.format != "parquet":
+        raise ConfigError("the oracle of 'ysb' checks generated events or Parquet files; leave --check out")
+    return f"{source.path}/*.parquet"
+
+
+YSB = Workload(
+    "ysb",
+    "views of 1,000 ads counted per campaign every 10 s: the Yahoo! Streaming Benchmark",
+    build,
+    {"ads": 1000, "campaigns": 100, "per_s": 1_000_000},
+    events=30_000_000,
+)
