@@ -16,6 +16,11 @@ setup:  ## find or install Java 17+, create .venv, install the pinned packages
 
 demo: setup  ## run the traffic workload on Spark for a minute and check its answer
 	@$(WITH_JAVA) $(BIN)/shoal run traffic --on spark --seconds 60 --rate 300000 --check
+	@echo
+	@echo "Next, with JAVA_HOME=$$(cat .venv/java-home) if java is not on the PATH:"
+	@echo "  $(BIN)/shoal run traffic --check --shuffle-bindings   every operator moves before every epoch: same digest"
+	@echo "  $(BIN)/shoal run traffic --check --set profile=W3     rush hour; also: W1, W2"
+	@echo "  $(BIN)/python examples/quickstart.py                  a query of your own; docs/tutorial.md explains it"
 
 lint: setup  ## ruff, mypy and the import contracts
 	@$(BIN)/ruff check .
@@ -33,8 +38,9 @@ format: setup  ## rewrite the code in the project's style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup  ## run the benchmarks under benchmarks/
-	@$(WITH_JAVA) $(BIN)/pytest benchmarks --benchmark-enable --benchmark-only --timeout=0
+bench: setup  ## run every benchmark in its quick mode (docs/benchmarks.md has the full ones)
+	@$(WITH_JAVA) for name in hop ysb fixed_cost scaling soak; do \
+		echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick || exit 1; done
 
 clean:  ## remove .venv and everything the tools left behind
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks \

@@ -8,11 +8,12 @@ import click
 
 from shoal import __version__
 from shoal.cli.run import RunOptions, run_target
-from shoal.errors import ConfigError, ShoalError
+from shoal.errors import ConfigError, RunError, ShoalError
 from shoal.model.aggregate import AGGREGATE_KINDS
 from shoal.policies.static import STATIC
 from shoal.workloads.catalog import WORKLOADS
 
+FAILED = 1
 USER_MISTAKE = 2
 INTERRUPTED = 130
 OPERATORS = {
@@ -66,7 +67,9 @@ def cli() -> None:
 @click.option("--sink", metavar="URI", help="parquet:DIR or console: (results are kept in memory without).")
 @click.option("--checkpoint", metavar="DIR", help="Keep position and state here and go on from there.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", envvar="SHOAL_RUN_SET", help="Setting of the workload."
+)
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark setting.")
 @click.option(
     "--shuffle-bindings",
@@ -74,7 +77,13 @@ def cli() -> None:
     help="Bind every instance anew at random before every epoch: no result may change.",
 )
 @click.option("--check", is_flag=True, help="Compare the results with the batch oracle; exit code 1 if they differ.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="SHOAL_RUN_JSON",
+    help="Print one JSON object and nothing else on stdout.",
+)
 def run(settings: Sequence[str], conf: Sequence[str], **options: object) -> None:
     """Run TARGET: a workload (see `shoal workloads`) or FILE.py:NAME of a job."""
     chosen = RunOptions(settings=_pairs(settings, "--set"), conf=_pairs(conf, "--conf"), **options)  # type: ignore[arg-type]
@@ -125,6 +134,9 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(USER_MISTAKE)
+    except RunError as error:
+        click.echo(f"shoal: {error}", err=True)
+        sys.exit(FAILED)
     except ShoalError as error:
         click.echo(f"shoal: {error}", err=True)
         sys.exit(USER_MISTAKE)

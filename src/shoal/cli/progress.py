@@ -42,7 +42,7 @@ class Progress:
         if self._status is not None:
             self._status.update(text)
         else:
-            self._console.print(text, markup=False)
+            self._console.print(text, markup=False, soft_wrap=True)
         sys.stderr.flush()
 
     def epoch(self, run: Run, event: EpochCommitted) -> None:
@@ -54,7 +54,7 @@ class Progress:
         tally = run.tally
         rate = tally.events / tally.elapsed_s if tally.elapsed_s else 0.0
         self.say(
-            f"epoch {event.epoch}: {tally.events:,} events, {rate:,.0f}/s, {tally.results:,} results, "
-            f"epoch {event.duration_s * 1000:.0f} ms, state {event.state_bytes / 1e6:.1f} MB"
+            f"epoch {event.epoch} in {event.duration_s * 1000:.0f} ms: {tally.events:,} events, {rate:,.0f}/s, "
+            f"{tally.results:,} results, state {event.state_bytes / 1e6:.1f} MB"
             + (f", {tally.dead_letters:,} dead letters" if tally.dead_letters else "")
         )

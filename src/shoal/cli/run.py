@@ -18,6 +18,7 @@ from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink, s
 from shoal.errors import ConfigError
 from shoal.model.messages import EpochCommitted
 from shoal.policies.static import shuffled
+from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.session.digest import differences, result_digest
 from shoal.session.run import Run, start
 from shoal.session.summary import Summary
@@ -53,9 +54,9 @@ class RunOptions:
 def run_target(options: RunOptions) -> int:
     """Run and report; returns the exit code."""
     chosen = _target(options)
-    if options.check and chosen.expected is None:
-        raise ConfigError(f"{options.target} has no oracle; leave --check out")
     sink = _sink(options)
+    if options.check:
+        _refuse_check_in_vain(options, chosen, sink)
     interrupted = threading.Event()
     with Progress(quiet=options.as_json) as progress:
         progress.say("starting Spark, about 10 s ...")
@@ -70,7 +71,8 @@ def run_target(options: RunOptions) -> int:
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(
-            f"running {len(chosen.job.graph.queries):,} queries, {len(chosen.job.graph.operators):,} operators"
+            f"running {_number(len(chosen.job.graph.queries), 'query', 'queries')}, "
+            f"{_number(len(chosen.job.graph.operators), 'operator', 'operators')}"
         )
         timer = _timer(run, options.seconds)
         run.wait(lambda run, event: _watch(run, event, options, progress))
@@ -78,18 +80,46 @@ def run_target(options: RunOptions) -> int:
             timer.cancel()
         if interrupted.is_set():
             return _interrupted(run, options)
+        if not run.tally.epochs:
+            progress.say(f"the run kept in {run.checkpoint} has ended before; nothing was left to do")
         summary, wrong = _summary(run, options, sink, chosen.expected, progress)
     _print(summary, wrong, options)
     return WRONG if summary.oracle == "different" else DONE
 
 
+def _number(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _refuse_check_in_vain(options: RunOptions, chosen: Target, sink: Sink) -> None:
+    """The oracle answers for all events since the checkpoint began, so all results must be there to compare."""
+    if chosen.expected is None:
+        raise ConfigError(f"{options.target} has no oracle; leave --check out")
+    if isinstance(sink, ConsoleSink):
+        raise ConfigError("--check needs results that can be read back; got --sink console:")
+    begun = options.checkpoint is not None and Checkpoint(options.checkpoint).last_epoch() is not None
+    if begun and isinstance(sink, MemorySink):
+        raise ConfigError(
+            f"checkpoint {options.checkpoint} has been begun by another run, whose results are gone; "
+            "use --sink parquet:DIR from the first run on, or leave --check out"
+        )
+
+
 def _target(options: RunOptions) -> Target:
     events = options.events
+    if options.source or options.target not in WORKLOADS:
+        _refuse_limits(options)
     if events is None and options.seconds is None and options.target in WORKLOADS:
         events = WORKLOADS[options.target].events
     source = source_from_uri(options.source, options.epoch_rows) if options.source else None
     amount = Amount(events, options.rate, options.epoch_rows)
     return target(options.target, options.seed, amount, options.settings, source)
+
+
+def _refuse_limits(options: RunOptions) -> None:
+    for name, value in (("--events", options.events), ("--rate", options.rate)):
+        if value is not None:
+            raise ConfigError(f"{name} is for generated events; {options.source or options.target} has its own")
 
 
 def _sink(options: RunOptions) -> Sink:
@@ -129,6 +159,7 @@ def _summary(
     run: Run, options: RunOptions, sink: Sink, expected: Expected | None, progress: Progress
 ) -> tuple[Summary, list[str]]:
     results = _results(sink, run)
+    digest = "" if isinstance(sink, ConsoleSink) else result_digest(results)
     oracle, wrong = "not checked", []
     if options.check and expected is not None:
         progress.say("computing the oracle with DuckDB ...")
@@ -144,7 +175,7 @@ def _summary(
         seed=options.seed,
         start_up_s=run.start_up_s,
         tally=run.tally,
-        result_digest=result_digest(results),
+        result_digest=digest,
         oracle=oracle,
     )
     return summary, wrong
@@ -188,6 +219,6 @@ def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("dead letters", f"{data['dead_letters']:,}"),
         ("moves", f"{data['moves']:,} instances, {data['state_bytes_moved'] / 1e6:.1f} MB of state"),
         ("peak memory", f"{data['peak_rss_mb']:,.0f} MB"),
-        ("result digest", data["result_digest"][:16]),
+        ("result digest", data["result_digest"][:16] or "none"),
         ("oracle", data["oracle"]),
     ]

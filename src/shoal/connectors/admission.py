@@ -1,10 +1,19 @@
 """Admission: only rows that are what the stream's schema says get in; all others become dead letters.
 
-A row is refused when a column is null or NaN, holds something of another type, or its event time lies
-too far ahead. Only the columns that some query reads are looked at.
+A row is refused, with one of these reasons, when
+
+- `null`: a column is null or NaN;
+- `type`: a column holds a value that is not of the declared type (see `conversion` for what is);
+- `range`: a time lies before the year 1 or after the year 9999;
+- `future`: the event time lies too far ahead of the clock;
+- `malformed`: the row could not even be told apart into columns.
+
+Only the columns that some query reads are looked at.
 """
 
+import datetime as dt
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +23,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from shoal.connectors.source import RawBatch
+from shoal.connectors.conversion import converted
+from shoal.connectors.source import RawBatch, column_fault
 from shoal.errors import SchemaError
 
 DEAD_LETTERS = "dead_letters"
 """Name of the table that refused rows go to."""
 DEAD_LETTER_SCHEMA = pa.schema([(name, pa.string()) for name in ("stream", "reason", "detail", "place", "row")])
+
+EARLIEST_US = -62_135_596_800_000_000
+LATEST_US = 253_402_300_799_999_999
+_TYPE_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16", "timestamp[us]": "timestamp"}
 
 
 @dataclass(frozen=True)
@@ -40,29 +54,26 @@ class Admitted:
 
 
 def admit(raw: RawBatch, expected: pa.Schema, time: str, not_after_us: int | None) -> Admitted:
-    """Check a batch against the expected columns; `not_after_us` is the latest event time taken."""
-    missing = [name for name in expected.names if name not in raw.batch.schema.names]
-    if missing:
-        raise SchemaError(
-            f"{raw.place} lacks column {', '.join(repr(name) for name in missing)}; "
-            f"it has {', '.join(raw.batch.schema.names)}"
-        )
+    """Check a batch against the expected columns; `not_after_us` is the latest event time taken.
+
+    A refused row has one reason, the first that was found. A batch without a column is an error: the sources
+    of files see to that before, under their own rule for bad files.
+    """
+    if raw.malformed:
+        every = np.arange(raw.batch.num_rows)
+        return Admitted(pa.RecordBatch.from_pylist([], expected), [Refusal("malformed", raw.malformed, every)])
+    if fault := column_fault(raw.batch.schema.names, expected.names):
+        raise SchemaError(f"{raw.place} {fault}")
     refusals: list[Refusal] = []
     arrays: dict[str, pa.Array] = {}
     for wanted in expected:
-        array, refused = _converted(raw.batch.column(wanted.name), wanted)
+        array, refused = _checked(raw.batch.column(wanted.name), wanted)
         arrays[wanted.name] = array
         refusals += refused
-    if not_after_us is not None:
-        times = arrays[time].view(pa.int64())
-        ahead = pc.fill_null(pc.greater(times, not_after_us), False)
-        if pc.any(ahead).as_py():
-            rows = np.flatnonzero(ahead.to_numpy(zero_copy_only=False))
-            refusals.append(Refusal("future", f"event time {time!r} is too far ahead of the clock", rows))
+    if not_after_us is not None and len(arrays[time]):
+        refusals += _ahead(arrays[time], time, not_after_us)
     batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-    if not refusals:
-        return Admitted(batch)
-    return _without_refused(batch, refusals)
+    return _without_refused(batch, refusals) if refusals else Admitted(batch)
 
 
 def _without_refused(batch: pa.RecordBatch, refusals: Sequence[Refusal]) -> Admitted:
@@ -77,57 +88,69 @@ def _without_refused(batch: pa.RecordBatch, refusals: Sequence[Refusal]) -> Admi
     return Admitted(batch.filter(pa.array(good)), firsts)
 
 
-def _converted(array: pa.Array, wanted: pa.Field) -> tuple[pa.Array, list[Refusal]]:
-    """A column of the wanted type, with nulls where a value does not fit."""
+def _checked(array: pa.Array, wanted: pa.Field) -> tuple[pa.Array, list[Refusal]]:
+    """A column of the wanted type, and the rows whose value does not fit."""
     refusals = []
-    if array.null_count:
-        refusals.append(Refusal("null", f"column {wanted.name!r} is null", _rows(array.is_null())))
-    result = array
-    if not _fits(array.type, wanted.type):
-        result = _cast(array, wanted.type)
-        lost = pc.and_(result.is_null(), array.is_valid())
-        if pc.any(lost).as_py():
-            detail = f"column {wanted.name!r} must be {wanted.type}; got {array.type}"
-            refusals.append(Refusal("type", detail, _rows(lost)))
+    missing = pc.is_null(array) if _has_nulls(array) else None
+    if missing is not None:
+        refusals.append(Refusal("null", f"column {wanted.name!r} is null", _rows(missing)))
+    result = converted(array, wanted.type)
+    if result.null_count:
+        lost = result.is_null() if missing is None else pc.and_not(result.is_null(), missing)
+        reason = "range" if _is_time(wanted.type) and _is_time(array.type) else "type"
+        refusals.append(Refusal(reason, _misfit(wanted, array.type), _rows(lost)))
     if pa.types.is_floating(wanted.type):
-        nan = _nan_rows(result)
-        if nan.size:
-            refusals.append(Refusal("null", f"column {wanted.name!r} is NaN", nan))
+        refusals += _nan(result, wanted.name)
+    elif _is_time(wanted.type) and len(result):
+        refusals += _out_of_range(result, wanted.name)
     return result, refusals
 
 
-def _nan_rows(array: pa.Array) -> NDArray[np.int64]:
-    values = array.to_numpy(zero_copy_only=False)
-    if not array.null_count and not np.isnan(values.sum()):
-        return np.zeros(0, np.int64)
-    return _rows(pc.fill_null(pc.is_nan(array), False))
+def _has_nulls(array: pa.Array) -> bool:
+    return bool(array.null_count or (pa.types.is_dictionary(array.type) and array.dictionary.null_count))
 
 
-def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_time(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_))
+
+
+def _misfit(wanted: pa.Field, given: pa.DataType) -> str:
     if pa.types.is_dictionary(given):
-        return bool(pa.types.is_string(wanted) and pa.types.is_string(given.value_type))
-    return bool(given == wanted)
+        given = given.value_type
+    text = pa.types.is_string(given) or pa.types.is_large_string(given) or pa.types.is_string_view(given)
+    got = "text" if text else _type_name(given)
+    return f"column {wanted.name!r} must be {_type_name(wanted.type)}; got a {got} that does not fit"
 
 
-def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Convert all at once where that works, else value by value, with null for what does not fit."""
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_timestamp(array.type) and array.type.tz:
-        array = array.cast(pa.timestamp(array.type.unit))
-    try:
-        return array.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        distinct = pc.dictionary_encode(array)
-        values = [_cast_one(value, wanted) for value in distinct.dictionary]
-        return pa.array(values, wanted).take(distinct.indices)
+def _type_name(type_: pa.DataType) -> str:
+    return _TYPE_NAMES.get(str(type_), str(type_))
 
 
-def _cast_one(value: pa.Scalar, wanted: pa.DataType) -> Any:
-    try:
-        return value.cast(wanted).as_py() if not pa.types.is_timestamp(wanted) else value.cast(wanted).value
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
+def _nan(array: pa.Array, name: str) -> list[Refusal]:
+    values = array.to_numpy(zero_copy_only=False)
+    nan = np.isnan(values)
+    if not nan.any():
+        return []
+    rows = np.flatnonzero(nan) if not array.null_count else _rows(pc.fill_null(pc.is_nan(array), False))
+    return [Refusal("null", f"column {name!r} is NaN", rows)] if rows.size else []
+
+
+def _out_of_range(array: pa.Array, name: str) -> list[Refusal]:
+    times = array.view(pa.int64())
+    edges = pc.min_max(times).as_py()
+    if edges["min"] is None or (edges["min"] >= EARLIEST_US and edges["max"] <= LATEST_US):
+        return []
+    outside = pc.or_(pc.less(times, EARLIEST_US), pc.greater(times, LATEST_US))
+    return [Refusal("range", f"column {name!r} must lie in the years 1 to 9999", _rows(pc.fill_null(outside, False)))]
+
+
+def _ahead(array: pa.Array, name: str, not_after_us: int) -> list[Refusal]:
+    times = array.view(pa.int64())
+    newest = pc.max(times).as_py()
+    if newest is None or newest <= not_after_us:
+        return []
+    ahead = pc.fill_null(pc.greater(times, not_after_us), False)
+    return [Refusal("future", f"event time {name!r} is too far ahead of the clock", _rows(ahead))]
 
 
 def _rows(mask: pa.Array) -> NDArray[np.int64]:
@@ -135,13 +158,58 @@ def _rows(mask: pa.Array) -> NDArray[np.int64]:
 
 
 def dead_letters(stream: str, raw: RawBatch, refusals: Sequence[Refusal]) -> pa.RecordBatch:
-    """Refused rows as they came, each with the reason and the place."""
+    """Refused rows as they came, as JSON, each with the reason and the place."""
     columns: Mapping[str, list[str]] = {name: [] for name in DEAD_LETTER_SCHEMA.names}
     for refusal in refusals:
-        for number, row in zip(refusal.rows.tolist(), raw.batch.take(pa.array(refusal.rows)).to_pylist(), strict=True):
+        rows = _readable(raw.batch.take(pa.array(refusal.rows)))
+        for at, row in zip(refusal.rows.tolist(), rows, strict=True):
             columns["stream"].append(stream)
             columns["reason"].append(refusal.reason)
             columns["detail"].append(refusal.detail)
-            columns["place"].append(f"{raw.place}, row {raw.first_row + number}")
-            columns["row"].append(json.dumps(row, default=str, ensure_ascii=False))
+            columns["place"].append(f"{raw.place}, row {raw.number(at)}")
+            columns["row"].append(json.dumps(row, default=_readable_value, ensure_ascii=False))
     return pa.RecordBatch.from_pydict(columns, schema=DEAD_LETTER_SCHEMA)
+
+
+def _readable(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as plain values that JSON can hold: times as ISO text, NaN and what is not UTF-8 as text."""
+    values = [_readable_column(column) for column in batch.columns]
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _readable_column(array: pa.Array) -> list[Any]:
+    type_ = array.type
+    if pa.types.is_dictionary(type_):
+        return _readable_column(array.dictionary.take(array.indices))
+    if pa.types.is_timestamp(type_):
+        return _readable_times(array)
+    if pa.types.is_string(type_):
+        return [_readable_value(value) for value in array.view(pa.binary()).to_pylist()]
+    try:
+        return [_readable_value(value) for value in array.to_pylist()]
+    except (OverflowError, ValueError):
+        return [f"unreadable {type_}"] * len(array)
+
+
+def _readable_times(array: pa.TimestampArray) -> list[str | None]:
+    """ISO texts; a number for a time that no calendar has."""
+    unit, zone = array.type.unit, "Z" if array.type.tz else ""
+    texts = array.view(pa.timestamp(unit)).cast(pa.string()).to_pylist()
+    numbers = array.view(pa.int64()).to_pylist()
+    iso = [text and text.replace(" ", "T", 1) + zone for text in texts]
+    return [
+        f"{number} {unit} since 1970" if text and text.startswith("<") else text
+        for text, number in zip(iso, numbers, strict=True)
+    ]
+
+
+def _readable_value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dt.date | dt.time | dt.datetime):
+        return value.isoformat()
+    if value is None or isinstance(value, bool | int | float | str | list | dict):
+        return value
+    return str(value)

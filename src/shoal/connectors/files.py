@@ -1,29 +1,37 @@
 """Directories of Parquet, Arrow or CSV files: what is there, and what is added while the run goes on."""
 
-import json
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
-from shoal.connectors.directory import Directory
+import pyarrow as pa
+
+from shoal.connectors.directory import Directory, local_path
+from shoal.connectors.filelog import FileLog, SeenFile
 from shoal.connectors.formats import FORMATS, Format
 from shoal.connectors.source import DRAIN, BadFile, Offset, RawBatch, Slice
-from shoal.errors import ConfigError, SourceError
+from shoal.errors import CheckpointError, ConfigError, SourceError
 
 SCAN_INTERVAL_S = 0.25
+SCAN_SHARE = 0.05
+"""Looking for new files may take this share of the time, however many there are."""
 SLICE_ROWS = 20_000
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a directory, oldest first, each read once; names beginning with . or _ are left alone.
+    """The files of a directory, each read once, oldest first (by time of change, then name).
 
-    Write new files under another name and rename them: a file must be whole when it appears.
-    `rows_per_epoch` and `files_per_epoch` bound what one epoch takes (at least one row group, whatever its size);
-    without `follow` the stream ends when all files are read.
-    `on_bad_file`: "fail" stops the run at a file that cannot be read, "dead-letter" records it and goes on.
+    Names that begin with . or _, names with another ending and subdirectories are left alone.
+    Write new files under another name and rename them: a file must be whole when it appears, and must not change.
+    `rows_per_epoch` and `files_per_epoch` bound what one epoch takes (at least one row group, whatever its size;
+    the rows of a CSV file are guessed from its size); without `follow` the stream ends when all files are read.
+    `on_bad_file`: "fail" stops the run at a file that cannot be read, that has changed since it was first seen or
+    that lacks a column; "dead-letter" records it, with the row from which on it is lost, and goes on.
     """
 
     path: str
@@ -34,7 +42,7 @@ class Files:
     on_bad_file: Literal["fail", "dead-letter"] = "fail"
 
     def __post_init__(self) -> None:
-        """Refuse unknown formats and limits that make no sense."""
+        """Refuse unknown formats and limits that make no sense; from here on the path is absolute."""
         if self.format not in FORMATS:
             raise ConfigError(f"format of {self.path!r} must be one of {', '.join(FORMATS)}; got {self.format!r}")
         if self.on_bad_file not in ("fail", "dead-letter"):
@@ -43,6 +51,12 @@ class Files:
             limit = getattr(self, name)
             if limit is not None and limit < 1:
                 raise ConfigError(f"{name} of {self.path!r} must be at least 1; got {limit}")
+        path = local_path(self.path)
+        if path is None:
+            raise ConfigError(
+                f"source directory must be a path or a file:// URI; got {self.path!r}; mount or copy it first"
+            )
+        object.__setattr__(self, "path", str(Path(path).absolute()))
 
     def start(self) -> Offset:
         """Before the first file."""
@@ -54,54 +68,43 @@ class Files:
 
     def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch | BadFile]:
         """The rows of a slice's row groups."""
-        reader = FORMATS[self.format]
         for part in piece.data["parts"]:
-            path = part["path"]
-            if part["bad"]:
-                yield self._passed_over(path, part["bad"])
-                continue
-            try:
-                _check_unchanged(path, part["size"])
-                first_row = part["first_row"]
-                for batch in reader.read(path, part["units"], columns):
-                    yield RawBatch(batch, path, first_row)
-                    first_row += batch.num_rows
-            except (OSError, ValueError) as error:
-                yield self._passed_over(path, str(error))
+            yield from self._read_part(part, columns)
 
-    def _passed_over(self, path: str, reason: str) -> BadFile:
+    def _read_part(self, part: Mapping[str, Any], columns: Sequence[str]) -> Iterator[RawBatch | BadFile]:
+        path, row = part["path"], part["first_row"]
+        if part["bad"]:
+            yield self._passed_over(path, row, part["bad"])
+            return
+        try:
+            _check_unchanged(part)
+            for raw in FORMATS[self.format].read(path, part["units"], row, columns):
+                yield raw
+                row = max(row, raw.number(raw.batch.num_rows - 1) + 1)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            yield self._passed_over(path, row, _reason(error))
+
+    def _passed_over(self, path: str, row: int, reason: str) -> BadFile:
         if self.on_bad_file == "fail":
+            where = f" from row {row} on" if row else ""
             raise SourceError(
-                f"cannot read {path} as {self.format}: {reason}; "
+                f"cannot read {path} as {self.format}{where}: {reason}; "
                 "repair or remove it and start again, or set on_bad_file='dead-letter' to pass over such files"
             )
-        return BadFile(path, reason)
-
-
-@dataclass(frozen=True)
-class SeenFile:
-    """A file as it was when it was first seen: rows per unit (row group, record batch or whole file)."""
-
-    path: str
-    size: int
-    units: tuple[int, ...]
-    bad: str = ""
+        return BadFile(f"{path}, from row {row} on" if row else path, reason)
 
 
 class FileCursor:
     """Notes files in a durable log, so that a position means the same rows after a restart."""
 
-    def __init__(self, files: Files, directory: Directory) -> None:
+    def __init__(self, files: Files, directory: Directory, clock: Callable[[], float] = time.monotonic) -> None:
         """Read the log of an earlier run, if there is one."""
         self._files = files
         self._directory = directory
-        self._seen: list[SeenFile] = []
-        self._scanned_at = float("-inf")
-        for name in directory.names():
-            if name.startswith("files-"):
-                entries = json.loads(directory.read(name))
-                self._seen += [SeenFile(e["path"], e["size"], tuple(e["units"]), e["bad"]) for e in entries]
-        self._known = {seen.path for seen in self._seen}
+        self._clock = clock
+        self._scan_at_s = float("-inf")
+        self._log = FileLog(directory)
+        self._known = {seen.path for seen in self._log.seen}
 
     def latest(self, start: Offset) -> Offset:
         """As many units as one epoch may take, and whether they are the last."""
@@ -111,7 +114,7 @@ class FileCursor:
             return {**start, "ended": True}
         self._scan()
         file, unit = self._limit(start["file"], start["unit"])
-        return {"file": file, "unit": unit, "ended": not self._files.follow and file >= len(self._seen)}
+        return {"file": file, "unit": unit, "ended": not self._files.follow and file >= len(self._log.seen)}
 
     def slices(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Slice]:
         """The units between two offsets, dealt out in contiguous runs of about equal rows."""
@@ -128,36 +131,50 @@ class FileCursor:
         return [_slice(run) for run in runs if run]
 
     def _scan(self) -> None:
-        now = time.monotonic()
-        if now - self._scanned_at < SCAN_INTERVAL_S:
+        began_s = self._clock()
+        if began_s < self._scan_at_s:
             return
-        self._scanned_at = now
-        root = Path(self._files.path)
-        if not root.is_dir():
-            raise SourceError(f"source directory {self._files.path} does not exist or is not a directory")
-        suffixes = FORMATS[self._files.format].suffixes
-        fresh = [
-            entry
-            for entry in root.iterdir()
-            if entry.name[0] not in "._" and entry.suffix in suffixes and str(entry) not in self._known
-        ]
-        fresh.sort(key=lambda entry: (entry.stat().st_mtime_ns, entry.name))
+        fresh = self._fresh()
         if fresh:
-            self._note([_probe(FORMATS[self._files.format], entry) for entry in fresh])
+            self._known.update(seen.path for seen in fresh)
+            self._log.note(fresh)
+        took_s = self._clock() - began_s
+        self._scan_at_s = began_s + took_s + max(SCAN_INTERVAL_S, took_s / SCAN_SHARE)
 
-    def _note(self, fresh: list[SeenFile]) -> None:
-        content = json.dumps([asdict(seen) for seen in fresh]).encode()
-        self._directory.write(f"files-{len(self._seen):010d}.json", content)
-        self._seen += fresh
-        self._known.update(seen.path for seen in fresh)
+    def _fresh(self) -> list[SeenFile]:
+        """Files not seen before, in the order they are to be read."""
+        suffixes = FORMATS[self._files.format].suffixes
+        found: list[tuple[int, str, os.stat_result]] = []
+        foreign: list[str] = []
+        try:
+            with os.scandir(self._files.path) as entries:
+                for entry in entries:
+                    if entry.name[0] in "._" or entry.path in self._known or not entry.is_file():
+                        continue
+                    if not entry.name.endswith(suffixes):
+                        foreign.append(entry.name)
+                    elif (status := _status(entry)) is not None:
+                        found.append((status.st_mtime_ns, entry.name, status))
+        except OSError as error:
+            raise SourceError(
+                f"source directory {self._files.path} must be a directory that can be read; got: {_reason(error)}"
+            ) from error
+        if not (found or self._known or self._files.follow) and foreign:
+            raise SourceError(
+                f"source directory {self._files.path} has no file whose name ends in {' or '.join(suffixes)}; "
+                f"it has {len(foreign)} others, like {min(foreign)}"
+            )
+        found.sort(key=lambda file: file[:2])
+        format_ = FORMATS[self._files.format]
+        return [_probe(format_, f"{self._files.path}/{name}", status) for _, name, status in found]
 
     def _limit(self, file: int, unit: int) -> tuple[int, int]:
         """The position after as many units as one epoch may take."""
-        rows, files = 0, 0
+        rows, files, seen = 0, 0, self._log.seen
         most_rows = self._files.rows_per_epoch or float("inf")
         most_files = self._files.files_per_epoch or float("inf")
-        while file < len(self._seen) and rows < most_rows and files < most_files:
-            units = self._seen[file].units
+        while file < len(seen) and rows < most_rows and files < most_files:
+            units = seen[file].units
             while unit < len(units) and (rows == 0 or rows + units[unit] <= most_rows):
                 rows += units[unit]
                 unit += 1
@@ -167,13 +184,19 @@ class FileCursor:
         return file, unit
 
     def _units(self, start: Offset, end: Offset) -> Iterator[dict[str, Any]]:
-        for number in range(start["file"], min(end["file"] + 1, len(self._seen))):
-            seen = self._seen[number]
+        seen = self._log.seen
+        if end["file"] > len(seen):
+            raise CheckpointError(
+                f"file log in {self._directory.uri} must name at least {end['file']} files; got {len(seen)}; "
+                "it does not belong to this checkpoint, or files of it are gone"
+            )
+        for number in range(start["file"], min(end["file"] + 1, len(seen))):
+            units = seen[number].units
             first = start["unit"] if number == start["file"] else 0
-            last = end["unit"] if number == end["file"] else len(seen.units)
+            last = end["unit"] if number == end["file"] else len(units)
+            before = list(accumulate(units, initial=0))
             for unit in range(first, last):
-                before = sum(seen.units[:unit])
-                yield {"seen": seen, "unit": unit, "rows": seen.units[unit], "first_row": before}
+                yield {"seen": seen[number], "unit": unit, "rows": units[unit], "first_row": before[unit]}
 
 
 def _slice(units: Sequence[Mapping[str, Any]]) -> Slice:
@@ -184,22 +207,44 @@ def _slice(units: Sequence[Mapping[str, Any]]) -> Slice:
         if parts and parts[-1]["path"] == seen.path:
             parts[-1]["units"].append(unit["unit"])
         else:
-            part = {"path": seen.path, "size": seen.size, "bad": seen.bad, "first_row": unit["first_row"]}
-            parts.append({**part, "units": [unit["unit"]]})
+            part = {"path": seen.path, "size": seen.size, "changed_ns": seen.changed_ns, "bad": seen.bad}
+            parts.append({**part, "first_row": unit["first_row"], "units": [unit["unit"]]})
     place = f"{parts[0]['path']} to {parts[-1]['path']}" if parts else "nothing"
     return Slice(place, sum(unit["rows"] for unit in units), {"parts": parts})
 
 
-def _probe(format_: Format, path: Path) -> SeenFile:
-    """Look into a file once; a broken one counts as a single unit without rows."""
-    size = path.stat().st_size
+def _status(entry: "os.DirEntry[str]") -> os.stat_result | None:
+    """Size and time of a file, unless it has just been removed."""
     try:
-        return SeenFile(str(path), size, tuple(format_.units(str(path))) or (0,))
-    except (OSError, ValueError) as error:
-        return SeenFile(str(path), size, (0,), str(error))
+        return entry.stat()
+    except FileNotFoundError:
+        return None
 
 
-def _check_unchanged(path: str, size: int) -> None:
-    now = Path(path).stat().st_size
-    if now != size:
-        raise ValueError(f"it had {size} bytes when it was first seen and has {now} now; files must not change")
+def _probe(format_: Format, path: str, status: os.stat_result) -> SeenFile:
+    """Look into a file once; a broken one counts as a single unit without rows."""
+    bad = "" if status.st_size else "it is empty (0 bytes)"
+    units: Sequence[int] = ()
+    try:
+        units = () if bad else format_.units(path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        bad = _reason(error)
+    return SeenFile(path, status.st_size, status.st_mtime_ns, tuple(units) or (0,), bad)
+
+
+def _check_unchanged(part: Mapping[str, Any]) -> None:
+    now = Path(part["path"]).stat()
+    if now.st_size != part["size"]:
+        raise ValueError(
+            f"it had {part['size']} bytes when it was first seen and has {now.st_size} now; files must not change"
+        )
+    if now.st_mtime_ns != part["changed_ns"]:
+        raise ValueError("it was written again after it was first seen; files must not change")
+
+
+def _reason(error: Exception) -> str:
+    """An error's text as the middle of a sentence, in one line."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return "it is gone" if isinstance(error, FileNotFoundError) else os.strerror(error.errno).lower()
+    text = " ".join(str(error).split()).rstrip(".")
+    return text[:1].lower() + text[1:]

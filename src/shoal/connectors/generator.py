@@ -1,7 +1,7 @@
 """Generated streams: event number n is always the same event, so any stretch can be made again anywhere."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from shoal.connectors.directory import Directory
 from shoal.connectors.source import DRAIN, Offset, RawBatch, Slice
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, SourceError
 
 BATCH_ROWS = 1 << 18
 SLICE_ROWS = 20_000
@@ -53,20 +53,28 @@ class Generator:
         return GeneratorCursor(self, Directory(directory))
 
     def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch]:
-        """Make the events of a slice."""
+        """Make the events of a slice; a column that the events lack is left out, for admission to complain about."""
         start, stop = piece.data["start"], piece.data["stop"]
         for first in range(start, stop, BATCH_ROWS):
-            batch = self.made_by.batch(first, min(stop, first + BATCH_ROWS))
-            yield RawBatch(batch.select(list(columns)), "generated event", first)
+            last = min(stop, first + BATCH_ROWS)
+            batch = self.made_by.batch(first, last)
+            if batch.num_rows != last - first:
+                raise SourceError(
+                    f"generator {type(self.made_by).__name__} must make {last - first} events "
+                    f"for numbers {first} to {last - 1}; got {batch.num_rows}"
+                )
+            present = [name for name in columns if name in batch.schema.names]
+            yield RawBatch(batch.select(present), f"generator {type(self.made_by).__name__}", first)
 
 
 class GeneratorCursor:
     """Says how many events are due by now."""
 
-    def __init__(self, generator: Generator, directory: Directory) -> None:
-        """Start the clock at the first question."""
+    def __init__(self, generator: Generator, directory: Directory, clock: Callable[[], float] = time.monotonic) -> None:
+        """The rate counts from the first question on."""
         self._generator = generator
         self._directory = directory
+        self._clock = clock
         self._begun: tuple[float, int] | None = None
 
     def latest(self, start: Offset) -> Offset:
@@ -92,7 +100,7 @@ class GeneratorCursor:
         return [_slice(a, b) for a, b in pairwise(cuts)]
 
     def _due(self, position: int, rate: float) -> int:
-        now = time.monotonic()
+        now = self._clock()
         if self._begun is None:
             self._begun = (now, position)
         began, base = self._begun

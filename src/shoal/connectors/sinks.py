@@ -5,6 +5,7 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -51,38 +52,63 @@ class MemorySink:
 
 @dataclass(frozen=True)
 class ParquetSink:
-    """Writes `<directory>/<table>/epoch-<number>.parquet`, each file whole or not at all."""
+    """Writes `<directory>/<table>/epoch-<number>.parquet`, each file whole or not at all.
+
+    A table is a directory that pyarrow, DuckDB and Spark read as one. In its name everything but ASCII letters,
+    digits and `_.-~` becomes %XX as in a URL, and so does a leading . or _, which would hide it.
+    """
 
     path: str
+
+    def __post_init__(self) -> None:
+        """Refuse an address nothing can be written to."""
+        Directory(self.path)
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
         """Write one file."""
         buffer = io.BytesIO()
         pq.write_table(rows, buffer)
-        Directory(self.path).write(f"{table}/epoch-{epoch:010d}.parquet", buffer.getvalue())
+        Directory(self.path).write(f"{directory_name(table)}/epoch-{epoch:010d}.parquet", buffer.getvalue())
 
     def names(self) -> list[str]:
         """Tables that have been written."""
-        return Directory(self.path).directories()
+        return sorted(unquote(name) for name in Directory(self.path).directories())
 
     def table(self, name: str) -> pa.Table:
         """All rows written so far."""
         directory = Directory(self.path)
-        files = directory.names(name)
+        below = directory_name(name)
+        files = directory.names(below)
         if not files:
-            raise KeyError(f"no rows for table {name!r} in {self.path}")
-        return pa.concat_tables([pq.read_table(io.BytesIO(directory.read(f"{name}/{file}"))) for file in files])
+            raise KeyError(f"no rows for table {name!r} in {self.path}; there are {', '.join(self.names()) or 'none'}")
+        return pa.concat_tables([pq.read_table(io.BytesIO(directory.read(f"{below}/{file}"))) for file in files])
+
+
+def directory_name(table: str) -> str:
+    """The name of a table's directory: plain names as they are, everything that could lead astray as %XX.
+
+    >>> directory_name("avg_speed"), directory_name("a/b"), directory_name("../x")
+    ('avg_speed', 'a%2Fb', '%2E.%2Fx')
+    """
+    if not table:
+        raise ConfigError("name of a table must not be empty")
+    name = quote(table, safe="")
+    return f"%{ord(name[0]):02X}{name[1:]}" if name[0] in "._" else name
 
 
 @dataclass
 class ConsoleSink:
-    """Prints the first rows of every table and epoch."""
+    """Prints the first rows of every table and epoch, each once; a run that is started again may repeat its last."""
 
     rows: int = 10
     stream: TextIO = field(default_factory=lambda: sys.stdout)
+    _printed: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
         """Print rows."""
+        if self._printed.get(table) == epoch:
+            return
+        self._printed[table] = epoch
         shown = rows.slice(0, self.rows).to_pylist()
         print(f"-- {table}, epoch {epoch}: {rows.num_rows} rows", file=self.stream)
         for row in shown:
@@ -96,8 +122,8 @@ def sink_from_uri(uri: str) -> Sink:
     kind, _, rest = uri.partition(":")
     if kind == "parquet" and rest:
         return ParquetSink(rest)
-    if kind == "console":
+    if kind == "console" and not rest:
         return ConsoleSink()
-    if kind == "memory":
+    if kind == "memory" and not rest:
         return MemorySink()
     raise ConfigError(f"sink must be parquet:DIR, console: or memory:; got {uri!r}")

@@ -20,6 +20,8 @@ FOREVER_US = 1 << 62
 """Watermark after the last event: it closes every window."""
 INSTANCE = "#instance"
 """Block column that tells which instance a row belongs to."""
+WINDOW = "#window"
+"""Block column that tells the number of the window an answer belongs to: its end divided by the slide."""
 
 
 @dataclass
@@ -52,15 +54,19 @@ class AggregateKernel:
         return block.take(np.flatnonzero(late))
 
     def close_until(self, state: PaneState, watermark_us: int) -> Block:
-        """The answers of all windows that end at or before the watermark, each given once."""
+        """The answers of all windows that end at or before the watermark, each given once.
+
+        The block has the columns `INSTANCE` and `WINDOW`, the keys, and the aggregates under their names.
+        """
         first, last = self.window_range(state.watermark_us, watermark_us)
-        answers = closed_windows(self.shape, state.table, first, last)
+        closed = closed_windows(self.shape, state.table, first, last)
+        answers = Block({INSTANCE: closed.instance, WINDOW: closed.window, **closed.columns}, closed.window.size)
         state.table = state.table.where(state.table.pane + self.shape.window.panes > last)
         state.watermark_us = max(state.watermark_us, watermark_us)
         return answers
 
     def fragments(self, state: PaneState) -> list[Fragment]:
-        """One fragment per row: due when its last window closes, worth the events still expected in its windows."""
+        """One fragment per row: due when its last window closes, worth as much as it has seen events."""
         window, table = self.shape.window, state.table
         row_bytes = table.nbytes // max(1, len(table))
         return [
@@ -94,7 +100,7 @@ class AggregateKernel:
 
     def cells(self, block: Block, panes: Ints, instances: int) -> Cells:
         """Which rows of a block belong to the same instance, key and pane."""
-        keys = [block.columns[key] for key in self.shape.keys]
+        keys = [codes_of(block.columns[key]) for key in self.shape.keys]
         return grouping(self.shape, block.columns[INSTANCE], instances, keys, codes_of(panes))
 
     def partial(self, block: Block, panes: Ints, cells: Cells | None = None) -> PaneTable:

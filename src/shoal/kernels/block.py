@@ -45,12 +45,6 @@ class Block:
         """Look at a null-free Arrow batch as a block, without copying numbers."""
         return cls({name: as_column(batch.column(i)) for i, name in enumerate(batch.schema.names)}, batch.num_rows)
 
-    def to_arrow(self, schema: Schema) -> pa.RecordBatch:
-        """The block as an Arrow batch with the columns of a schema."""
-        types = arrow_schema(schema)
-        arrays = [as_arrow(self.columns[name], types.field(name).type) for name in schema.names]
-        return pa.RecordBatch.from_arrays(arrays, schema=types)
-
     def where(self, mask: NDArray[np.bool_]) -> "Block":
         """The rows a mask selects; the block itself when it selects all."""
         rows = np.flatnonzero(mask)
@@ -60,10 +54,6 @@ class Block:
         """The given rows, in the given order."""
         return Block({name: take(column, rows) for name, column in self.columns.items()}, rows.size)
 
-    def only(self, names: Sequence[str]) -> "Block":
-        """The block with fewer columns."""
-        return Block({name: self.columns[name] for name in names}, self.length)
-
 
 def as_column(array: pa.Array) -> Column:
     """A null-free Arrow array in the form kernels take."""
@@ -72,7 +62,14 @@ def as_column(array: pa.Array) -> Column:
         return array.cast(pa.timestamp("us", tz=type_.tz)).view(pa.int64()).to_numpy(zero_copy_only=False)
     if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_):
         return array.to_numpy(zero_copy_only=False)
-    return array
+    return _with_distinct_entries(array) if pa.types.is_dictionary(type_) else array
+
+
+def _with_distinct_entries(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Arrow lets a dictionary hold a text twice; kernels count on one code per text."""
+    entries = array.dictionary
+    repeated = pc.count_distinct(entries, mode="all").as_py() < len(entries)
+    return encoded(plain(array)) if repeated else array
 
 
 def as_arrow(column: Column, type_: pa.DataType) -> pa.Array:

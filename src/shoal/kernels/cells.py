@@ -12,6 +12,7 @@ from shoal.kernels import loops
 from shoal.kernels.block import Column, encoded
 
 DENSE_CELLS = 1 << 22
+"""Numbers an array with a place for every cell may have."""
 CELLS_PER_ROW = 8
 LARGEST_PRODUCT = 1 << 62
 
@@ -23,6 +24,10 @@ class Codes:
     codes: NDArray[np.int64]
     size: int
 
+    def take(self, rows: NDArray[np.int64]) -> "Codes":
+        """The codes of the given rows."""
+        return Codes(self.codes[rows], self.size)
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -30,6 +35,15 @@ class Cells:
 
     of_row: NDArray[np.int64]
     size: int
+
+    def fitting(self, width: int) -> "Cells":
+        """The same cells, without the empty ones where arrays with `width` numbers per cell would get too large."""
+        if self.size * width <= DENSE_CELLS:
+            return self
+        used = np.zeros(self.size, bool)
+        used[self.of_row] = True
+        number = np.cumsum(used) - 1
+        return Cells(number[self.of_row], max(1, int(number[-1]) + 1))
 
 
 def codes_of(column: Column) -> Codes:

@@ -61,9 +61,9 @@ def _value(expression: Expression, block: Block) -> Any:
     if isinstance(expression, Not):
         return np.logical_not(_value(expression.condition, block))
     if isinstance(expression, IsIn):
-        return _is_in(_value(expression.value, block), expression.choices)
+        return _is_in(evaluate(expression.value, block), expression.choices)
     if isinstance(expression, Lookup):
-        return _lookup(expression, _value(expression.key, block))
+        return _lookup(expression, evaluate(expression.key, block))
     if isinstance(expression, Binary):
         return _binary(expression, block)
     raise TypeError(f"cannot evaluate {type(expression).__name__}")
@@ -105,18 +105,11 @@ def _is_in(column: Column, choices: tuple[Value, ...]) -> Any:
     return np.isin(column, np.array(choices))
 
 
-def _lookup(expression: Lookup, keys: Any) -> Any:
-    if isinstance(keys, pa.Array):
-        table = dict(expression.table)
-        values = [table.get(entry, expression.default) for entry in encoded(keys).dictionary.to_pylist()]
-        rows = encoded(keys).indices.to_numpy(zero_copy_only=False)
-    else:
-        values = [expression.default, *(value for _, value in expression.table)]
-        rows = positions(keys, [key for key, _ in expression.table]) + 1
+def _lookup(expression: Lookup, keys: Column) -> Column:
+    values = [expression.default, *(value for _, value in expression.table)]
+    rows = positions(keys, [key for key, _ in expression.table]) + 1
     if isinstance(expression.default, str):
-        return pa.DictionaryArray.from_arrays(pa.array(rows.astype(np.int32)), pa.array(values, pa.string())).cast(
-            pa.string()
-        )
+        return pa.array(values, pa.string()).take(pa.array(rows))
     return np.array(values)[rows]
 
 

@@ -38,13 +38,11 @@ def add_int(cells: Ints, values: Ints, sums: Ints) -> None:
 
 
 @compiled
-def _plus(sums: Floats, cell: int, part: int, value: float) -> float:
-    """Add a value to one part of a float sum; returns the rounding error, which is exact."""
-    old = sums[cell, part]
-    new = old + value
-    back = new - old
-    sums[cell, part] = new
-    return (old - (new - back)) + (value - back)
+def _two_sum(a: float, b: float) -> tuple[float, float]:
+    """Sum and rounding error of two floats, together exact."""
+    total = a + b
+    back = total - a
+    return total, (a - (total - back)) + (b - back)
 
 
 @compiled
@@ -52,14 +50,15 @@ def add_float(cells: Ints, values: Floats, sums: Floats) -> None:
     """Add floats up."""
     for i in range(cells.size):
         cell = cells[i]
-        error = _plus(sums, cell, 0, values[i])
-        sums[cell, 2] += _plus(sums, cell, 1, error)
+        sums[cell, 0], error = _two_sum(sums[cell, 0], values[i])
+        sums[cell, 1], error = _two_sum(sums[cell, 1], error)
+        sums[cell, 2] += error
 
 
 @compiled
 def _exceeds(a: float, b: float) -> bool:
     """Whether a is larger than b, where NaN is larger than any other value."""
-    return a > b or (a != a and b == b)
+    return a > b or (np.isnan(a) and not np.isnan(b))
 
 
 @compiled
@@ -117,31 +116,31 @@ def merge_float(rows: Ints, cells: Ints, partial: Floats, sums: Floats) -> None:
     for i in range(cells.size):
         cell = cells[i]
         row = rows[i]
-        error = _plus(sums, cell, 0, partial[row, 0])
-        sums[cell, 2] += _plus(sums, cell, 1, error)
-        sums[cell, 2] += _plus(sums, cell, 1, partial[row, 1])
+        sums[cell, 0], error = _two_sum(sums[cell, 0], partial[row, 0])
+        sums[cell, 1], error = _two_sum(sums[cell, 1], error)
+        sums[cell, 2] += error
+        sums[cell, 1], error = _two_sum(sums[cell, 1], partial[row, 1])
+        sums[cell, 2] += error
         sums[cell, 2] += partial[row, 2]
 
 
 @compiled
-def rounded(sums: Floats, out: Floats) -> None:
-    """The float nearest to each sum's three parts together, which are left in any state.
+def round_sums(sums: Floats, out: Floats) -> None:
+    """The float nearest to each sum's three parts together.
 
-    The two largest parts decide unless the value lies exactly between two floats; then the third does.
+    The two larger parts decide, unless they lie exactly between two floats: then the smallest part does.
     """
     for i in range(out.size):
-        if not np.isfinite(sums[i, 0]):
-            out[i] = sums[i, 0]
-            continue
-        rest = _plus(sums, i, 1, sums[i, 2])
-        middle = _plus(sums, i, 0, sums[i, 1])
-        total = middle + rest
-        rest = (middle - (total - (total - middle))) + (rest - (total - middle))
-        tie = _plus(sums, i, 0, total)
-        out[i] = sums[i, 0]
-        beyond = sums[i, 0] + 2 * tie
-        if tie * rest > 0 and beyond - sums[i, 0] == 2 * tie:
-            out[i] = beyond
+        high, middle, low = sums[i, 0], sums[i, 1], sums[i, 2]
+        if np.isfinite(high):
+            middle, low = _two_sum(middle, low)
+            high, middle = _two_sum(high, middle)
+            middle, low = _two_sum(middle, low)
+            high, middle = _two_sum(high, middle)
+            next_float = high + 2 * middle
+            if (middle > 0) == (low > 0) and low != 0 and next_float - high == 2 * middle:
+                high = next_float
+        out[i] = high
 
 
 @compiled
@@ -220,12 +219,11 @@ def translate(codes: Ints, low: int, table: Ints, out: Ints) -> None:
 
 
 @compiled
-def expand(panes: Ints, first: int, last: int, span: int, rows: Ints, windows: Ints) -> int:
-    """List (row, window) for every window first..last that a row's pane belongs to; returns how many."""
+def expand(panes: Ints, first: int, last: int, span: int, rows: Ints, windows: Ints) -> None:
+    """List (row, window) for every window first..last that a row's pane belongs to."""
     used = 0
     for i in range(panes.size):
         for window in range(max(first, panes[i] + 1), min(last, panes[i] + span) + 1):
             rows[used] = i
             windows[used] = window
             used += 1
-    return used

@@ -4,9 +4,9 @@ A table is a value: merging, closing and selecting make new tables. One table ho
 so that hundreds of queries of the same shape cost a few array operations, not hundreds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from shoal.model.window import Window
 
 Ints = NDArray[np.int64]
 LARGEST_EXPANSION = 1 << 22
+"""Panes, counted once per window they belong to, that are brought together at once."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,15 @@ class PaneShape:
     types: tuple[tuple[str, str], ...]
     by_instance: bool = True
 
-    @property
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """The running values kept per row."""
         return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types))
+
+    @cached_property
+    def width(self) -> int:
+        """Numbers in the widest running value."""
+        return max(slot.empty(1).size for slot in self.slots)
 
     def empty(self) -> "PaneTable":
         """A table without rows."""
@@ -131,15 +137,15 @@ def concat_tables(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
     )
 
 
-def grouping(shape: PaneShape, instance: Ints, instances: int, keys: Sequence[Column], panes: Codes) -> Cells:
-    """Which rows belong to the same instance, key and pane."""
+def grouping(shape: PaneShape, instance: Ints, instances: int, keys: Sequence[Codes], panes: Codes) -> Cells:
+    """Which rows belong to the same instance, key and pane; panes may also be windows."""
     columns = [Codes(instance, instances)] if shape.by_instance else []
-    columns += [codes_of(key) for key in keys]
-    return cells_of([*columns, panes], instance.size)
+    return cells_of([*columns, *keys, panes], instance.size)
 
 
 def partial(shape: PaneShape, block: Block, instance: Ints, panes: Ints, cells: Cells) -> PaneTable:
     """Aggregate a block of events that have been grouped into cells."""
+    cells = cells.fitting(shape.width)
     counts = np.zeros(cells.size, np.int64)
     sample = np.zeros(cells.size, np.int64)
     loops.add_one(cells.of_row, counts, sample)
@@ -160,16 +166,22 @@ def merged(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
     if not len(together):
         return together
     instances = int(together.instance.max()) + 1
-    cells = grouping(shape, together.instance, instances, together.keys, codes_of(together.pane))
-    rows = np.arange(len(together))
-    sample = np.full(cells.size, -1, np.int64)
-    sample[cells.of_row] = rows
-    used = np.flatnonzero(sample >= 0)
-    if used.size == rows.size:
+    keys = [codes_of(key) for key in together.keys]
+    cells = grouping(shape, together.instance, instances, keys, codes_of(together.pane)).fitting(shape.width)
+    sample, filled = _samples(cells)
+    if sample.size == len(together):
         return together
-    slots = tuple(values[used] for values in _merge_slots(shape, together, rows, cells))
-    kept = together.take(sample[used])
-    return PaneTable(kept.instance, kept.pane, kept.keys, slots)
+    slots = tuple(values[filled] for values in _merge_slots(shape, together, np.arange(len(together)), cells))
+    kept = tuple(take(key, sample) for key in together.keys)
+    return PaneTable(together.instance[sample], together.pane[sample], kept, slots)
+
+
+def _samples(cells: Cells) -> tuple[Ints, Ints]:
+    """One row of each cell that has any, and these cells."""
+    sample = np.full(cells.size, -1, np.int64)
+    sample[cells.of_row] = np.arange(cells.of_row.size)
+    filled = np.flatnonzero(sample >= 0)
+    return sample[filled], filled
 
 
 def _merge_slots(shape: PaneShape, table: PaneTable, rows: Ints, cells: Cells) -> list[Array]:
@@ -181,60 +193,79 @@ def _merge_slots(shape: PaneShape, table: PaneTable, rows: Ints, cells: Cells) -
     return merged_slots
 
 
-def closed_windows(shape: PaneShape, table: PaneTable, first: int, last: int) -> Block:
-    """The answers of the windows number first..last (a window's number is its end divided by the slide).
+@dataclass(frozen=True)
+class Answers:
+    """Windows that have closed: the instance and number of each, and its keys and aggregates by name.
 
-    The block has the columns `instance`, `window` and the keys and aggregates under their names.
+    A window's number is its end divided by the slide.
     """
-    span = shape.window.panes
-    parts = []
-    while len(table):
-        starts = table.pane[table.pane + span >= first]
-        if not starts.size:
-            break
-        first = max(first, int(starts.min()) + 1)
-        if first > last:
-            break
-        until = min(last, first + max(0, LARGEST_EXPANSION // max(1, len(table)) - 1))
-        parts.append(_answers(shape, table, first, until))
-        first = until + 1
-    return _concat_blocks(shape, parts)
+
+    instance: Ints
+    window: Ints
+    columns: Mapping[str, Column]
 
 
-def _answers(shape: PaneShape, table: PaneTable, first: int, last: int) -> Block:
-    span = shape.window.panes
-    per_row = min(last - first + 1, span)
-    rows, windows = np.empty(len(table) * per_row, np.int64), np.empty(len(table) * per_row, np.int64)
-    used = loops.expand(table.pane, first, last, span, rows, windows)
-    rows, windows = rows[:used], windows[:used]
-    instance = table.instance[rows]
-    instances = int(instance.max()) + 1 if used else 1
-    columns = [Codes(instance, instances)] if shape.by_instance else []
-    for key in table.keys:
-        codes = codes_of(key)
-        columns.append(Codes(codes.codes[rows], codes.size))
-    cells = cells_of([*columns, Codes(windows - first, last - first + 1)], used)
-    sample = np.full(cells.size, -1, np.int64)
-    sample[cells.of_row] = np.arange(used)
-    filled = np.flatnonzero(sample >= 0)
+def closed_windows(shape: PaneShape, table: PaneTable, first: int, last: int) -> Answers:
+    """The answers of the windows number first..last that have seen an event."""
+    keys = [codes_of(key) for key in table.keys]
+    limit = LARGEST_EXPANSION // shape.width
+    runs = _runs(table.pane, shape.window.panes, first, last, limit)
+    return _concat_answers(shape, [_answers(shape, table, keys, *run) for run in runs])
+
+
+def _runs(panes: Ints, span: int, first: int, last: int, limit: int) -> Iterator[tuple[int, int, int]]:
+    """Cut the windows first..last into runs of which each has at most `limit` panes, counted once per window.
+
+    Gives the first and the last window of every run and its number of panes; a stretch without panes is in no
+    run, and a single window may exceed the limit.
+    """
+    panes = panes[(panes + span >= first) & (panes < last)]
+    if first > last or not panes.size:
+        return
+    first, last = max(first, int(panes.min()) + 1), min(last, int(panes.max()) + span)
+    windows_of_pane = np.minimum(last, panes + span) - np.maximum(first, panes + 1) + 1
+    expanded = int(windows_of_pane.sum(dtype=np.float64))
+    if first == last or expanded <= limit:
+        yield first, last, expanded
+    else:
+        middle = (first + last) // 2
+        yield from _runs(panes, span, first, middle, limit)
+        yield from _runs(panes, span, middle + 1, last, limit)
+
+
+def _answers(
+    shape: PaneShape, table: PaneTable, keys: Sequence[Codes], first: int, last: int, expanded: int
+) -> Answers:
+    rows, windows = np.empty(expanded, np.int64), np.empty(expanded, np.int64)
+    loops.expand(table.pane, first, last, shape.window.panes, rows, windows)
+    codes = [key.take(rows) for key in keys]
+    instances = int(table.instance.max()) + 1
+    cells = grouping(shape, table.instance[rows], instances, codes, codes_of(windows)).fitting(shape.width)
+    sample, filled = _samples(cells)
     values = [slot[filled] for slot in _merge_slots(shape, table, rows, cells)]
-    chosen = sample[filled]
-    return _answer_block(shape, table.take(rows[chosen]), windows[chosen], values)
+    chosen = rows[sample]
+    return _as_answers(
+        shape, table.instance[chosen], windows[sample], [take(key, chosen) for key in table.keys], values
+    )
 
 
-def _answer_block(shape: PaneShape, table: PaneTable, windows: Ints, values: list[Array]) -> Block:
-    columns: dict[str, Any] = {"instance": table.instance, "window": windows}
-    columns.update(zip(shape.keys, table.keys, strict=True))
+def _as_answers(
+    shape: PaneShape, instance: Ints, windows: Ints, keys: Sequence[Column], values: Sequence[Array]
+) -> Answers:
+    columns: dict[str, Column] = dict(zip(shape.keys, keys, strict=True))
     types = dict(shape.types)
     for name, aggregate in shape.aggregates:
         slot = slot_of(aggregate, types)
         columns[name] = answer(aggregate, slot, values[shape.slots.index(slot)], values[0])
-    return Block(columns, windows.size)
+    return Answers(instance, windows, columns)
 
 
-def _concat_blocks(shape: PaneShape, parts: list[Block]) -> Block:
+def _concat_answers(shape: PaneShape, parts: Sequence[Answers]) -> Answers:
     if not parts:
-        empty = shape.empty()
-        return _answer_block(shape, empty, empty.pane, list(empty.slots))
-    names = parts[0].columns
-    return Block({n: concat([part.columns[n] for part in parts]) for n in names}, sum(part.length for part in parts))
+        nothing = shape.empty()
+        return _as_answers(shape, nothing.instance, nothing.pane, nothing.keys, nothing.slots)
+    return Answers(
+        np.concatenate([part.instance for part in parts]),
+        np.concatenate([part.window for part in parts]),
+        {name: concat([part.columns[name] for part in parts]) for name in parts[0].columns},
+    )

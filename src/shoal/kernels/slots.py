@@ -35,7 +35,7 @@ class Slot:
             return np.full(size, _extreme(self.dtype, largest=self.kind == "min"), self.dtype)
         if self.kind == "top":
             return np.zeros((size, self.k), self.dtype)
-        return np.zeros((size, 2) if self.dtype == "float64" else size, self.dtype)
+        return np.zeros((size, 3) if self.dtype == "float64" else size, self.dtype)
 
     def add(self, cells: NDArray[np.int64], block: Block, into: Array) -> None:
         """Add a block's events, event i to cell `cells[i]`; counts are added by the caller."""
@@ -80,10 +80,12 @@ def slot_of(aggregate: Aggregate, types: Mapping[str, str]) -> Slot:
     """The slot an aggregate is computed from."""
     if aggregate.kind == "count":
         return COUNT
+    if aggregate.kind == "mean":  # as floats, so that a mean of large integers does not wrap around at 64 bits
+        return Slot("sum", aggregate.column, "float64")
     dtype: Literal["int64", "float64"] = "float64" if types[aggregate.column] == "float64" else "int64"
     if aggregate.kind == "top_k":
         return Slot("top", aggregate.column, dtype, aggregate.k)
-    return Slot("sum" if aggregate.kind == "mean" else aggregate.kind, aggregate.column, dtype)
+    return Slot(aggregate.kind, aggregate.column, dtype)
 
 
 def answer(
@@ -93,10 +95,10 @@ def answer(
     if slot.kind == "top":
         return _lists(values, np.minimum(counts, slot.k))
     if slot.kind == "sum" and slot.dtype == "float64":
-        with np.errstate(invalid="ignore"):
-            total = np.where(np.isfinite(values[:, 0]), values[:, 0] + values[:, 1], values[:, 0])
+        total = np.empty(len(values))
+        loops.round_sums(values, total)
         return total / counts if aggregate.kind == "mean" else total
-    return values / counts if aggregate.kind == "mean" else values
+    return values
 
 
 def _lists(values: Array, lengths: NDArray[np.int64]) -> pa.Array:
@@ -107,6 +109,6 @@ def _lists(values: Array, lengths: NDArray[np.int64]) -> pa.Array:
 
 
 def _extreme(dtype: str, *, largest: bool) -> float | int:
-    if dtype == "float64":
-        return np.inf if largest else -np.inf
+    if dtype == "float64":  # NaN is the largest value
+        return np.nan if largest else -np.inf
     return int(np.iinfo(np.int64).max if largest else np.iinfo(np.int64).min)

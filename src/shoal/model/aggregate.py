@@ -32,6 +32,8 @@ class Aggregate:
             raise GraphError(f"aggregate must be one of {', '.join(AGGREGATE_KINDS)}; got {self.kind!r}")
         if (self.kind == "count") != (not self.column):
             raise GraphError(f"aggregate {self.kind!r} {'takes no column' if self.column else 'needs a column'}")
+        if self.kind != "top_k" and self.k:
+            raise GraphError(f"aggregate {self.kind!r} takes no k; got {self.k}")
         if self.kind == "top_k" and not 1 <= self.k <= LARGEST_K:
             raise GraphError(f"top_k({self.column!r}) must keep between 1 and {LARGEST_K} values; got {self.k}")
 
@@ -65,22 +67,22 @@ def count() -> Aggregate:
 
 
 def sum_(column: str) -> Aggregate:
-    """Add a column up; floats are added exactly, so the order of events does not matter."""
+    """Add a column up; integers wrap around at 64 bits, floats are added exactly, so no order of events shows."""
     return Aggregate("sum", column)
 
 
 def mean(column: str) -> Aggregate:
-    """Average a column; the sum behind it is exact, so the order of events does not matter."""
+    """Average a column as floats; the sum behind it is exact, so no order of events shows."""
     return Aggregate("mean", column)
 
 
 def min_(column: str) -> Aggregate:
-    """Take the smallest value of a column."""
+    """Take the smallest value of a column; NaN, which only expressions make, is the largest of all."""
     return Aggregate("min", column)
 
 
 def max_(column: str) -> Aggregate:
-    """Take the largest value of a column."""
+    """Take the largest value of a column; NaN, which only expressions make, is the largest of all."""
     return Aggregate("max", column)
 
 

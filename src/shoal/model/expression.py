@@ -5,9 +5,9 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from shoal.errors import GraphError
 from shoal.model.schema import FieldType, Schema
@@ -46,9 +46,11 @@ class Expression:
         for child in self.children():
             yield from child.columns()
 
-    def is_in(self, values: Sequence[Value]) -> "Expression":
+    def is_in(self, values: Iterable[Value]) -> "Expression":
         """Whether the value is one of a fixed list."""
-        return IsIn(self, tuple(values))
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise GraphError(f"is_in needs a list of values; got {values!r}")
+        return IsIn(self, tuple(sorted(values, key=_by_type)))
 
     def __bool__(self) -> bool:
         """Refuse `and`, `or`, `not` and chained comparisons, which Python would decide too early."""
@@ -82,13 +84,25 @@ class Expression:
         """Quotient, always a float."""
         return _binary("div", self, other)
 
+    def __rtruediv__(self, other: Any) -> "Expression":
+        """Quotient, always a float."""
+        return _binary("div", other, self)
+
     def __floordiv__(self, other: Any) -> "Expression":
         """Quotient rounded down; the divisor must be a constant other than 0."""
         return _binary("floordiv", self, other)
 
+    def __rfloordiv__(self, other: Any) -> "Expression":
+        """Quotient rounded down."""
+        return _binary("floordiv", other, self)
+
     def __mod__(self, other: Any) -> "Expression":
         """Remainder with the sign of the divisor; the divisor must be a constant other than 0."""
         return _binary("mod", self, other)
+
+    def __rmod__(self, other: Any) -> "Expression":
+        """Remainder with the sign of the divisor."""
+        return _binary("mod", other, self)
 
     def __eq__(self, other: object) -> "Expression":  # type: ignore[override]
         """Equality of values."""
@@ -246,6 +260,11 @@ class IsIn(Expression):
     value: Expression
     choices: tuple[Value, ...]
 
+    def __post_init__(self) -> None:
+        """Refuse choices no column can hold."""
+        for choice in self.choices:
+            Constant(choice)
+
     def data(self) -> list[Any]:
         """Plain form."""
         return ["in", self.value.data(), list(self.choices)]
@@ -255,11 +274,12 @@ class IsIn(Expression):
         return (self.value,)
 
     def type_in(self, schema: Schema, place: str) -> FieldType:
-        """A condition; the choices must be of the value's type."""
+        """A condition; the choices must be of the value's type, or microseconds since 1970 for a time."""
         type_ = self.value.type_in(schema, place)
+        wanted = "int64" if type_ == "timestamp" else type_
         for choice in self.choices:
-            if _LITERAL_TYPES.get(type(choice)) != type_:
-                raise GraphError(f"{place}: is_in needs choices of type {type_}; got {choice!r}")
+            if _LITERAL_TYPES[type(choice)] != wanted:
+                raise GraphError(f"{place}: is_in needs choices of type {wanted}; got {choice!r}")
         return "bool"
 
 
@@ -270,6 +290,15 @@ class Lookup(Expression):
     key: Expression
     table: tuple[tuple[Value, Value], ...]
     default: Value
+
+    def __post_init__(self) -> None:
+        """Refuse values no column can hold, and keys with two values."""
+        for value in (self.default, *(value for pair in self.table for value in pair)):
+            Constant(value)
+        keys = [key for key, _ in self.table]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise GraphError(f"lookup holds key {twice!r} twice")
 
     def data(self) -> list[Any]:
         """Plain form."""
@@ -285,7 +314,7 @@ class Lookup(Expression):
         if key_type not in ("int64", "string"):
             raise GraphError(f"{place}: lookup needs an int64 or string key; got {key_type}")
         for key, value in self.table:
-            if _LITERAL_TYPES.get(type(key)) != key_type or type(value) is not type(self.default):
+            if _LITERAL_TYPES[type(key)] != key_type or type(value) is not type(self.default):
                 raise GraphError(
                     f"{place}: lookup needs keys of type {key_type} and values of the default's type "
                     f"{type(self.default).__name__}; got {key!r}: {value!r}"
@@ -313,7 +342,8 @@ def lookup(key: str | Expression, table: Mapping[Any, Value], default: Value) ->
     >>> lookup("ad", {1: 10, 2: 20}, default=-1).data()
     ['lookup', ['col', 'ad'], [[1, 10], [2, 20]], -1]
     """
-    return Lookup(as_expression(key, column=True), tuple(sorted(table.items())), default)
+    pairs = sorted(table.items(), key=lambda pair: _by_type(pair[0]))
+    return Lookup(as_expression(key, column=True), tuple(pairs), default)
 
 
 def as_expression(value: Any, *, column: bool = False) -> Expression:
@@ -325,20 +355,26 @@ def as_expression(value: Any, *, column: bool = False) -> Expression:
 
 def from_data(data: Sequence[Any]) -> Expression:
     """Rebuild an expression from its plain form."""
-    head, *rest = data
-    if head == "col":
-        return Column(rest[0])
-    if head == "lit":
-        return Constant(rest[0])
-    if head == "not":
-        return Not(from_data(rest[0]))
-    if head == "in":
-        return IsIn(from_data(rest[0]), tuple(rest[1]))
-    if head == "lookup":
-        return Lookup(from_data(rest[0]), tuple((key, value) for key, value in rest[1]), rest[2])
-    if head in _ARITHMETIC + _COMPARISON + _LOGIC and len(rest) == 2:
-        return Binary(cast(str, head), from_data(rest[0]), from_data(rest[1]))
-    raise GraphError(f"unknown expression {data!r}")
+    match data:
+        case ["col", str(name)]:
+            return Column(name)
+        case ["lit", value]:
+            return Constant(value)
+        case ["not", condition]:
+            return Not(from_data(condition))
+        case ["in", value, [*choices]]:
+            return IsIn(from_data(value), tuple(choices))
+        case ["lookup", key, [*pairs], default] if all(len(pair) == 2 for pair in pairs):
+            return Lookup(from_data(key), tuple((key, value) for key, value in pairs), default)
+        case [str(op), left, right] if op in _ARITHMETIC + _COMPARISON + _LOGIC:
+            return Binary(op, from_data(left), from_data(right))
+        case _:
+            raise GraphError(f"unknown expression {data!r}")
+
+
+def _by_type(value: Any) -> tuple[str, Any]:
+    """Order for values of mixed types, so that equal sets of values have equal texts."""
+    return type(value).__name__, value if type(value) in _LITERAL_TYPES else repr(value)
 
 
 def _binary(op: str, left: Any, right: Any) -> Binary:

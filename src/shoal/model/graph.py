@@ -6,9 +6,11 @@ share operators by construction, and a query that comes back finds its state by 
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NewType, cast, get_args
 
 from shoal.errors import GraphError
@@ -21,6 +23,7 @@ InstanceId = NewType("InstanceId", str)
 OperatorKind = Literal["source", "filter", "select", "window", "aggregate", "sink"]
 OPERATOR_KINDS: tuple[OperatorKind, ...] = get_args(OperatorKind)
 STATEFUL: frozenset[str] = frozenset({"aggregate"})
+_CHAIN = re.compile(r"source( filter| select)*( window aggregate( filter| select)*)? sink")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,16 @@ class Operator:
     kind: OperatorKind
     parameters: Mapping[str, Any]
     inputs: tuple[OperatorId, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a kind there is not."""
+        if self.kind not in OPERATOR_KINDS:
+            raise GraphError(f"operator must be one of {', '.join(OPERATOR_KINDS)}; got {self.kind!r}")
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical text of what the operator does: equal for operators that do the same, whatever feeds them."""
+        return json.dumps([self.kind, self.parameters], sort_keys=True, separators=(",", ":"))
 
     @cached_property
     def id(self) -> OperatorId:
@@ -60,10 +73,17 @@ class Query:
         if not self.name:
             raise GraphError("a query must have a name")
         kinds = [operator.kind for operator in self.operators]
-        if len(kinds) < 2 or kinds[0] != "source" or kinds[-1] != "sink":
+        if not _CHAIN.fullmatch(" ".join(kinds)):
             raise GraphError(
-                f"query {self.name!r} must lead from a source to a sink; got {' -> '.join(kinds) or 'nothing'}"
+                f"query {self.name!r} must lead from a source to a sink, with at most one window and its aggregate; "
+                f"got {' -> '.join(kinds) or 'nothing'}"
             )
+        for before, operator in pairwise(self.operators):
+            if operator.inputs != (before.id,):
+                raise GraphError(
+                    f"{operator.kind} of query {self.name!r} must be fed by {before.kind} {before.id}; "
+                    f"got {', '.join(operator.inputs) or 'nothing'}"
+                )
 
     @property
     def source(self) -> Operator:
@@ -85,6 +105,11 @@ class Query:
         """Name of the result table the query writes; several queries may share one."""
         return cast(str, self.sink.parameters["table"])
 
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Columns of the result table with their types, in order."""
+        return cast(Mapping[str, str], self.sink.parameters["columns"])
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -95,7 +120,7 @@ class Graph:
     def __post_init__(self) -> None:
         """Refuse streams or tables that two queries understand differently."""
         streams: dict[str, Mapping[str, Any]] = {}
-        tables: dict[str, tuple[str, Any]] = {}
+        tables: dict[str, Query] = {}
         for name, query in self.queries.items():
             declared = streams.setdefault(query.stream, query.source.parameters)
             if declared != query.source.parameters:
@@ -103,11 +128,11 @@ class Graph:
                     f"query {name!r} declares stream {query.stream!r} differently from the other queries; "
                     f"expected {json.dumps(declared)}, got {json.dumps(query.source.parameters)}"
                 )
-            first, columns = tables.setdefault(query.table, (name, query.sink.parameters["columns"]))
-            if columns != query.sink.parameters["columns"]:
+            first = tables.setdefault(query.table, query)
+            if list(first.columns.items()) != list(query.columns.items()):
                 raise GraphError(
-                    f"query {name!r} writes table {query.table!r} with columns {query.sink.parameters['columns']}; "
-                    f"query {first!r} writes it with {columns}"
+                    f"query {name!r} writes table {query.table!r} with columns {json.dumps(query.columns)}; "
+                    f"query {first.name!r} writes it with {json.dumps(first.columns)}"
                 )
 
     @classmethod
@@ -178,6 +203,9 @@ class Graph:
             if operator.id != id_:
                 raise GraphError(f"operator {id_} is not what its id says; its content gives {operator.id}")
             operators[id_] = operator
+        for name, ids in data["queries"].items():
+            if unknown := [id_ for id_ in ids if id_ not in operators]:
+                raise GraphError(f"query {name!r} names operator {unknown[0]}, which is not listed")
         return cls({name: Query(name, tuple(operators[id_] for id_ in ids)) for name, ids in data["queries"].items()})
 
     @cached_property

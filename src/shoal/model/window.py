@@ -1,10 +1,13 @@
 """Event-time windows, counted in panes: the smallest pieces all windows of one operator are made of."""
 
+import math
 from dataclasses import dataclass
 
 from shoal.errors import GraphError
 
 MICROSECONDS = 1_000_000
+LARGEST_US = 1_000 * 365 * 86_400 * MICROSECONDS
+"""Longest span of time there is, a thousand years: sums of times stay within 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Window:
                 "window size and slide must be positive; "
                 f"got size {_seconds(self.size_us)}, slide {_seconds(self.slide_us)}"
             )
+        if self.size_us > LARGEST_US:
+            raise GraphError(f"window size must be at most {_seconds(LARGEST_US)}; got {_seconds(self.size_us)}")
         if self.size_us % self.slide_us:
             raise GraphError(
                 "window size must be a multiple of its slide; "
@@ -52,6 +57,8 @@ def hop(size_s: float, slide_s: float) -> Window:
     Traceback (most recent call last):
     shoal.errors.GraphError: window size must be a multiple of its slide; got size 30 s, slide 7 s
     """
+    if not (math.isfinite(size_s) and math.isfinite(slide_s)):
+        raise GraphError(f"window size and slide must be numbers of seconds; got size {size_s}, slide {slide_s}")
     return Window(round(size_s * MICROSECONDS), round(slide_s * MICROSECONDS))
 
 
@@ -65,4 +72,4 @@ def tumbling(size_s: float) -> Window:
 
 
 def _seconds(us: int) -> str:
-    return f"{us / MICROSECONDS:g} s"
+    return f"{us / MICROSECONDS:.6f}".rstrip("0").rstrip(".") + " s"

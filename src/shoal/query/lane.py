@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.kernels.aggregate import INSTANCE, AggregateKernel, PaneState
+from shoal.kernels.aggregate import INSTANCE, WINDOW, AggregateKernel, PaneState
 from shoal.kernels.block import Block, arrow_schema, as_arrow
-from shoal.kernels.panes import Ints, PaneTable, concat_tables
+from shoal.kernels.panes import PaneTable, concat_tables
 from shoal.model.graph import InstanceId
 from shoal.model.schema import Schema
 from shoal.query.steps import Step
-from shoal.query.stream import WINDOW_END
-
-QUERY = "query"
-"""Column of every result table that names the query a row belongs to."""
+from shoal.query.stream import QUERY, WINDOW_END
 
 
 @dataclass(frozen=True)
@@ -118,18 +115,14 @@ class Lane:
         state = PaneState(self.kernel.shape.empty(), before_us)
         self.kernel.absorb(state, concat_tables(self.kernel.shape, tables))
         answers = self.kernel.close_until(state, after_us)
-        return state.table, self._named(answers)
+        return state.table, self._named(answers, self.kernel.shape.window.slide_us)
 
-    def _named(self, answers: Block) -> Block:
+    def _named(self, answers: Block, slide_us: int) -> Block:
         """Answers with their public columns: keys, window end and aggregates."""
-        if self.kernel is None:
-            return answers
         columns = dict(answers.columns)
-        instance: Ints = columns.pop("instance")
-        columns[INSTANCE] = instance
-        columns[WINDOW_END] = columns.pop("window") * self.kernel.shape.window.slide_us
+        columns[WINDOW_END] = columns.pop(WINDOW) * slide_us
         if self.constant_key:
-            values = pa.array(self.constants).take(pa.array(instance))
+            values = pa.array(self.constants).take(pa.array(columns[INSTANCE]))
             columns[self.constant_key] = values if isinstance(self.constants[0], str) else values.to_numpy()
         return Block(columns, answers.length)
 

@@ -1,6 +1,6 @@
 """Programs: a graph in the form that runs, made of lanes; the same graph always gives the same program."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -68,21 +68,33 @@ class _Chain:
         """Equal for the queries that can run in one lane."""
         stateful = None
         if self.window and self.aggregate:
-            stateful = (repr(self.window.parameters), repr(self.aggregate.parameters))
-        rows = None if stateful else (self.query.table, tuple(step.text for step in self.outlet))
+            stateful = (self.window.text, self.aggregate.text)
+        table = None if stateful else self.query.table
         steps = tuple(step.text for step in self.before), tuple(step.text for step in self.after)
-        return (self.query.stream, steps, self.dispatch, type(self.value), stateful, rows)
+        return (self.query.stream, steps, self.dispatch, type(self.value), stateful, table)
 
 
 def compile_graph(graph: Graph) -> Program:
     """Find the lanes of a graph."""
-    families: dict[tuple[Any, ...], list[_Chain]] = {}
-    for query in graph.queries.values():
-        chain = _chain(query)
-        families.setdefault(chain.shape, []).append(chain)
-    lanes = tuple(_lane(number, chains) for number, chains in enumerate(families.values()))
+    families = _families(_chain(query) for query in graph.queries.values())
+    lanes = tuple(_lane(number, chains) for number, chains in enumerate(families))
     inputs = {stream: _input(operator.parameters) for stream, operator in graph.streams.items()}
     return Program(graph, inputs, lanes)
+
+
+def _families(chains: Iterable[_Chain]) -> Iterable[list[_Chain]]:
+    """Queries that can run in one lane.
+
+    An instance is one operator's. Queries that say the same in other words have operators of their own, of the
+    same shape and value, and so must not share a lane: one of them would keep its state under the other's name.
+    """
+    families: dict[tuple[Any, ...], list[_Chain]] = {}
+    twins: dict[tuple[Any, ...], dict[str, int]] = {}
+    for chain in chains:
+        known = twins.setdefault((chain.shape, chain.value), {})
+        twin = known.setdefault(chain.aggregate.id if chain.aggregate else "", len(known))
+        families.setdefault((chain.shape, twin), []).append(chain)
+    return families.values()
 
 
 def _input(parameters: Mapping[str, Any]) -> Input:
@@ -102,11 +114,11 @@ def _chain(query: Query) -> _Chain:
     window, aggregate = (operators[cut - 1], operators[cut]) if cut < len(operators) else (None, None)
     steps = list(_steps(operators[: cut - 1] if aggregate else operators))
     types = query.source.parameters["schema"]
-    at = next((i for i, step in enumerate(steps) if _equality(step, types, steps[:i])), None)
     outlet = tuple(_steps(operators[cut + 1 :]))
-    if at is None or (aggregate and aggregate.groups > 1):
+    found = None if aggregate and aggregate.groups > 1 else _equality(steps, types)
+    if found is None:
         return _Chain(query, tuple(_lasting(steps)), "", None, (), window, aggregate, outlet)
-    column, value = _sides(steps[at])
+    at, column, value = found
     before, after = tuple(_lasting(steps[:at])), tuple(_lasting(steps[at + 1 :]))
     return _Chain(query, before, column, value, after, window, aggregate, outlet)
 
@@ -132,22 +144,16 @@ def _lasting(steps: Sequence[Step]) -> Iterator[Step]:
     return (step for step in steps if not (isinstance(step, Select) and step.only_drops))
 
 
-def _equality(step: Step, types: Mapping[str, str], before: Sequence[Step]) -> bool:
-    """Whether a step is `column == constant` for a stream column of integers or texts."""
-    if not isinstance(step, Filter) or any(isinstance(s, Select) and not s.only_drops for s in before):
-        return False
-    condition = step.condition
-    if not (isinstance(condition, Binary) and condition.op == "eq"):
-        return False
-    if not (isinstance(condition.left, Column) and isinstance(condition.right, Constant)):
-        return False
-    wanted = {"int64": int, "string": str}.get(types[condition.left.name])
-    return type(condition.right.value) is wanted
-
-
-def _sides(step: Step) -> tuple[str, Any]:
-    condition = step.condition  # type: ignore[attr-defined]
-    return condition.left.name, condition.right.value
+def _equality(steps: Sequence[Step], types: Mapping[str, str]) -> tuple[int, str, Any] | None:
+    """Place, column and constant of the first filter `column == constant` on a stream's integers or texts."""
+    for at, step in enumerate(steps):
+        match step:
+            case Filter(Binary("eq", Column(name), Constant(value))):
+                if type(value) is {"int64": int, "string": str}.get(types[name]):
+                    return at, name, value
+            case Select(only_drops=False):  # the columns behind it are no longer the stream's
+                return None
+    return None
 
 
 def _lane(number: int, chains: Sequence[_Chain]) -> Lane:

@@ -15,16 +15,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from shoal.connectors.admission import DEAD_LETTERS
 from shoal.errors import GraphError, SchemaError
 from shoal.model.aggregate import Aggregate
 from shoal.model.expression import Expression, as_expression, col
 from shoal.model.graph import Operator, OperatorKind, Query
 from shoal.model.schema import STREAM_TYPES, Field, FieldType, Schema
-from shoal.model.window import MICROSECONDS, Window
+from shoal.model.window import LARGEST_US, MICROSECONDS, Window
 
 KEY_TYPES = ("int64", "string", "bool", "timestamp")
 LARGEST_GROUPS = 65_536
+QUERY = "query"
+"""Column of every result table that names the query a row belongs to."""
 WINDOW_END = "window_end"
+"""Column of every aggregate's result that holds the end of the window."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Flow:
 
         A window needs the event-time column: name it among the kept ones if a window follows.
         """
-        chosen: dict[str, Expression] = {name: col(name) for name in names}
+        chosen: dict[str, Expression] = {self._name(name, "select"): col(name) for name in names}
         chosen.update({name: as_expression(value) for name, value in columns.items()})
         if not chosen:
             raise GraphError(f"{self._place('select')} must keep at least one column")
@@ -82,7 +86,7 @@ class Flow:
         """
         if not names:
             raise GraphError(f"{self._place('partition_by')} needs at least one column")
-        if not 1 <= groups <= LARGEST_GROUPS:
+        if type(groups) is not int or not 1 <= groups <= LARGEST_GROUPS:
             raise GraphError(f"{self._place('partition_by')} needs between 1 and {LARGEST_GROUPS} groups; got {groups}")
         for name in names:
             self._check_key(name, "partition_by")
@@ -91,6 +95,8 @@ class Flow:
 
     def window(self, window: Window) -> "Flow":
         """Cut event time into windows; an aggregate must follow."""
+        if not isinstance(window, Window):
+            raise GraphError(f"{self._place('window')} needs a window such as hop(30, 1); got {window!r}")
         if self.time not in self.schema:
             raise GraphError(
                 f"{self._place('window')} needs the event-time column {self.time!r}; "
@@ -134,10 +140,17 @@ class Flow:
     def sink(self, name: str, *, table: str | None = None) -> Query:
         """Name the query and the table its results go to (the query's own name unless told otherwise)."""
         self._not_inside_window("sink")
-        if self.keys and not any(operator.kind == "aggregate" for operator in self.operators):
+        if self.keys:
             raise GraphError(
-                f"query {name!r} has keys but no aggregate; add .window(...).aggregate(...) or drop key_by"
+                f"query {name!r} has keys but no aggregate behind them; "
+                "add .window(...).aggregate(...), or drop key_by and partition_by"
             )
+        if QUERY in self.schema:
+            raise GraphError(
+                f"query {name!r} must not have a column {QUERY!r}, which is added to every result; select it as another"
+            )
+        if (table or name) == DEAD_LETTERS:
+            raise GraphError(f"query {name!r} must not write table {DEAD_LETTERS!r}, where refused rows go")
         columns: dict[str, FieldType] = {field.name: field.type for field in self.schema.fields}
         parameters = {"query": name, "table": table or name, "columns": columns}
         return Query(name, (*self.operators, Operator("sink", parameters, (self.operators[-1].id,))))
@@ -160,8 +173,13 @@ class Flow:
             )
         return True
 
+    def _name(self, name: str, what: str) -> str:
+        if not isinstance(name, str):
+            raise GraphError(f"{self._place(what)} needs names of columns; got {name!r}")
+        return name
+
     def _check_key(self, name: str, what: str) -> None:
-        type_ = col(name).type_in(self.schema, self._place(what))
+        type_ = col(self._name(name, what)).type_in(self.schema, self._place(what))
         if type_ not in KEY_TYPES:
             raise GraphError(f"{self._place(what)} needs columns of type {', '.join(KEY_TYPES)}; {name!r} is {type_}")
 
@@ -198,8 +216,11 @@ class Stream(Flow):
                 )
         if time not in columns or columns.type_of(time) != "timestamp":
             raise SchemaError(f"event time of stream {name!r} must be a timestamp column; got {time!r}")
-        if lateness_s < 0 or (max_ahead_s is not None and max_ahead_s < 0):
-            raise SchemaError(f"lateness_s and max_ahead_s of stream {name!r} must not be negative")
+        for what, seconds in (("lateness_s", lateness_s), ("max_ahead_s", max_ahead_s or 0.0)):
+            if not 0 <= seconds <= LARGEST_US / MICROSECONDS:
+                raise SchemaError(
+                    f"{what} of stream {name!r} must be between 0 and {LARGEST_US // MICROSECONDS}; got {seconds}"
+                )
         parameters = {
             "stream": name,
             "schema": columns.as_dict(),

@@ -53,6 +53,8 @@ class Plan:
     declared: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    offsets: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class Manifest:
     ended: tuple[str, ...] = ()
     final: bool = False
     totals: Mapping[str, int] = field(default_factory=dict)
+    offsets: str = ""
+    streams: tuple[str, ...] = ()
 
 
 def plain(record: Plan | Manifest) -> dict[str, Any]:
@@ -150,6 +154,22 @@ class Checkpoint:
         """The last committed epoch."""
         names = self._directory.names("epochs")
         return int(names[-1]) if names else None
+
+    def offsets(self, epoch: int) -> str:
+        """Checksum of what Spark has noted of an epoch's input; nothing where Spark knows no such epoch."""
+        name = f"spark/offsets/{epoch}"
+        return f"{zlib.crc32(self._directory.read(name)):08x}" if self._directory.exists(name) else ""
+
+    def check_offsets(self, record: "Plan | Manifest") -> None:
+        """Refuse to go on where Spark would read other input than an epoch was planned or done with."""
+        found = self.offsets(record.epoch)
+        if found != record.offsets:
+            fault = "damaged" if found else "missing"
+            raise CheckpointError(f"file {self.uri}/spark/offsets/{record.epoch} is {fault}; restore it from a copy")
+
+    def spark_epoch(self) -> int:
+        """The last epoch that Spark has noted as done, or -1."""
+        return max((int(name) for name in self._directory.names("spark/commits") if name.isdigit()), default=-1)
 
     def forget_before(self, epoch: int) -> None:
         """Remove plans and manifests that no restart can need."""

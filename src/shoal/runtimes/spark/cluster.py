@@ -57,7 +57,8 @@ def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = Non
     try:
         if SparkContext._gateway is None:  # noqa: SLF001  (nothing public tells whether a JVM is there already)
             with SPARK_LOG.open() as log:
-                SparkContext(conf=configuration, gateway=launch_gateway(configuration, {"stderr": log}))
+                gateway = launch_gateway(configuration, {"stderr": log})  # type: ignore[no-untyped-call]
+                SparkContext(conf=configuration, gateway=gateway)
         return SparkSession.builder.config(conf=configuration).getOrCreate()
     except Exception as error:
         raise not_started(error) from error

@@ -68,6 +68,8 @@ class EpochRunner:
             position.declared,
             position.added,
             position.removed,
+            tuple(sorted(position.ended)),
+            self.checkpoint.offsets(epoch),
         )
         self.checkpoint.write_plan(plan)
         return plan
@@ -90,8 +92,9 @@ class EpochRunner:
             self._sink.write(table, plan.epoch, result)
         if outcome.dead is not None:
             self._sink.write(DEAD_LETTERS, plan.epoch, outcome.dead)
-        self.position = self._after(plan, outcome)
-        self.checkpoint.write_manifest(self._manifest(plan, outcome, final=final))
+        position = self._after(plan, outcome)
+        self.checkpoint.write_manifest(self._manifest(position, plan, outcome, final=final))
+        self.position = position
         self._clean(plan)
         return self._event(plan, outcome, time.perf_counter() - began)
 
@@ -130,8 +133,7 @@ class EpochRunner:
             ended=position.ended | ended,
         )
 
-    def _manifest(self, plan: Plan, outcome: Outcome, *, final: bool) -> Manifest:
-        position = self.position
+    def _manifest(self, position: Position, plan: Plan, outcome: Outcome, *, final: bool) -> Manifest:
         slices: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for header in outcome.headers:
             slices[header["stream"]].append(header["slice"])
@@ -149,6 +151,8 @@ class EpochRunner:
             tuple(sorted(position.ended)),
             final,
             position.totals,
+            plan.offsets,
+            position.streams,
         )
 
     def _clean(self, plan: Plan) -> None:

@@ -30,6 +30,7 @@ class Position:
     declared: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
 
     def states(self) -> tuple[StateRef, ...]:
         """The segments that hold the newest state."""

@@ -15,9 +15,13 @@ from shoal.runtimes.spark.store import StateStore
 def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, bool] | None:
     """The last committed epoch, the position after it and whether it was the final one; None where there is none."""
     last = checkpoint.last_epoch()
+    done = checkpoint.spark_epoch()
+    if done > (-1 if last is None else last):
+        raise CheckpointError(f"file {checkpoint.uri}/epochs/{done:010d} is missing, though Spark has done that epoch")
     if last is None:
         return None
     manifest = checkpoint.manifest(last)
+    checkpoint.check_offsets(manifest)
     graph = checkpoint.graph(manifest.graph)
     homes, sizes = _homes(manifest.states, store)
     position = Position(
@@ -32,6 +36,7 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
         declared=manifest.declared,
         added=manifest.added,
         removed=manifest.removed,
+        streams=manifest.streams,
     )
     return last, position, manifest.final
 
@@ -39,6 +44,7 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
 def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Position:
     """The position with the graph and the binding that an interrupted epoch was planned with."""
     plan = checkpoint.plan(epoch)
+    checkpoint.check_offsets(plan)
     graph = checkpoint.graph(plan.graph)
     return replace(
         position,
@@ -47,16 +53,16 @@ def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Positi
         declared=plan.declared,
         added=plan.added,
         removed=plan.removed,
+        ended=frozenset(plan.ended),
     )
 
 
 def check_streams(position: Position, streams: set[str], uri: str) -> None:
-    """Refuse a job that reads other streams than the checkpoint's."""
-    known = set(position.graph.streams)
-    if known - streams:
+    """Refuse a job with other streams than the checkpoint's: Spark keeps their positions by number, not by name."""
+    if set(position.streams) != streams:
         raise CheckpointError(
-            f"checkpoint {uri} reads stream {', '.join(sorted(known - streams))}, which has no source in this job; "
-            f"there are sources for {', '.join(sorted(streams))}"
+            f"checkpoint {uri} reads stream {', '.join(position.streams)}; "
+            f"this job has sources for {', '.join(sorted(streams))}; start it with another checkpoint"
         )
 
 

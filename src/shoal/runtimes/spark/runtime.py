@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from shoal.connectors.directory import Directory
 from shoal.connectors.sinks import Sink
 from shoal.connectors.source import DRAIN, Source
-from shoal.errors import GraphError, ShoalError
+from shoal.errors import CheckpointError, GraphError, ShoalError
 from shoal.kernels.aggregate import NEVER_US
 from shoal.model.binding import Binding, Move
 from shoal.model.graph import Graph
@@ -81,6 +81,12 @@ class SparkRuntime:
         if missing:
             known = ", ".join(self._setup.sources) or "none"
             raise GraphError(f"stream {', '.join(sorted(missing))} has no source; there are sources for {known}")
+        for stream, source in self._setup.sources.items():
+            if isinstance(source, DataFrame) and not source.isStreaming:
+                raise GraphError(
+                    f"source of stream {stream!r} must be a streaming DataFrame, made by spark.readStream; "
+                    "got one that is not"
+                )
         self._checkpoint.lock()
         try:
             self._runner = EpochRunner(self._checkpoint, self._setup.sink, self._begin(graph, binding))
@@ -113,7 +119,8 @@ class SparkRuntime:
     def _begin(self, graph: Graph, binding: Binding) -> Position:
         """The position to start from: a new one, or the checkpoint's with the job's graph of today."""
         store = open_store(self._checkpoint.uri)
-        position = Position(graph, binding, declared=tuple(graph.queries))
+        streams = tuple(sorted(self._setup.sources))
+        position = Position(graph, binding, declared=tuple(graph.queries), streams=streams)
         found = restored(self._checkpoint, store)
         if found is not None:
             self._last, position, self._finished = found
@@ -153,7 +160,7 @@ class SparkRuntime:
         if self._all_ended():
             return
         self._setup.spark.dataSource.register(ShoalSource)
-        rows = reduce(DataFrame.union, [self._rows(stream) for stream in self._setup.sources])
+        rows = reduce(DataFrame.union, [self._rows(stream) for stream in sorted(self._setup.sources)])
         location = self._checkpoint.spark_location()
         writer = rows.writeStream.foreachBatch(self._epoch).option("checkpointLocation", location)
         query = writer.trigger(processingTime=f"{round(self._setup.interval_s * 1000)} milliseconds").start()
@@ -188,16 +195,24 @@ class SparkRuntime:
 
     def _epoch(self, rows: DataFrame, epoch: int) -> None:
         """What Spark calls for every micro-batch; returning commits it, so a refusal must raise."""
-        if epoch <= self._last:
+        if epoch == self._last:
             return
         with self._in_epoch:
             if self._stopping.is_set():
                 raise StopRequested
             try:
+                self._check_next(epoch)
                 self._commit(rows, epoch)
             except Exception as error:
                 self._failure = error
                 raise
+
+    def _check_next(self, epoch: int) -> None:
+        if epoch != self._last + 1:
+            raise CheckpointError(
+                f"checkpoint {self._checkpoint.uri} does not fit together: "
+                f"Spark is at epoch {epoch}, the last one committed is {self._last}"
+            )
 
     def _commit(self, rows: DataFrame, epoch: int, *, final: bool = False) -> None:
         began = time.perf_counter()

@@ -14,6 +14,7 @@ from shoal.connectors.source import Cursor, Slice, Source
 from shoal.errors import RunError
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.collector import freeze_what_stays
 from shoal.runtimes.spark.intake import Intake
 
 FORMAT = "shoal"
@@ -80,6 +81,7 @@ class ShoalStreamReader(DataSourceStreamReader):
             "planned_us": partition.planned_us,
         }
         yield wire.rows(list(Intake(compiled, plan, self._feed.stream).run(raw, described)))
+        freeze_what_stays()
 
     def _open(self) -> Cursor:
         if self._cursor is None:

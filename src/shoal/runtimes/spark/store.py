@@ -4,6 +4,7 @@ Segments never change, so a cached or hot copy is right by its name alone. A dam
 over for the durable one; a damaged durable file is an error.
 """
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from shoal.connectors.directory import Directory
-from shoal.errors import CheckpointError
+from shoal.errors import CheckpointError, ShoalError
 from shoal.runtimes.spark.segment import Part, decode, encode
 
 CACHE_BYTES = 256 << 20
@@ -41,7 +42,8 @@ class StateStore:
         name = f"{epoch:010d}-{worker}-{uuid.uuid4().hex[:12]}.seg"
         content = encode(parts)
         if self._hot is not None:
-            self._hot.write(name, content)
+            with contextlib.suppress(OSError, ShoalError):  # shared memory may be full; the durable copy is what counts
+                self._hot.write(name, content)
         self._durable.write(name, content)
         self._remember(name, len(content), list(parts))
         return name, len(content)
@@ -61,7 +63,7 @@ class StateStore:
         try:
             content = self._hot.read(name)
             return decode(content, name), len(content)
-        except (FileNotFoundError, CheckpointError):
+        except (OSError, CheckpointError):
             return None
 
     def _read_durable(self, name: str) -> tuple[list[Part], int]:
@@ -89,9 +91,10 @@ class StateStore:
     def keep_only(self, names: Iterable[str]) -> None:
         """Remove every segment but the named ones, orphans of failed attempts included."""
         kept = set(names)
-        self._durable.delete(name for name in self._durable.names() if name not in kept)
-        if self._hot is not None:
-            self._hot.delete(name for name in self._hot.names() if name not in kept)
+        for tier in (self._durable, self._hot):
+            if tier is not None:
+                tier.delete([name for name in tier.names() if name not in kept])
+                tier.delete(tier.leftovers())
 
     def trim_hot(self, needed: set[str], epoch: int) -> None:
         """Remove hot copies from before an epoch that nothing needs any more."""

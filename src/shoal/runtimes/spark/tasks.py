@@ -9,6 +9,7 @@ from shoal.connectors.source import RawBatch
 from shoal.query.rehearsal import rehearse
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.collector import freeze_what_stays
 from shoal.runtimes.spark.intake import Intake
 from shoal.runtimes.spark.source import epoch_of_task
 from shoal.runtimes.spark.stage import Stage, open_store
@@ -25,6 +26,7 @@ def stateful(checkpoint: str, epoch: int) -> Task:
         worker = context.partitionId() if context else 0
         stage = Stage(program(checkpoint, plan.graph), plan, worker, open_store(checkpoint))
         yield wire.rows(list(stage.run(rows)))
+        freeze_what_stays()
 
     return work
 
@@ -34,9 +36,12 @@ def prework(checkpoint: str, stream: str) -> Task:
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = Checkpoint(checkpoint).plan(epoch_of_task())
-        raw = (RawBatch(batch, f"DataFrame for stream {stream}") for batch in batches)
+        compiled = program(checkpoint, plan.graph)
+        wanted = batches if stream in compiled.inputs else iter(())
+        raw = (RawBatch(batch, f"DataFrame for stream {stream}") for batch in wanted)
         described = {"place": "DataFrame", "rows": 0, "ended": False}
-        yield wire.rows(list(Intake(program(checkpoint, plan.graph), plan, stream).run(raw, described)))
+        yield wire.rows(list(Intake(compiled, plan, stream).run(raw, described)))
+        freeze_what_stays()
 
     return work
 
@@ -48,5 +53,6 @@ def rehearsal(checkpoint: str, digest: str) -> Task:
         for _ in batches:
             rehearse(program(checkpoint, digest))
         yield wire.rows([])
+        freeze_what_stays()
 
     return work

@@ -1,0 +1,20 @@
+"""DuckDB over all files in one batch: how fast the machine can answer when nothing has to be incremental."""
+
+import time
+from collections.abc import Callable
+
+import duckdb
+import pyarrow as pa
+from measured import Measured
+
+Answer = Callable[[duckdb.DuckDBPyConnection], dict[str, pa.Table]]
+
+
+def run(glob: str, rows: int, threads: int, answer: Answer) -> Measured:
+    """Answer from the Parquet files, reading included."""
+    with duckdb.connect(config={"threads": threads}) as database:
+        database.execute("SET TimeZone = 'UTC'")
+        began = time.perf_counter()
+        database.read_parquet(glob).create_view("events")
+        tables = answer(database)
+        return Measured(rows, time.perf_counter() - began, (), tables)

@@ -1,0 +1,55 @@
+"""The machine and the versions a measurement belongs to: what a reader needs, and nothing that names a host."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+PACKAGES = ("shoal", "pyspark", "duckdb", "pyarrow", "numba", "numpy")
+
+
+def described() -> dict[str, Any]:
+    """Cores, memory, load and versions."""
+    return {
+        "cores": cores(),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "cpu": _cpu(),
+        "load_1min": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "java": _java(),
+        **{package: version(package) for package in PACKAGES},
+    }
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def sentence(machine: dict[str, Any]) -> str:
+    """The machine in one line."""
+    versions = ", ".join(f"{name} {machine[name]}" for name in ("python", "java", *PACKAGES))
+    return (
+        f"{machine['cores']} cores ({machine['cpu']}), {machine['memory_gb']} GB, "
+        f"load {machine['load_1min']} before the first run; {versions}"
+    )
+
+
+def _cpu() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.machine()
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    said = subprocess.run(
+        [f"{home}/bin/java" if home else "java", "-version"], capture_output=True, text=True, check=False
+    )
+    return said.stderr.partition('"')[2].partition('"')[0] or "unknown"

@@ -1,0 +1,23 @@
+"""What a run of any engine gives back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rows taken in, the time they took, the time of every epoch, the answers, and Spark's own reports."""
+
+    rows: int
+    elapsed_s: float
+    epochs_s: tuple[float, ...] = ()
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    reports: tuple[Any, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """Rows per second."""
+        return self.rows / self.elapsed_s

@@ -1,0 +1,106 @@
+"""Fill the tables and figures of docs/benchmarks.md from the kept measurements.
+
+    python benchmarks/report.py           rewrite the page
+    python benchmarks/report.py --check   say whether it is up to date
+
+Between `<!-- hop -->` and `<!-- /hop -->` stands what this command writes; everything else is prose.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import comparison
+import figure
+import fixed_cost
+import scaling
+import soak
+from machine import sentence
+from record import kept
+from table import markdown
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "benchmarks.md"
+NAMES = ("hop", "ysb", "fixed_cost", "scaling", "soak")
+
+
+def section(name: str, measured: dict[str, Any]) -> str:
+    """The tables of one benchmark, and where they were measured."""
+    parts = {
+        "hop": _compared,
+        "ysb": _compared,
+        "fixed_cost": _fixed_cost,
+        "scaling": lambda found: [markdown(*scaling.rows_of_table(found["results"]))],
+        "soak": _soak,
+    }[name](measured)
+    return "\n\n".join([f"Measured on {measured['measured_at']}: {sentence(measured['machine'])}.", *parts])
+
+
+def _compared(measured: dict[str, Any]) -> list[str]:
+    cold = [
+        [run["engine"], f"{run['rows']:,}", f"{run['elapsed_s']:.1f}", _seconds(run["first_epoch_s"])]
+        for run in measured["cold"]
+    ]
+    return [
+        f"Median of {measured['repeat']} runs (smallest-largest).",
+        markdown(*comparison.rows_of_table(measured)),
+        "The very first run of each engine in a fresh process, which no table above contains:",
+        markdown(["engine", "rows", "s", "first epoch, s"], cold),
+    ]
+
+
+def _fixed_cost(measured: dict[str, Any]) -> list[str]:
+    results = measured["results"]
+    return [markdown(*fixed_cost.summary_rows(results)), markdown(*fixed_cost.breakdown_rows(results))]
+
+
+def _soak(measured: dict[str, Any]) -> list[str]:
+    totals = measured["totals"]
+    text = (
+        f"{measured['minutes']:g} minutes at {measured['rate']:,} events/s: {totals['events']:,} events in "
+        f"{totals['epochs']:,} epochs, latency median {totals['latency_ms']['p50']:.0f} ms, "
+        f"99th percentile {totals['latency_ms']['p99']:.0f} ms; every full window's count is right."
+    )
+    return [text, markdown(*soak.rows_of_table(measured["verdicts"]))]
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def filled(page: str) -> str:
+    """The page with every section written anew."""
+    for name in NAMES:
+        measured = kept(name)
+        text = section(name, measured) if measured else "Not measured yet."
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        if not marked.search(page):
+            raise SystemExit(f"docs/benchmarks.md has no section <!-- {name} --> ... <!-- /{name} -->")
+        page = marked.sub(lambda found, text=text: f"{found[1]}{text}\n{found[2]}", page)
+    return page
+
+
+def draw() -> None:
+    """The figures."""
+    if measured := kept("scaling"):
+        figure.scaling(measured["results"], measured["machine"], DOCS / "figures" / "scaling.png")
+    if measured := kept("soak"):
+        figure.soak(measured["samples"], soak.SERIES, measured["machine"], DOCS / "figures" / "soak.png")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if the page is not up to date")
+    options = parser.parse_args()
+    page = PAGE.read_text()
+    wanted = filled(page)
+    if options.check:
+        sys.exit("docs/benchmarks.md is not what the measurements say" if wanted != page else None)
+    PAGE.write_text(wanted)
+    draw()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The file log: which files a source has seen, in which order, so that a position means the same after a restart."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from shoal.connectors.directory import Directory
+from shoal.errors import CheckpointError
+
+PREFIX = "files-"
+MERGED_ENTRIES = 256
+"""So many log entries are merged into one, so that a run of months leaves no millions of them."""
+
+
+@dataclass(frozen=True)
+class SeenFile:
+    """A file as it was when it was first seen: rows per unit (row group, record batch or whole file)."""
+
+    path: str
+    size: int
+    changed_ns: int
+    units: tuple[int, ...]
+    bad: str = ""
+
+
+class FileLog:
+    """Grows by whole entries; each is named by the number of files noted before it.
+
+    An entry may repeat files that others hold, after a crash in the middle of merging: the numbers tell.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        """Read what is there."""
+        self.seen: list[SeenFile] = []
+        self._directory = directory
+        self._entries: list[int] = []
+        for name in directory.names():
+            if name.startswith(PREFIX):
+                self._load(name)
+
+    def note(self, fresh: Sequence[SeenFile]) -> None:
+        """Add files for good."""
+        self._entries.append(len(self.seen))
+        self._write(len(self.seen), fresh)
+        self.seen += fresh
+        if len(self._entries) > MERGED_ENTRIES:
+            first, *others = self._entries
+            self._write(first, self.seen[first:])
+            self._directory.delete(_name(number) for number in others)
+            self._entries = []
+
+    def _write(self, number: int, files: Sequence[SeenFile]) -> None:
+        self._directory.write(_name(number), json.dumps([asdict(seen) for seen in files]).encode())
+
+    def _load(self, name: str) -> None:
+        try:
+            number = int(name.removeprefix(PREFIX).removesuffix(".json"))
+            files = [
+                SeenFile(**{**entry, "units": tuple(entry["units"])})
+                for entry in json.loads(self._directory.read(name))
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"file log {self._directory.uri}/{name} is damaged: {error}; "
+                "restore it from a copy, or start anew with another checkpoint directory"
+            ) from error
+        if number > len(self.seen):
+            raise CheckpointError(
+                f"file log {self._directory.uri} must go on with file {len(self.seen)}; got {name}; "
+                "restore the missing entry from a copy, or start anew with another checkpoint directory"
+            )
+        self.seen += files[len(self.seen) - number :]
+        self._entries.append(number)
+
+
+def _name(number: int) -> str:
+    return f"{PREFIX}{number:010d}.json"

@@ -1,0 +1,35 @@
+"""The benchmarks: each one's quick mode runs to its end, and it ends only if the answers are right."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+WITH_DATA = ("hop", "ysb", "fixed_cost", "scaling")
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+def run(name: str, *options: str) -> str:
+    """What a benchmark prints."""
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / f"{name}.py"), *options], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", [*WITH_DATA, "soak"])
+def test_the_quick_mode_checks_its_answers_and_keeps_its_numbers(name: str, tmp_path: Path) -> None:
+    said = run(name, "--quick", *(["--data", str(tmp_path)] if name in WITH_DATA else []))
+    written = re.search(r"written to (.+\.json)", said)
+    assert written, said
+    assert Path(written[1]).stat().st_size > 0
+
+
+def test_the_page_says_what_the_measurements_say() -> None:
+    run("report", "--check")

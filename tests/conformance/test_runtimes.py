@@ -1,0 +1,350 @@
+"""What every runtime must do; a new runtime is one more line in `RUNTIMES`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+import pyarrow as pa
+import pytest
+from tests.small_city import REGIONS, answers, city, city_events, digest
+
+from shoal.connectors.sinks import MemorySink, ParquetSink
+from shoal.model.aggregate import count, max_
+from shoal.model.binding import Binding
+from shoal.model.expression import col
+from shoal.model.graph import Graph, InstanceId, Query
+from shoal.model.messages import EpochCommitted
+from shoal.model.window import tumbling
+from shoal.policies.static import round_robin, shuffled
+from shoal.query.stream import Stream
+from shoal.session.digest import differences
+from shoal.session.job import Job
+from shoal.session.run import Run, start
+from shoal.workloads.traffic import vehicles
+from shoal.workloads.workload import Ready
+
+RUNTIMES = [pytest.param("spark", marks=pytest.mark.spark)]
+Step = Callable[[Run, EpochCommitted], bool]
+"""Looks at an epoch, acts if it likes, and says whether it is done."""
+
+
+class Launch(Protocol):
+    """Starts a job on the runtime under test."""
+
+    def __call__(self, job: Job, **options: Any) -> Run: ...
+
+
+@pytest.fixture(scope="module", params=RUNTIMES)
+def launch(request: pytest.FixtureRequest) -> Launch:
+    given = {"spark": request.getfixturevalue("spark")} if request.param == "spark" else {}
+
+    def launched(job: Job, **options: Any) -> Run:
+        return start(job, on=request.param, **{**given, **options})
+
+    return launched
+
+
+@pytest.fixture(scope="module")
+def undisturbed(launch: Launch) -> str:
+    """Digest of the small city's results when nothing happens to the run."""
+    ready = city()
+    run = launch(ready.job)
+    run.wait()
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+    return digest(run)
+
+
+class Script:
+    """Watches one run or several in a row, and takes one step after another, an epoch each at least."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = list(steps)
+        self.seen: list[EpochCommitted] = []
+
+    def __call__(self, run: Run, event: EpochCommitted) -> None:
+        self.seen.append(event)
+        if self.steps and self.steps[0](run, event):
+            del self.steps[0]
+
+    def events_before(self, query: Query) -> int:
+        """How many events had been taken in when a query first took part."""
+        first = next(at for at, event in enumerate(self.seen) if takes_part(query, event))
+        return sum(event.rows for event in self.seen[:first])
+
+
+def do(*actions: Callable[[Run], None]) -> Step:
+    """A step that acts at once."""
+
+    def step(run: Run, event: EpochCommitted) -> bool:
+        for action in actions:
+            action(run)
+        return True
+
+    return step
+
+
+def until(condition: Callable[[EpochCommitted], bool]) -> Step:
+    """A step that waits for an epoch."""
+    return lambda _, event: condition(event)
+
+
+def add(query: Query) -> Step:
+    return do(lambda run: run.add(query))
+
+
+def remove(name: str) -> Step:
+    return do(lambda run: run.remove(name))
+
+
+def rebind(binding: Binding) -> Step:
+    return do(lambda run: run.rebind(binding))
+
+
+def pause(epochs: int) -> list[Step]:
+    """Steps that let so many epochs go by."""
+    return [until(lambda _: True)] * epochs
+
+
+drain = do(Run.drain)
+stop = do(Run.stop)
+
+
+def instances(query: Query) -> set[InstanceId]:
+    return set(Graph.of([query]).stateful_instances)
+
+
+def takes_part(query: Query, event: EpochCommitted) -> bool:
+    return instances(query) <= set(event.snapshot.binding.worker_of)
+
+
+def is_gone(query: Query, event: EpochCommitted) -> bool:
+    return instances(query).isdisjoint(event.snapshot.binding.worker_of)
+
+
+def endless(rows_per_epoch: int = 1_500) -> Ready:
+    """The small city as a stream that goes on until it is drained."""
+    return city(events=None, rows_per_epoch=rows_per_epoch)
+
+
+def fastest_of_region_1() -> Query:
+    """A query that shares no state with the city's own."""
+    part = vehicles().filter(col("region") == 1).key_by("vehicle_type")
+    return part.window(tumbling(2)).aggregate(n=count(), fastest=max_("speed")).sink("fastest")
+
+
+def complete_windows(fastest: pa.Table, first: int, last: int) -> tuple[pa.Table, pa.Table]:
+    """What `fastest_of_region_1` said and should have said of the windows that began with or after an event."""
+    events = pa.table(city_events().batch(first, last))
+    since = events["ts"][0]
+    with duckdb.connect() as database:
+        database.register("events", events)
+        wanted = database.sql("""
+            SELECT vehicle_type::VARCHAR AS vehicle_type, count(*) AS n, max(speed) AS fastest,
+                   make_timestamp((epoch_us(ts) // 2000000 + 1) * 2000000) AS window_end
+            FROM events WHERE region = 1 GROUP BY ALL
+        """).to_arrow_table()
+        database.register("wanted", wanted)
+        database.register("got", fastest)
+        complete = f"window_end - INTERVAL 2 SECOND >= make_timestamp({since.value})"
+        return (
+            database.sql(f"SELECT * EXCLUDE query FROM got WHERE {complete}").to_arrow_table(),
+            database.sql(f"SELECT * FROM wanted WHERE {complete}").to_arrow_table(),
+        )
+
+
+def assert_fastest_is_right(run: Run, script: Script, query: Query) -> None:
+    got, wanted = complete_windows(answers(run)["fastest"], script.events_before(query), run.consumed)
+    assert wanted.num_rows > 0
+    assert differences({"fastest": got}, {"fastest": wanted}) == []
+
+
+def without(tables: dict[str, pa.Table], query: str) -> dict[str, pa.Table]:
+    return {name: table.filter(pa.compute.not_equal(table["query"], query)) for name, table in tables.items()}
+
+
+ALL_CASES = [(profile, seed, workers) for profile in ("W1", "W2", "W3") for seed in (0, 1, 2) for workers in (1, 2, 8)]
+FEW_CASES = [("W1", 1, 1), ("W2", 2, 2), ("W3", 0, 8)]
+
+
+@pytest.mark.parametrize(
+    ("profile", "seed", "workers"),
+    [
+        pytest.param(*case, id="{} seed {} on {} workers".format(*case), marks=() if few else pytest.mark.slow)
+        for case in ALL_CASES
+        for few in [case in FEW_CASES]
+    ],
+)
+def test_results_equal_the_batch_oracle(profile: str, seed: int, workers: int, launch: Launch) -> None:
+    ready = city(profile, seed)
+    run = launch(ready.job, workers=workers)
+    tally = run.wait()
+    assert (tally.events, run.consumed, tally.dead_letters) == (9_000, 9_000, 0)
+    assert differences(answers(run), ready.expected(9_000)) == []
+    assert tally.results == sum(table.num_rows for table in answers(run).values())
+
+
+def test_events_out_of_order_within_the_lateness_change_nothing(launch: Launch) -> None:
+    ready = city(disorder_s=3.0)
+    run = launch(ready.job)
+    tally = run.wait()
+    assert tally.dead_letters == 0
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+@pytest.mark.parametrize(
+    ("rows_per_epoch", "workers"),
+    [
+        pytest.param(900, 3, id="10 epochs on 3 workers"),
+        pytest.param(4_123, 8, id="uneven epochs on 8 workers"),
+        pytest.param(9_000, 2, id="one epoch on 2 workers"),
+    ],
+)
+def test_no_binding_and_no_epoch_size_changes_a_result(
+    rows_per_epoch: int, workers: int, launch: Launch, undisturbed: str
+) -> None:
+    def shuffle(run: Run, event: EpochCommitted) -> None:
+        run.rebind(shuffled(run.job.graph, workers, seed=event.epoch))
+
+    run = launch(city(rows_per_epoch=rows_per_epoch).job, workers=workers)
+    tally = run.wait(shuffle)
+    assert tally.moves > 0
+    assert digest(run) == undisturbed
+
+
+def test_the_number_of_workers_can_change_while_it_runs(launch: Launch) -> None:
+    ready = endless()
+    graph = ready.job.graph
+
+    def reached(workers: int) -> Step:
+        return until(lambda event: event.snapshot.binding.workers == workers)
+
+    script = Script(
+        rebind(round_robin(graph, 8)), reached(8), rebind(round_robin(graph, 3)), reached(3), *pause(2), drain
+    )
+    run = launch(ready.job, workers=2)
+    run.wait(script)
+    used = [event.snapshot.binding.workers for event in script.seen]
+    assert [workers for at, workers in enumerate(used) if workers not in used[:at]] == [2, 8, 3]
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+def test_a_run_that_is_stopped_goes_on_where_it_was(launch: Launch, undisturbed: str, tmp_path: Path) -> None:
+    kept = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
+    ready = city(rows_per_epoch=1_000)
+    epochs: list[int] = []
+    runs = 0
+    while not epochs or epochs[-1] < 9:
+        script = Script(stop)
+        launch(ready.job, **kept).wait(script)
+        epochs += [event.epoch for event in script.seen]
+        runs += 1
+    assert runs > 2
+    assert epochs == list(range(10))
+    run = launch(ready.job, **kept)
+    assert run.wait().epochs == 0
+    assert run.consumed == 9_000
+    assert digest(run) == undisturbed
+
+
+def test_draining_answers_every_window(launch: Launch) -> None:
+    ready = endless()
+    run = launch(ready.job)
+    run.wait(Script(*pause(2), drain))
+    assert run.consumed >= 3 * 1_500
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+def test_a_query_can_be_added_without_touching_the_others(launch: Launch) -> None:
+    ready, query = endless(), fastest_of_region_1()
+    script = Script(*pause(2), add(query), until(lambda event: takes_part(query, event)), *pause(3), drain)
+    run = launch(ready.job)
+    run.wait(script)
+    assert script.events_before(query) > 0
+    assert_fastest_is_right(run, script, query)
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+def test_a_query_can_be_removed_without_touching_the_others(launch: Launch) -> None:
+    ready, name = endless(), "avg_speed[2]"
+    query = ready.job.graph.queries[name]
+    script = Script(*pause(2), remove(name), until(lambda event: is_gone(query, event)), *pause(1), drain)
+    run = launch(ready.job)
+    run.wait(script)
+    expected = ready.expected(run.consumed)
+    averages = expected["avg_speed"]
+    others = averages.filter(pa.compute.not_equal(averages["region"], 2))
+    assert differences(without(answers(run), name), {**expected, "avg_speed": others}) == []
+    last = run.sink.table("avg_speed").filter(pa.compute.field("query") == name)  # type: ignore[attr-defined]
+    assert 0 < last.num_rows < averages.num_rows // REGIONS
+
+
+def test_a_query_that_comes_back_starts_anew(launch: Launch) -> None:
+    ready, query = endless(), fastest_of_region_1()
+    here, gone = until(lambda event: takes_part(query, event)), until(lambda event: is_gone(query, event))
+    again = Script(add(query), here, remove("fastest"), gone, add(query), here, *pause(3), drain)
+    run = launch(ready.job)
+    run.wait(again)
+    assert run.refused == []
+    last_gone = max(at for at, event in enumerate(again.seen) if is_gone(query, event) and event.rows)
+    taken = sum(event.rows for event in again.seen[: last_gone + 1])
+    got, wanted = complete_windows(answers(run)["fastest"], taken, run.consumed)
+    assert differences({"fastest": got}, {"fastest": wanted}) == []
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+def test_a_refused_command_is_reported_and_the_run_goes_on(launch: Launch) -> None:
+    ready = endless()
+    somewhere_else = Stream("ships", {"ts": "timestamp", "speed": "float64"}, time="ts").select("speed").sink("ships")
+    unknown = Binding.of({InstanceId("nobody/0"): 0}, workers=2)
+    everyone = ready.job.graph.stateful_instances
+    too_few = Binding.of({everyone[0]: 0}, workers=1)
+    refusals = [
+        (remove("avg_speed[99]"), "no query is named 'avg_speed[99]'"),
+        (add(somewhere_else), "query 'ships' reads stream 'ships', which has no source in this run"),
+        (add(ready.job.graph.queries["avg_speed[0]"]), "query 'avg_speed[0]' is declared twice"),
+        (rebind(unknown), "the binding names instance 'nobody/0', which the graph does not have"),
+        (rebind(too_few), "is bound to worker 1; there are workers 0..0"),
+    ]
+    run = launch(ready.job)
+    run.wait(Script(*(step for step, _ in refusals), *pause(2), drain))
+    assert len(run.refused) == len(refusals)
+    for refused, (_, reason) in zip(run.refused, refusals, strict=True):
+        assert reason in refused.reason
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+def test_queries_added_and_removed_are_remembered_after_a_restart(launch: Launch, tmp_path: Path) -> None:
+    kept = {"checkpoint": str(tmp_path / "checkpoint"), "sink": MemorySink()}
+    ready, query, name = endless(), fastest_of_region_1(), "vehicle_count[3]"
+    removed = ready.job.graph.queries[name]
+    script = Script(
+        do(lambda run: run.add(query), lambda run: run.remove(name)),
+        until(lambda event: takes_part(query, event) and is_gone(removed, event)),
+        stop,
+    )
+    launch(ready.job, **kept).wait(script)
+    before = len(script.seen)
+    script.steps = [*pause(2), drain]
+    run = launch(ready.job, **kept)
+    run.wait(script)
+    assert all(takes_part(query, event) and is_gone(removed, event) for event in script.seen[before:])
+    assert_fastest_is_right(run, script, query)
+    expected = ready.expected(run.consumed)
+    counts = expected["vehicle_count"].filter(pa.compute.field("region") != 3)
+    assert differences(without(answers(run), name), {**expected, "vehicle_count": counts}) == []
+
+
+def test_a_job_changed_between_two_runs_keeps_the_state_of_what_is_the_same(launch: Launch, tmp_path: Path) -> None:
+    kept = {"checkpoint": str(tmp_path / "checkpoint"), "sink": MemorySink()}
+    ready, query = endless(), fastest_of_region_1()
+    script = Script(*pause(1), stop)
+    launch(ready.job, **kept).wait(script)
+    same = [each for each in ready.job.graph.queries.values() if each.table != "avg_speed"]
+    changed = Job.of("changed", [query, *same], ready.job.sources)
+    script.steps = [*pause(2), drain]
+    run = launch(changed, **kept)
+    run.wait(script)
+    assert_fastest_is_right(run, script, query)
+    expected = {name: table for name, table in ready.expected(run.consumed).items() if name != "avg_speed"}
+    assert differences(answers(run), expected) == []

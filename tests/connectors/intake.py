@@ -1,0 +1,72 @@
+"""A file's way in, without a runtime: read by its source, admitted, refused rows as dead letters."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import feather
+
+from shoal.connectors.admission import admit, dead_letters
+from shoal.connectors.files import Files
+from shoal.connectors.source import BadFile
+from shoal.kernels.block import arrow_schema
+from shoal.model.schema import Schema
+
+Format = Literal["parquet", "arrow", "csv"]
+COLUMNAR: tuple[Format, ...] = ("parquet", "arrow")
+
+
+@dataclass
+class Taken:
+    """What became of the rows of some files."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    letters: list[dict[str, str]] = field(default_factory=list)
+    bad: list[BadFile] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> list[str]:
+        return [letter["reason"] for letter in self.letters]
+
+
+def write(path: Path, columns: Mapping[str, Any] | str | bytes, **options: Any) -> None:
+    """A file in the format its name says; texts and bytes are written as they are."""
+    if isinstance(columns, str | bytes):
+        path.write_bytes(columns.encode() if isinstance(columns, str) else columns)
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.table(columns), path, **options)
+    else:
+        feather.write_feather(pa.table(columns), str(path), **options)
+
+
+def take_in(
+    directory: Path,
+    schema: Mapping[str, str],
+    *,
+    format_: Format,
+    on_bad_file: Literal["fail", "dead-letter"] = "fail",
+    columns: Sequence[str] = (),
+    not_after_us: int | None = None,
+) -> Taken:
+    """All files of a directory, the time being the first column of the schema."""
+    source = Files(str(directory), format=format_, follow=False, on_bad_file=on_bad_file)
+    full = arrow_schema(Schema.of(schema))
+    expected = pa.schema([full.field(name) for name in columns or schema])
+    cursor = source.cursor(str(directory / "_cursor"))
+    taken, at = Taken(), source.start()
+    while not at["ended"]:
+        end = cursor.latest(at)
+        for piece in cursor.slices(at, end, 2):
+            for raw in source.read(piece, expected.names):
+                if isinstance(raw, BadFile):
+                    taken.bad.append(raw)
+                    continue
+                admitted = admit(raw, expected, expected.names[0], not_after_us)
+                admitted.batch.validate(full=True)
+                taken.rows += admitted.batch.to_pylist()
+                taken.letters += dead_letters("cars", raw, admitted.refusals).to_pylist()
+        at = end
+    return taken

@@ -1,0 +1,136 @@
+"""No event is lost or counted twice, whoever is killed and whenever: the results are those of a quiet run."""
+
+import os
+import random
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.end_to_end.crash import KILLED, Fault, Place, summary
+from tests.small_city import city, digest
+
+from shoal.session.run import start
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARK = "shoal.runtimes.spark"
+PLAN = f"{SPARK}.checkpoint:Checkpoint.write_plan"
+MANIFEST = f"{SPARK}.checkpoint:Checkpoint.write_manifest"
+GRAPH = f"{SPARK}.checkpoint:Checkpoint.write_graph"
+INTAKE = f"{SPARK}.intake:Intake.run"
+STAGE = f"{SPARK}.stage:Stage.run"
+EPOCH = f"{SPARK}.epoch:EpochRunner.run"
+FLUSH = f"{SPARK}.runtime:SparkRuntime._flush"
+DELETE = f"{SPARK}.store:StateStore.delete"
+FORGET = f"{SPARK}.checkpoint:Checkpoint.forget_before"
+SINK = "shoal.connectors.sinks:ParquetSink.write"
+WRITE = "shoal.connectors.directory:Directory.write"
+STATE = f"{SPARK}.store:StateStore.write"
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def quiet(spark: "SparkSession") -> str:
+    """The digest of a run to which nothing happens."""
+    run = start(city().job, spark=spark)
+    run.wait()
+    return digest(run)
+
+
+def test_a_run_killed_again_and_again_ends_with_the_right_results(tmp_path: Path, quiet: str) -> None:
+    """Each run goes on where the one before it was killed, and gets a little further."""
+    place = Place(tmp_path)
+    for fault in (
+        Fault(STAGE, 2, "before", "run"),
+        Fault(MANIFEST, 2, "before"),
+        Fault(DELETE, 2, "before"),
+    ):
+        assert place.run(fault).returncode == KILLED
+    done = summary(place.run())
+    assert place.digest() == done["result_digest"] == quiet
+
+
+def test_a_killed_python_worker_does_not_end_the_run(tmp_path: Path, quiet: str) -> None:
+    place = Place(tmp_path)
+    done = summary(place.run(Fault(STAGE, 4, "before", "process")))
+    assert place.struck
+    assert done["epochs"] == 7
+    assert place.digest() == quiet
+
+
+MOMENTS = {
+    "before the first plan": Fault(PLAN),
+    "after the first plan": Fault(PLAN, 1, "after"),
+    "before a later plan": Fault(PLAN, 3),
+    "after a later plan": Fault(PLAN, 4, "after"),
+    "before the graph is written": Fault(GRAPH),
+    "in the first reading task": Fault(INTAKE, 1, "before"),
+    "in a later reading task": Fault(INTAKE, 4, "after"),
+    "in the first stateful task": Fault(STAGE, 1, "before"),
+    "in a later stateful task": Fault(STAGE, 6, "before"),
+    "before the first result": Fault(SINK),
+    "between two result tables": Fault(SINK, 5),
+    "between the results and the manifest": Fault(MANIFEST, 3),
+    "between the manifest and the cleaning": Fault(MANIFEST, 3, "after"),
+    "between the first manifest and Spark's commit": Fault(EPOCH, 1, "after"),
+    "between a later manifest and Spark's commit": Fault(EPOCH, 4, "after"),
+    "while old state is deleted": Fault(DELETE, 3),
+    "after old state is deleted": Fault(DELETE, 3, "after"),
+    "while old plans are deleted": Fault(FORGET, 5),
+    "before the flush": Fault(FLUSH),
+    "in the flush, before its results": Fault(MANIFEST, 7),
+    "after the flush": Fault(FLUSH, 1, "after"),
+    **{f"before file {number} is written": Fault(WRITE, number) for number in (3, 8, 13, 21, 34, 55, 72)},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_killed_at_any_moment_goes_on_with_nothing_lost_or_doubled(
+    moment: str, tmp_path: Path, quiet: str
+) -> None:
+    place = Place(tmp_path)
+    assert place.run(MOMENTS[moment]).returncode == KILLED
+    done = summary(place.run())
+    assert place.digest() == done["result_digest"] == quiet
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_killed_at_random_times_goes_on_with_nothing_lost_or_doubled(
+    seed: int, tmp_path: Path, quiet: str
+) -> None:
+    """However far each run got, start-up included, until one gets through."""
+    place = Place(tmp_path, rows_per_epoch=500)
+    draw = random.Random(seed)
+    for _ in range(3):
+        with subprocess.Popen(place.command(), stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+            try:
+                process.wait(timeout=draw.uniform(5, 20))
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+    done = summary(place.run())
+    assert place.digest() == done["result_digest"] == quiet
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(INTAKE, 3, "before", "process"), id="while it reads"),
+        pytest.param(Fault(INTAKE, 3, "after", "process"), id="when it has read"),
+        pytest.param(Fault(STAGE, 5, "before", "process"), id="before it loads its state"),
+        pytest.param(Fault(STATE, 3, "before", "process"), id="before it writes its state"),
+        pytest.param(Fault(STATE, 3, "after", "process"), id="when it has written its state"),
+        pytest.param(Fault(STAGE, 13, "before", "process"), id="in the flush"),
+    ],
+)
+def test_a_python_worker_killed_at_any_moment_does_not_end_the_run(fault: Fault, tmp_path: Path, quiet: str) -> None:
+    place = Place(tmp_path)
+    summary(place.run(fault))
+    assert place.struck
+    assert place.digest() == quiet

@@ -1,0 +1,116 @@
+"""The user's own streaming DataFrame as a source: the same answers as from one of Shoal's."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.small_city import REGIONS, answers, city_events
+
+from shoal.connectors.generator import Generator
+from shoal.connectors.sinks import ParquetSink
+from shoal.errors import GraphError, SchemaError
+from shoal.model.aggregate import count
+from shoal.model.messages import EpochCommitted
+from shoal.model.window import tumbling
+from shoal.query.stream import Stream
+from shoal.session.digest import differences
+from shoal.session.job import Job
+from shoal.session.run import Run, start
+from shoal.workloads.traffic import SCHEMA, STREAM, queries
+from shoal.workloads.traffic_oracle import expected
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = "ts timestamp, vehicle long, region long, vehicle_type string, speed double"
+FILES = 4
+FILE_ROWS = 2_000
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Vehicle reports in Parquet files as Spark itself would write them: with times in UTC."""
+    place = tmp_path / "events"
+    place.mkdir()
+    for number in range(FILES):
+        write_file(place, number)
+    return place
+
+
+def write_file(directory: Path, number: int) -> None:
+    events = pa.table(city_events().batch(number * FILE_ROWS, (number + 1) * FILE_ROWS))
+    plain = pa.schema(
+        [
+            (field.name, pa.string() if field.name == "vehicle_type" else field.type)
+            for field in events.schema
+            if field.name != "ts"
+        ]
+    )
+    schema = pa.schema([pa.field("ts", pa.timestamp("us", "UTC")), *plain])
+    hidden = directory / f".part-{number}"
+    pq.write_table(events.cast(schema), hidden)
+    hidden.rename(directory / f"part-{number}.parquet")
+
+
+def frame(spark: "SparkSession", directory: Path) -> "DataFrame":
+    return spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(directory))
+
+
+def job(source: "DataFrame") -> Job:
+    return Job.of("frames", queries(REGIONS), {STREAM: source})
+
+
+def drain(run: Run, event: EpochCommitted) -> None:
+    run.drain()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_draining_takes_what_is_there_and_answers_every_window(
+    zone: str, spark: "SparkSession", directory: Path
+) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone") or "UTC"
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        run = start(job(frame(spark, directory)), spark=spark)
+        tally = run.wait(drain)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert tally.epochs == FILES + 1
+    assert run.consumed == FILES * FILE_ROWS
+    assert differences(answers(run), expected(f"{directory}/*.parquet")) == []
+
+
+def test_a_run_goes_on_after_a_restart_with_what_has_come_since(
+    spark: "SparkSession", directory: Path, tmp_path: Path
+) -> None:
+    kept = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
+    start(job(frame(spark, directory)), spark=spark, **kept).wait(lambda run, _: run.stop())
+    write_file(directory, FILES)
+    run = start(job(frame(spark, directory)), spark=spark, **kept)
+    run.wait(drain)
+    assert run.consumed == (FILES + 1) * FILE_ROWS
+    assert differences(answers(run), expected(f"{directory}/*.parquet")) == []
+
+
+def test_a_dataframe_and_a_generator_run_in_one_job(spark: "SparkSession", directory: Path) -> None:
+    taxis = Stream("taxis", SCHEMA, time="ts")
+    counted = taxis.key_by("region").window(tumbling(60)).aggregate(n=count()).sink("taxis")
+    generated = Generator(city_events(seed=5), events=3_000, rows_per_epoch=1_000)
+    both = Job.of("both", [*queries(REGIONS), counted], {STREAM: frame(spark, directory), "taxis": generated})
+    run = start(both, spark=spark)
+    run.wait(drain)
+    assert differences(answers(run), expected(f"{directory}/*.parquet")) == []
+    assert 0 < sum(answers(run)["taxis"]["n"].to_pylist()) <= 3_000
+
+
+def test_a_dataframe_that_does_not_stream_is_refused(spark: "SparkSession", directory: Path) -> None:
+    with pytest.raises(GraphError, match="source of stream 'vehicles' must be a streaming DataFrame"):
+        start(job(spark.read.parquet(str(directory))), spark=spark)
+
+
+def test_a_dataframe_without_a_column_is_one_clear_error(spark: "SparkSession", directory: Path) -> None:
+    run = start(job(frame(spark, directory).drop("speed")), spark=spark)
+    with pytest.raises(SchemaError, match="DataFrame for stream vehicles lacks column 'speed'; it has ts, vehicle"):
+        run.wait(drain)

@@ -1,0 +1,142 @@
+"""What the documentation says about names, options and files must exist; its Python blocks run by themselves."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import shoal
+from shoal import errors
+from shoal.cli.main import cli
+from shoal.cli.target import source_from_uri
+from shoal.connectors.admission import DEAD_LETTER_SCHEMA
+from shoal.connectors.sinks import sink_from_uri
+from shoal.errors import ConfigError
+from shoal.model.messages import EpochCommitted
+from shoal.model.snapshot import InstanceLoad, Snapshot
+from shoal.session.summary import Summary, Tally
+from shoal.workloads.catalog import WORKLOADS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CLI = ROOT / "docs" / "reference" / "cli.md"
+PYTHON = ROOT / "docs" / "reference" / "python.md"
+MEASUREMENTS = ROOT / "docs" / "reference" / "measurements.md"
+RUN = cli.commands["run"]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Every `shoal` command in a bash block, with the page it stands on."""
+    for page in PAGES:
+        for block in re.findall(r"```bash\n(.*?)```", page.read_text(), re.DOTALL):
+            for line in block.splitlines():
+                if re.search(r"(^|\s)shoal\s", line):
+                    yield name_of(page), line.strip()
+
+
+def anchors(page: Path) -> set[str]:
+    """The links that GitHub makes of headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def rows(page: Path, heading: str) -> list[str]:
+    """The first cell of every row of the tables below a heading."""
+    section = page.read_text().split(f"\n{heading}", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^\| `([^`]+)`", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith("http"):
+            continue
+        path, _, anchor = target.partition("#")
+        goal = (page.parent / path).resolve() if path else page
+        if not goal.exists() or (anchor and anchor not in anchors(goal)):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize(("page", "line"), list(commands()))
+def test_a_command_in_a_page_can_be_typed(page: str, line: str) -> None:
+    words = shlex.split(line)
+    given = dict(word.split("=", 1) for word in words[: words.index("shoal")])
+    name, *arguments = words[words.index("shoal") + 1 :]
+    command = cli.commands[name]
+    known = {parameter.name: parameter for parameter in command.params}
+    context = click.Context(command, info_name=name, auto_envvar_prefix=f"SHOAL_{name.upper()}")
+    assert [variable for variable in given if variable not in variables(command)] == []
+    command.parse_args(context, arguments)
+    assert set(context.params) == set(known)
+    target = str(context.params.get("target", ""))
+    assert name != "run" or target in WORKLOADS or re.fullmatch(r"[\w/.-]+\.py:\w+", target)
+    if context.params.get("sink"):
+        sink_from_uri(context.params["sink"])
+    if context.params.get("source"):
+        with pytest.raises(ConfigError, match="does not exist"):
+            source_from_uri(context.params["source"], None)
+
+
+def variables(command: click.Command) -> set[str]:
+    return {str(p.envvar or f"SHOAL_RUN_{str(p.name).upper()}") for p in command.params}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "benchmarks"], ids=name_of)
+def test_an_option_in_a_page_exists(page: Path) -> None:
+    ours = {option for command in cli.commands.values() for parameter in command.params for option in parameter.opts}
+    ours |= {"--help", "--version"}
+    others = {"--strict"}  # mypy's
+    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()))
+    assert mentioned - ours - others == set()
+
+
+def test_the_reference_lists_every_option_and_no_other() -> None:
+    listed = [cell.split()[0] for cell in rows(CLI, "## Options of")]
+    assert sorted(listed) == sorted(p.opts[0] for p in RUN.params if isinstance(p, click.Option) and p.name != "help")
+
+
+def test_the_reference_lists_every_key_of_the_json_object() -> None:
+    summary = Summary("traffic", "spark", "round-robin", "lazy", 2, "local", 0, 1.0, Tally(), "")
+    assert rows(CLI, "## Output") == list(summary.data())
+
+
+def test_the_reference_has_every_public_name() -> None:
+    text = PYTHON.read_text()
+    headed = {name for line in re.findall(r"^### (.+)$", text, re.MULTILINE) for name in line.split(", ")}
+    assert headed == set(shoal.__all__)
+
+
+def test_the_reference_has_every_error() -> None:
+    defined = {name for name, kind in vars(errors).items() if isinstance(kind, type)} - {"ShoalError"}
+    assert set(rows(PYTHON, "## Errors")) == defined
+
+
+@pytest.mark.parametrize(
+    ("heading", "record"),
+    [("## EpochCommitted", EpochCommitted), ("## Snapshot", (Snapshot, InstanceLoad))],
+    ids=["an epoch", "a snapshot"],
+)
+def test_the_reference_lists_everything_that_is_measured(heading: str, record: type | tuple[type, ...]) -> None:
+    records = record if isinstance(record, tuple) else (record,)
+    assert sorted(rows(MEASUREMENTS, heading)) == sorted(name for each in records for name in each.__annotations__)
+
+
+def test_concepts_list_every_reason_of_a_dead_letter() -> None:
+    text = (ROOT / "docs" / "concepts.md").read_text()
+    columns = ", ".join(f"`{name}`" for name in DEAD_LETTER_SCHEMA.names[:-1])
+    assert columns in text
+    source = "".join((ROOT / "src/shoal" / name).read_text() for name in (
+        "connectors/admission.py", "runtimes/spark/intake.py"
+    ))  # fmt: skip
+    given = set(re.findall(r'(?:Refusal\(|_refused\[|"range" if .* else )"(\w+)"', source))
+    assert given, "the reasons are no longer written where this test looks"
+    assert {reason for reason in given if f"`{reason}`" not in text} == set()

@@ -1,0 +1,86 @@
+"""Several streams in one job, each with its own pace, its own watermark and its own end."""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from tests.small_city import REGIONS, answers, city_events
+
+from shoal.connectors.generator import Generator
+from shoal.connectors.sinks import MemorySink
+from shoal.errors import CheckpointError
+from shoal.model.aggregate import count, max_
+from shoal.model.messages import EpochCommitted
+from shoal.model.window import hop
+from shoal.query.stream import Stream
+from shoal.session.digest import differences
+from shoal.session.job import Job
+from shoal.session.run import Run, start
+from shoal.workloads.traffic import SCHEMA, STREAM, queries
+from shoal.workloads.traffic_oracle import expected
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+HERE, THERE = city_events("W1", 0), city_events("W3", 7)
+
+
+def far_away() -> Stream:
+    """A stream with the same columns, at another time, that other queries read."""
+    return Stream("boats", SCHEMA, time="ts")
+
+
+def job(events_here: int = 6_000, events_there: int = 2_000) -> Job:
+    boats = far_away().key_by("region").window(hop(10, 1)).aggregate(vehicle_count=count()).sink("boats")
+    fastest = far_away().key_by("vehicle_type").window(hop(4, 2)).aggregate(best=max_("speed")).sink("fastest_boat")
+    sources = {
+        STREAM: Generator(HERE, events_here, rows_per_epoch=1_500),
+        "boats": Generator(THERE, events_there, rows_per_epoch=900),
+    }
+    return Job.of("two", [boats, *queries(REGIONS), fastest], sources)
+
+
+def right_answers(events_here: int = 6_000, events_there: int = 2_000) -> dict[str, pa.Table]:
+    here, there = (pa.table(events.batch(0, n)) for events, n in ((HERE, events_here), (THERE, events_there)))
+    return {**expected(here), "boats": expected(there)["vehicle_count"]}
+
+
+def test_every_stream_has_the_answers_it_would_have_alone(spark: "SparkSession") -> None:
+    run = start(job(), spark=spark)
+    tally = run.wait()
+    assert tally.events == 8_000
+    assert tally.dead_letters == 0
+    assert differences(answers(run), right_answers()) == []
+
+
+def test_a_stream_that_no_query_reads_any_more_still_comes_to_its_end(spark: "SparkSession") -> None:
+    def forget_the_boats(run: Run, event: EpochCommitted) -> None:
+        if event.epoch == 0:
+            run.remove("boats")
+            run.remove("fastest_boat")
+
+    run = start(job(), spark=spark)
+    run.wait(forget_the_boats)
+    assert run.refused == []
+    here = right_answers()
+    del here["boats"]
+    assert differences(answers(run), here) == []
+
+
+def test_the_order_of_the_sources_may_change_between_two_runs(spark: "SparkSession", tmp_path: "Path") -> None:
+    kept = {"checkpoint": str(tmp_path), "sink": MemorySink()}
+    start(job(), spark=spark, **kept).wait(lambda run, _: run.stop())
+    first = job()
+    turned = Job(first.name, first.graph, dict(reversed(first.sources.items())))
+    run = start(turned, spark=spark, **kept)
+    run.wait()
+    assert differences(answers(run), right_answers()) == []
+
+
+def test_a_checkpoint_of_other_streams_is_refused(spark: "SparkSession", tmp_path: "Path") -> None:
+    start(job(), spark=spark, checkpoint=str(tmp_path)).wait(lambda run, _: run.stop())
+    alone = Job.of("one", queries(REGIONS), {STREAM: Generator(HERE, 6_000)})
+    with pytest.raises(CheckpointError, match="reads stream boats, vehicles; this job has sources for vehicles"):
+        start(alone, spark=spark, checkpoint=str(tmp_path))

@@ -1,0 +1,519 @@
+"""Programs: hundreds of queries in a few lanes, each with the answers it would have alone, row by row."""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.query.in_process import InProcess, Row
+from tests.query.row_by_row import RowByRow
+
+from shoal.errors import GraphError
+from shoal.kernels.block import Block
+from shoal.model.aggregate import Aggregate, count, max_, mean, min_, sum_, top_k
+from shoal.model.expression import Expression, col, lit, lookup
+from shoal.model.graph import Graph, Query
+from shoal.model.window import Window, hop, tumbling
+from shoal.policies.static import shuffled
+from shoal.query.program import Program, compile_graph, program_instances
+from shoal.query.stream import KEY_TYPES, Flow, Stream
+from shoal.workloads.traffic import queries as traffic_queries
+
+SCHEMA = {"ts": "timestamp", "a": "int64", "b": "int64", "x": "float64", "s": "string", "flag": "bool"}
+TEXTS = ("", "car", "truck")
+ROWS = st.fixed_dictionaries(
+    {
+        "ts": st.integers(-60, 60),
+        "a": st.integers(0, 3),
+        "b": st.sampled_from([-(2**63), -1, 0, 5, 2**63 - 1]),
+        "x": st.sampled_from([0.0, -0.0, 0.1, -2.5, 1e9, 1e-9, math.inf]),
+        "s": st.sampled_from(TEXTS),
+        "flag": st.booleans(),
+    }
+)
+Epoch = list[list[dict[str, Any]]]
+EPOCHS = st.lists(st.lists(st.lists(ROWS, max_size=6), max_size=2), min_size=1, max_size=4)
+
+
+def cars(lateness_us: int = 0) -> Stream:
+    return Stream("cars", SCHEMA, time="ts", lateness_s=lateness_us / 1e6)
+
+
+CARS = cars()
+
+
+def canonical(rows: Sequence[Row]) -> list[str]:
+    return sorted(repr(tuple(row.items())) for row in rows)
+
+
+def by_table(several: Sequence[RowByRow]) -> dict[str, list[str]]:
+    found: dict[str, list[Row]] = {}
+    for one in several:
+        found.setdefault(one.query.table, []).extend(one.answers)
+    return {table: canonical(rows) for table, rows in found.items() if rows}
+
+
+def watermarks(epochs: Sequence[Epoch], lateness_us: int) -> Iterator[float]:
+    """The watermark before each epoch."""
+    mark = -math.inf
+    for epoch in epochs:
+        yield mark
+        mark = max([mark, *(row["ts"] - lateness_us for rows in epoch for row in rows)])
+
+
+def row_by_row(graph: Graph, epochs: Sequence[Epoch]) -> list[RowByRow]:
+    several = [RowByRow(query) for query in graph.queries.values()]
+    for one in several:
+        lateness_us = one.query.source.parameters["lateness_us"]
+        for epoch, watermark in zip(epochs, watermarks(epochs, lateness_us), strict=True):
+            one.process((row for rows in epoch for row in rows), watermark)
+        one.drain()
+    return several
+
+
+def in_process(graphs: Sequence[Graph], epochs: Sequence[Epoch], seed: int, workers: int = 3) -> InProcess:
+    """A run under a binding that is another one in each epoch."""
+    run = InProcess()
+    draw = random.Random(seed)
+    for graph, epoch in zip(graphs, epochs, strict=True):
+        run.epoch(graph, shuffled(graph, workers, draw.getrandbits(32)), {"cars": epoch})
+    run.drain(graphs[-1], shuffled(graphs[-1], workers, draw.getrandbits(32)))
+    return run
+
+
+def check(graph: Graph, epochs: Sequence[Epoch], seed: int = 0) -> Program:
+    run = in_process([graph] * len(epochs), epochs, seed)
+    wanted = by_table(row_by_row(graph, epochs))
+    assert {table: canonical(rows) for table, rows in run.results.items() if rows} == wanted
+    return compile_graph(graph)
+
+
+# --- queries written by hand --------------------------------------------------------------------
+
+
+def some_epochs(seed: int = 1, epochs: int = 4, rows: int = 40) -> list[Epoch]:
+    draw = random.Random(seed)
+    return [
+        [
+            [
+                {
+                    "ts": draw.randint(10 * epoch - 15, 10 * epoch + 15),
+                    "a": draw.randint(0, 3),
+                    "b": draw.randint(-5, 5),
+                    "x": draw.uniform(-10, 10),
+                    "s": draw.choice(TEXTS),
+                    "flag": draw.random() < 0.5,
+                }
+                for _ in range(rows)
+            ]
+            for _ in range(2)
+        ]
+        for epoch in range(epochs)
+    ]
+
+
+def counted(flow: Flow, *keys: str) -> Flow:
+    return flow.key_by(*keys).window(Window(10, 5)).aggregate(n=count(), total=sum_("x"))
+
+
+def for_each_a(build: Callable[[int], Flow], table: str | None = None) -> list[Query]:
+    return [build(a).sink(f"q{a}", table=table) for a in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("queries", "lanes"),
+    [
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.filter(col("a") == a), "a", "s"), "t"),
+            1,
+            id="queries that differ in an integer share a lane",
+        ),
+        pytest.param(
+            [counted(CARS.filter(col("s") == s), "s", "a").sink(f"q{s}") for s in TEXTS],
+            1,
+            id="queries that differ in a text share a lane",
+        ),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.filter((col("x") > 0) & (col("a") == a)))),
+            1,
+            id="the equality may be one of several conditions",
+        ),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.filter(col("a") == a).filter(col("b") == 2), "b")),
+            1,
+            id="a second equality is a condition like any other",
+        ),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.filter(col("a") == a).filter(col("x") > a))),
+            4,
+            id="queries that differ in more than the equality do not share",
+        ),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.filter(lit(a) == col("a")))),
+            4,
+            id="a constant on the left is a condition like any other",
+        ),
+        pytest.param(
+            [
+                counted(CARS.filter(col("a") == 1), "a").sink(name, table=table)
+                for name, table in (("p", "t"), ("q", "t"), ("r", "u"))
+            ],
+            1,
+            id="queries with the same operators share an instance and keep their names and tables",
+        ),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.filter(col("a") == a), "a").filter(col("n") > 1)),
+            1,
+            id="answers are filtered behind the aggregate",
+        ),
+        pytest.param(
+            [counted(CARS.filter(col("a") == 1), "a").filter(col("n") > n).sink(f"q{n}", table="t") for n in range(3)],
+            1,
+            id="one instance with several conditions behind it",
+        ),
+        pytest.param(
+            for_each_a(
+                lambda a: counted(CARS.filter(col("a") == a), "a", "s").select(
+                    "window_end", "s", avg=col("total") / col("n"), whose=col("a") * 10, always=lit("x")
+                )
+            ),
+            1,
+            id="answers are selected behind the aggregate",
+        ),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.filter(col("a") == a).with_columns(a=col("b")), "a")),
+            1,
+            id="the dispatch column is redefined behind the filter",
+        ),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.filter(col("a") == a).select("ts", "x", a=col("b")), "a")),
+            1,
+            id="the dispatch column is dropped and another takes its name",
+        ),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.with_columns(a=col("a") + 1).filter(col("a") == a), "a")),
+            4,
+            id="the column is redefined before the filter",
+        ),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.select("ts", "a", "x").filter(col("a") == a), "a")),
+            1,
+            id="columns are left out before the filter",
+        ),
+        pytest.param([counted(CARS.partition_by("s", groups=3)).sink("q")], 1, id="key groups of a text"),
+        pytest.param(
+            [counted(CARS.partition_by("a", "s", "flag", groups=5), "b").sink("q")], 1, id="key groups of three columns"
+        ),
+        pytest.param([counted(CARS.partition_by("b", groups=4)).sink("q")], 1, id="key groups of negative integers"),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.partition_by("s", groups=3).filter(col("a") == a))),
+            4,
+            id="queries with key groups have a lane each",
+        ),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.partition_by("s", groups=1).filter(col("a") == a))),
+            1,
+            id="a single key group is no reason for a lane",
+        ),
+        pytest.param(
+            for_each_a(lambda a: CARS.filter(col("a") == a).select("a", "ts", y=col("x") * a)),
+            4,
+            id="stateless queries that select differently",
+        ),
+        pytest.param(
+            for_each_a(lambda a: CARS.filter((col("a") == a) & col("flag")), "t"),
+            1,
+            id="stateless queries that differ in an integer",
+        ),
+        pytest.param(
+            [CARS.filter(col("flag")).sink("q"), CARS.filter(col("flag")).sink("r"), CARS.sink("all")],
+            3,
+            id="stateless queries with tables of their own",
+        ),
+        pytest.param(
+            [CARS.filter(col("s") == "car").sink(name, table="t") for name in "qr"],
+            1,
+            id="stateless queries with the same operators",
+        ),
+        pytest.param(
+            [
+                CARS.window(tumbling(0.00001)).aggregate(n=count(), total=sum_("b")).sink("q"),
+                CARS.window(tumbling(0.00001)).aggregate(total=sum_("b"), n=count()).sink("r"),
+            ],
+            1,
+            id="the order of aggregates makes no other lane",
+        ),
+        pytest.param(
+            [
+                counted(CARS.filter((col("x") > 0) & col("flag"))).sink("q"),
+                counted(CARS.filter(col("x") > 0).filter(col("flag"))).sink("r"),
+                counted(CARS.filter((col("a") == 1) & col("flag"))).sink("q1"),
+                counted(CARS.filter(col("a") == 1).filter(col("flag"))).sink("r1"),
+            ],
+            4,
+            id="queries that say the same in other words have operators, and so lanes, of their own",
+        ),
+        pytest.param(
+            [
+                CARS.filter(col("a") == 1)
+                .key_by("a")
+                .window(hop(0.00002, 0.00001))
+                .aggregate(low=min_("a"), top=top_k("x", 2), last=max_("ts"), avg=mean("b"))
+                .sink("q")
+            ],
+            1,
+            id="a dispatch column that is key and aggregated as well",
+        ),
+        pytest.param(
+            [
+                counted(CARS.select("ts", "x", instance=col("a"), window=col("s")), "instance", "window").sink("q"),
+                CARS.key_by("a").window(tumbling(0.00001)).aggregate(instance=count(), window=max_("x")).sink("r"),
+            ],
+            2,
+            id="columns named like the kernel's own",
+        ),
+        pytest.param([CARS.filter(lit(False)).sink("q"), counted(CARS.filter(lit(False))).sink("r")], 2, id="no rows"),
+        pytest.param(
+            for_each_a(lambda a: counted(CARS.filter(col("b") == [-(2**63), 2**63 - 1, 0, 7][a]), "b")),
+            1,
+            id="integers too far apart for a table",
+        ),
+    ],
+)
+def test_queries_have_the_answers_they_would_have_row_by_row(queries: list[Query], lanes: int) -> None:
+    program = check(Graph.of(queries), some_epochs())
+    assert len(program.lanes) == lanes
+
+
+def test_two_streams_have_watermarks_of_their_own() -> None:
+    graph = Graph.of(
+        [
+            counted(CARS, "a").sink("cars"),
+            counted(Stream("ships", SCHEMA, time="ts", lateness_s=1), "a").sink("ships"),
+        ]
+    )
+    epochs = some_epochs()
+    run = InProcess()
+    for epoch in epochs:
+        run.epoch(graph, shuffled(graph, 2, 1), {"cars": epoch, "ships": epoch})
+    run.drain(graph, shuffled(graph, 2, 2))
+    for one in row_by_row(graph, epochs):
+        assert canonical(run.results[one.query.table]) == canonical(one.answers)
+    assert run.late["cars"] > 0
+    assert run.late["ships"] == 0
+
+
+def test_late_rows_are_counted_as_row_by_row() -> None:
+    graph = Graph.of([counted(CARS.filter(col("flag")), "a").sink("q")])
+    epochs = some_epochs()
+    run = in_process([graph] * len(epochs), epochs, seed=1)
+    [alone] = row_by_row(graph, epochs)
+    assert run.late["cars"] == alone.late > 0
+
+
+# --- queries made up ----------------------------------------------------------------------------
+
+Step = Callable[[Flow, int], Flow]
+"""One more operator; the number is the constant that makes queries of one template differ."""
+
+CONDITIONS: Sequence[Expression] = (
+    col("x") > 0,
+    col("flag"),
+    col("s") != "car",
+    (col("a") == 1) | (col("b") < 0),
+    col("b").is_in([0, 5]),
+    lookup("s", {"car": True}, False),
+    col("ts") >= 0,
+    col("a") % 2 == 0,
+)
+COLUMNS: Sequence[Mapping[str, Expression]] = (
+    {"a": col("a") + 1},
+    {"a": col("b")},
+    {"s": lookup("a", {0: "", 1: "car"}, "other")},
+    {"x": col("x") / col("a")},
+    {"y": col("x") * 2 - col("a")},
+    {"flag": ~col("flag"), "z": col("a") // 2},
+    {"s": lit("car")},
+)
+STEPS: Sequence[Step] = (
+    lambda flow, constant: flow.filter(col("a") == constant),
+    lambda flow, constant: flow.filter(col("s") == TEXTS[constant % 3]),
+    lambda flow, constant: flow.filter((col("a") == constant) & (col("x") > -1)),
+    lambda flow, constant: flow.filter(col("flag") & (col("b") == constant)),
+    lambda flow, _: flow.select("ts", "a", "s", "x"),
+    lambda flow, _: flow.select("ts", "b", "flag", a=col("a"), x=col("x")),
+    *(lambda flow, _, e=e: flow.filter(e) for e in CONDITIONS),
+    *(lambda flow, _, c=c: flow.with_columns(**c) for c in COLUMNS),
+)
+AGGREGATES: Sequence[tuple[str, Aggregate]] = (
+    ("n", count()),
+    ("total", sum_("x")),
+    ("whole", sum_("b")),
+    ("avg", mean("x")),
+    ("rest", mean("b")),
+    ("low", min_("x")),
+    ("high", max_("a")),
+    ("last", max_("ts")),
+    ("top", top_k("x", 2)),
+    ("tops", top_k("b", 3)),
+)
+BEHIND: Sequence[Callable[[Flow], Flow]] = (
+    lambda flow: flow,
+    lambda flow: flow.filter(col("n") > 1),
+    lambda flow: flow.filter((col("a") == 1) & (col("n") >= 1)),
+    lambda flow: flow.with_columns(n=col("n") * 2, m=col("total") / col("n")),
+    lambda flow: flow.select("window_end", "n"),
+)
+
+
+def possible(flow: Flow, step: Callable[[Flow], Flow]) -> Flow:
+    """A flow with one more step, unless that names a column that is no longer there."""
+    try:
+        return step(flow)
+    except GraphError:
+        return flow
+
+
+@dataclass(frozen=True)
+class Template:
+    """A query with a hole for one constant."""
+
+    steps: tuple[Step, ...]
+    window: Window | None
+    keys: tuple[str, ...]
+    partition: tuple[str, ...]
+    groups: int
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    behind: Callable[[Flow], Flow]
+
+    def flow(self, stream: Stream, constant: int) -> Flow:
+        flow: Flow = stream
+        for step in self.steps:
+            flow = possible(flow, lambda before, step=step: step(before, constant))  # type: ignore[misc]
+        if self.window is None:
+            return flow
+        usable = [name for name, type_ in flow.schema.as_dict().items() if type_ in KEY_TYPES]
+        if partition := [name for name in self.partition if name in usable]:
+            flow = flow.partition_by(*partition, groups=self.groups)
+        windowed = flow.key_by(*(name for name in self.keys if name in usable)).window(self.window)
+        asked = {name: aggregate for name, aggregate in self.aggregates if not lacking(aggregate, windowed)}
+        return possible(windowed.aggregate(**(asked or {"n": count()})), self.behind)
+
+
+def lacking(aggregate: Aggregate, flow: Flow) -> bool:
+    """Whether a column that an aggregate needs is gone, or is no longer of a type it takes."""
+    try:
+        aggregate.check(flow.schema, "here")
+    except GraphError:
+        return True
+    return False
+
+
+TEMPLATES = st.builds(
+    Template,
+    steps=st.lists(st.sampled_from(STEPS), max_size=4).map(tuple),
+    window=st.one_of(
+        st.none(), st.builds(lambda slide, panes: Window(slide * panes, slide), st.integers(1, 20), st.integers(1, 4))
+    ),
+    keys=st.lists(st.sampled_from(["a", "b", "s", "flag", "ts"]), max_size=3).map(tuple),
+    partition=st.one_of(st.just(()), st.lists(st.sampled_from(["a", "b", "s", "flag"]), max_size=2).map(tuple)),
+    groups=st.integers(1, 4),
+    aggregates=st.lists(st.sampled_from(AGGREGATES), min_size=1, max_size=4, unique_by=lambda pair: pair[0]).map(tuple),
+    behind=st.sampled_from(BEHIND),
+)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    stream = cars(draw(st.sampled_from([0, 5, 40])))
+    queries: list[Query] = []
+    for number, template in enumerate(draw(st.lists(TEMPLATES, min_size=1, max_size=3))):
+        shared = draw(st.booleans())
+        for constant in draw(st.lists(st.integers(0, 3), min_size=1, max_size=4)):
+            name = f"q{len(queries)}"
+            queries.append(template.flow(stream, constant).sink(name, table=f"t{number}" if shared else None))
+    return Graph.of(queries)
+
+
+@settings(deadline=None, max_examples=100)
+@given(graphs(), EPOCHS, st.integers(0, 2**32))
+def test_any_graph_has_the_answers_it_would_have_row_by_row(graph: Graph, epochs: list[Epoch], seed: int) -> None:
+    check(graph, epochs, seed)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=1_000)
+@given(graphs(), EPOCHS, st.integers(0, 2**32))
+def test_many_more_graphs_have_the_answers_they_would_have_row_by_row(
+    graph: Graph, epochs: list[Epoch], seed: int
+) -> None:
+    check(graph, epochs, seed)
+
+
+@settings(deadline=None, max_examples=50)
+@given(graphs(), EPOCHS, st.integers(0, 2**32))
+def test_a_query_does_not_notice_others_that_come_and_go(graph: Graph, epochs: list[Epoch], seed: int) -> None:
+    draw = random.Random(seed)
+    staying = draw.choice(list(graph.queries))
+    changing = [
+        Graph({name: query for name, query in graph.queries.items() if name == staying or draw.random() < 0.5})
+        for _ in epochs
+    ]
+    run = in_process(changing, epochs, seed)
+    rows = [row for row in run.results[graph.queries[staying].table] if row["query"] == staying]
+    [alone] = row_by_row(Graph.of([graph.queries[staying]]), epochs)
+    assert canonical(rows) == canonical(alone.answers)
+
+
+# --- what a program looks like ------------------------------------------------------------------
+
+
+def test_the_traffic_queries_run_in_three_lanes_of_a_hundred_instances() -> None:
+    graph = Graph.of(traffic_queries(100))
+    program = compile_graph(graph)
+    assert [len(lane.instances) for lane in program.lanes] == [100, 100, 100]
+    assert [lane.constant_key for lane in program.lanes] == ["region"] * 3
+    assert program.columns("vehicles") == ("ts", "region", "vehicle_type", "speed")
+    assert Counter(program.instances) == Counter(graph.stateful_instances)
+    assert program_instances(graph) == program.instances
+
+
+def test_the_same_graph_gives_the_same_program() -> None:
+    graph = Graph.of(traffic_queries(5))
+    again = Graph.from_data(graph.data())
+    assert compile_graph(again).instances == compile_graph(graph).instances
+    assert [lane.number for lane in compile_graph(again).lanes] == [0, 1, 2]
+
+
+def test_a_program_knows_its_inputs() -> None:
+    stream = Stream("cars", SCHEMA, time="ts", lateness_s=2, max_ahead_s=None)
+    [source] = compile_graph(Graph.of([stream.sink("q")])).inputs.values()
+    assert (source.stream, source.time, source.lateness_us, source.max_ahead_us) == ("cars", "ts", 2_000_000, None)
+    assert source.schema == stream.schema
+
+
+@pytest.mark.parametrize(
+    ("flow", "columns"),
+    [
+        pytest.param(counted(CARS), ("ts", "x"), id="event time and what is aggregated"),
+        pytest.param(counted(CARS.filter(col("flag")), "s"), ("ts", "x", "s", "flag"), id="keys and conditions"),
+        pytest.param(CARS.select("a"), ("ts", "a"), id="what is written, and event time"),
+        pytest.param(CARS.select(y=col("a") + col("b")), ("ts", "a", "b"), id="what is computed with"),
+        pytest.param(CARS, tuple(SCHEMA), id="everything"),
+    ],
+)
+def test_a_program_reads_the_columns_it_needs(flow: Flow, columns: tuple[str, ...]) -> None:
+    assert compile_graph(Graph.of([flow.sink("q")])).columns("cars") == columns
+
+
+def test_lanes_without_aggregate_have_neither_partials_nor_state() -> None:
+    [lane] = compile_graph(Graph.of([CARS.sink("q")])).lanes
+    with pytest.raises(TypeError, match="a lane without aggregate has no partials"):
+        lane.partials(Block({}, 0), 0, {})
+    with pytest.raises(TypeError, match="a lane without aggregate has no state"):
+        lane.advanced([], 0, 1)

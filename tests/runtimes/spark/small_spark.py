@@ -1,0 +1,182 @@
+"""A stand-in for Spark that runs epochs of the small city in this process: no start-up, and crashes at will.
+
+It does what Spark does for the runtime, no more: it calls for one epoch after another, in each reads the events
+that belong to it, brings every row to its worker's task, and calls again for an epoch that did not return.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.small_city import city, city_events
+
+from shoal.connectors.generator import Generator
+from shoal.connectors.sinks import ParquetSink
+from shoal.connectors.source import RawBatch
+from shoal.model.binding import Binding
+from shoal.model.graph import Graph
+from shoal.model.messages import Command, Rebind
+from shoal.policies.static import round_robin, shuffled
+from shoal.runtimes.spark import tasks, wire
+from shoal.runtimes.spark.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.epoch import EpochRunner
+from shoal.runtimes.spark.intake import Intake
+from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
+from shoal.runtimes.spark.stage import open_store
+from shoal.session.digest import result_digest
+from shoal.workloads.traffic import STREAM
+
+Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class Context:
+    """Spark's task context, as far as Shoal asks it anything."""
+
+    running = 0
+
+    @classmethod
+    def get(cls) -> "Context":
+        return cls()
+
+    def partitionId(self) -> int:  # noqa: N802  (Spark's name)
+        return Context.running
+
+
+@dataclass
+class Rows:
+    """A DataFrame of wire rows that are made when they are needed."""
+
+    make: Callable[[], pa.Table]
+    workers: int = 1
+    table: pa.Table | None = None
+
+    def repartitionById(self, workers: int, column: str) -> "Rows":  # noqa: N802  (Spark's name)
+        return Rows(self.make, workers)
+
+    def mapInArrow(self, work: Work, schema: object) -> "Rows":  # noqa: N802  (Spark's name)
+        return Rows(lambda: pa.Table.from_batches(list(self._each(work))))
+
+    def toArrow(self) -> pa.Table:  # noqa: N802  (Spark's name)
+        return self.make()
+
+    def _each(self, work: Work) -> Iterator[pa.RecordBatch]:
+        table = self.make()
+        for Context.running in range(self.workers):
+            mine = table.filter(pc.equal(table["worker"], Context.running))
+            yield from work(iter(mine.to_batches()))
+
+
+class Session:
+    """Spark's session, as far as the runtime asks it anything after the start."""
+
+    def createDataFrame(self, data: pa.Table, schema: object) -> Rows:  # noqa: N802  (Spark's name)
+        return Rows(lambda: data)
+
+
+@dataclass
+class SmallRun:
+    """A run of the small city on a checkpoint directory; `go` may be interrupted and called again."""
+
+    root: Path
+    epochs: int = 6
+    rows_per_epoch: int = 1_500
+    workers: int = 2
+    shuffle: bool = False
+    commands: Mapping[int, Sequence[Command]] = field(default_factory=dict)
+    graph: Graph = field(default_factory=lambda: city().job.graph)
+
+    @property
+    def uri(self) -> str:
+        return str(self.root / "checkpoint")
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(self.uri)
+
+    @property
+    def sink(self) -> ParquetSink:
+        return ParquetSink(str(self.root / "results"))
+
+    def started(self) -> SparkRuntime:
+        """A runtime at the position where the last one left off, as a new process would find it."""
+        open_store.cache_clear()
+        program.cache_clear()
+        source = Generator(city_events(), self.epochs * self.rows_per_epoch)
+        setup = SparkSetup(cast(SparkSession, Session()), self.uri, {STREAM: source}, self.sink)
+        runtime = SparkRuntime(setup)
+        position = runtime._begin(self.graph, round_robin(self.graph, self.workers))
+        runtime._runner = EpochRunner(runtime._checkpoint, self.sink, position)
+        return runtime
+
+    def go(self, until: int | None = None) -> SparkRuntime:
+        """Run from wherever it is to the end, or to an epoch."""
+        runtime = self.started()
+        while not runtime._all_ended() and (until is None or runtime._last + 1 < until):
+            epoch = self.next_epoch()
+            self.note("offsets", epoch, str((epoch + 1) * self.rows_per_epoch))
+            self.command(runtime, epoch)
+            runtime._epoch(self.rows(epoch), epoch)
+            self.note("commits", epoch, "done")
+        if runtime._all_ended() and not runtime._finished:
+            runtime._flush()
+        return runtime
+
+    def command(self, runtime: SparkRuntime, epoch: int) -> None:
+        if self.shuffle:
+            runtime.apply(Rebind(self.binding(epoch)))
+        for command in self.commands.get(epoch, ()):
+            runtime.apply(command)
+
+    def next_epoch(self) -> int:
+        """As Spark does: the last one it has noted the input of, or the one after if that is done."""
+        noted, done = (
+            max((int(path.name) for path in Path(self.uri, "spark", log).glob("*")), default=-1)
+            for log in ("offsets", "commits")
+        )
+        return noted + 1 if noted == done else noted
+
+    def note(self, log: str, epoch: int, text: str) -> None:
+        path = Path(self.uri, "spark", log, str(epoch))
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def noted(self, epoch: int) -> int:
+        """Where an epoch's input ends."""
+        return int(Path(self.uri, "spark", "offsets", str(epoch)).read_text()) if epoch >= 0 else 0
+
+    def binding(self, epoch: int) -> Binding:
+        return shuffled(self.graph, self.workers, seed=epoch)
+
+    def rows(self, epoch: int) -> DataFrame:
+        """What the reading tasks make of an epoch's events."""
+
+        def make() -> pa.Table:
+            plan = self.checkpoint.plan(epoch)
+            first, last = self.noted(epoch - 1), self.noted(epoch)
+            middle = (first + last) // 2
+            ended = last >= self.epochs * self.rows_per_epoch
+            parts = []
+            for start, stop in ((first, middle), (middle, last)):
+                events = city_events().batch(start, stop)
+                described: dict[str, Any] = {"place": "events", "rows": stop - start, "ended": ended}
+                intake = Intake(program(self.uri, plan.graph), plan, STREAM)
+                parts.append(wire.rows(list(intake.run([RawBatch(events, "events")], described))))
+            return pa.Table.from_batches(parts)
+
+        return cast(DataFrame, Rows(make))
+
+    def digest(self) -> str:
+        return result_digest({name: self.sink.table(name) for name in self.sink.names()})
+
+
+@pytest.fixture
+def small_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tasks believe that they run in Spark."""
+    monkeypatch.setattr(tasks, "TaskContext", Context)
+    monkeypatch.setattr(tasks, "freeze_what_stays", lambda: None)

@@ -1,0 +1,169 @@
+"""Epochs one after another, without Spark: what is left on disk, and crashes at every single file operation."""
+
+import random
+from collections.abc import Callable, Iterator
+from itertools import count as count_up
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtimes.spark.small_spark import SmallRun, small_spark
+from tests.small_city import city
+
+from shoal.connectors.directory import Directory
+from shoal.model.aggregate import count
+from shoal.model.expression import col
+from shoal.model.messages import AddQuery, Command, RemoveQuery
+from shoal.model.window import tumbling
+from shoal.runtimes.spark.checkpoint import KEPT_MANIFESTS
+from shoal.runtimes.spark.segment import Part
+from shoal.runtimes.spark.stage import OLDEST_EPOCHS
+from shoal.runtimes.spark.store import StateStore, hot_directory
+from shoal.session.digest import differences
+from shoal.workloads.traffic import vehicles
+
+pytestmark = pytest.mark.usefixtures("small_spark")
+__all__ = ["small_spark"]
+
+
+class Crash(BaseException):
+    """Not an error anybody catches: the process is no more."""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    """Directories for runs; what they leave in shared memory is removed."""
+    made: list[Path] = []
+
+    def place() -> Path:
+        made.append(tmp_path / str(len(made)))
+        return made[-1]
+
+    yield place
+    for root in made:
+        Directory(hot_directory(str(root / "checkpoint"))).clear()
+
+
+def crash_at(operation: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Crash before the n-th writing or deleting of a file; returns a function that says how many there were."""
+    numbers = count_up(1)
+    write, delete = Directory.write, Directory.delete
+    reached = [0]
+
+    def doomed() -> None:
+        reached[0] = next(numbers)
+        if reached[0] == operation:
+            raise Crash
+
+    def writing(self: Directory, name: str, content: bytes) -> None:
+        doomed()
+        write(self, name, content)
+
+    def deleting(self: Directory, names: Any) -> None:
+        for name in names:
+            doomed()
+            delete(self, [name])
+
+    monkeypatch.setattr(Directory, "write", writing)
+    monkeypatch.setattr(Directory, "delete", deleting)
+    return lambda: reached[0]
+
+
+def files(root: Path, below: str) -> list[str]:
+    return sorted(path.name for path in (root / "checkpoint" / below).iterdir())
+
+
+def test_results_equal_the_batch_oracle(places: Callable[[], Path]) -> None:
+    run = SmallRun(places(), shuffle=True, workers=3)
+    assert run.go().consumed == 9_000
+    results = {name: run.sink.table(name) for name in run.sink.names()}
+    assert differences(results, city().expected(9_000)) == []
+
+
+def test_a_crash_at_any_file_operation_changes_no_result(
+    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = SmallRun(places(), epochs=4, shuffle=True)
+    with monkeypatch.context() as patched:
+        operations = crash_at(0, patched)
+        quiet.go()
+    assert operations() > 50
+    for operation in range(1, operations() + 1):
+        run = SmallRun(places(), epochs=4, shuffle=True)
+        with monkeypatch.context() as patched, pytest.raises(Crash):
+            crash_at(operation, patched)
+            run.go()
+        assert run.go().consumed == 6_000, f"crash at file operation {operation}"
+        assert run.digest() == quiet.digest(), f"crash at file operation {operation}"
+
+
+def test_crashes_while_queries_come_and_go_change_no_result(
+    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = vehicles().filter(col("region") == 2).key_by("vehicle_type")
+    extra = part.window(tumbling(2)).aggregate(n=count()).sink("extra")
+    commands: dict[int, list[Command]] = {
+        1: [RemoveQuery("avg_speed[1]"), RemoveQuery("top_speed[3]")],
+        2: [AddQuery(extra)],
+        3: [RemoveQuery("vehicle_count[0]"), AddQuery(city().job.graph.queries["avg_speed[1]"])],
+    }
+    quiet = SmallRun(places(), epochs=5, commands=commands)
+    quiet.go()
+    draw = random.Random(0)
+    for _ in range(25):
+        run = SmallRun(places(), epochs=5, commands=commands)
+        while True:
+            with monkeypatch.context() as patched:
+                crash_at(draw.randint(1, 60), patched)
+                try:
+                    run.go()
+                    break
+                except Crash:
+                    continue
+        assert run.digest() == quiet.digest()
+
+
+def test_fifty_epochs_leave_only_the_files_the_next_one_needs(places: Callable[[], Path]) -> None:
+    root = places()
+    run = SmallRun(root, epochs=60, rows_per_epoch=300, shuffle=True, workers=3)
+    run.go(until=50)
+    needed = [ref.segment for ref in run.checkpoint.manifest(49).states]
+    assert files(root, "state") == sorted(needed)
+    assert len(needed) <= OLDEST_EPOCHS * run.workers
+    assert files(root, "plans") == files(root, "epochs") == [f"{n:010d}" for n in range(50 - KEPT_MANIFESTS, 50)]
+    assert len(files(root, "graphs")) == 1
+    assert set(Directory(hot_directory(run.uri)).names()) <= set(needed)
+
+
+def test_after_the_flush_no_state_is_left(places: Callable[[], Path]) -> None:
+    root = places()
+    runtime = SmallRun(root).go()
+    assert runtime._runner.position.homes == {}
+    assert files(root, "state") == []
+
+
+def test_the_state_of_a_removed_query_vanishes(places: Callable[[], Path]) -> None:
+    root = places()
+    names = list(city().job.graph.queries)
+    run = SmallRun(root, commands={2: [RemoveQuery(name) for name in names[1:]]})
+    run.go(until=3)
+    left = {instance for ref in run.checkpoint.manifest(2).states for instance in instances_in(run, ref.segment)}
+    assert left == {city().job.graph.queries[names[0]].operators[-2].id + "/0"}
+    assert files(root, "state") == sorted(ref.segment for ref in run.checkpoint.manifest(2).states)
+
+
+def test_what_failed_attempts_left_behind_is_swept_at_the_next_start(places: Callable[[], Path]) -> None:
+    root = places()
+    run = SmallRun(root)
+    run.go(until=2)
+    segment = run.checkpoint.manifest(1).states[0].segment
+    parts: list[Part] = StateStore(run.uri).read(segment)
+    orphan, _ = StateStore(run.uri).write(2, 0, parts)
+    (root / "checkpoint" / "state" / "0000000002-1-half.seg.0123.tmp").write_bytes(b"SHOAL1")
+    assert orphan in files(root, "state")
+    run.started()
+    assert files(root, "state") == sorted(ref.segment for ref in run.checkpoint.manifest(1).states)
+
+
+def instances_in(run: SmallRun, segment: str) -> list[str]:
+    return [str(instance) for part in StateStore(run.uri).read(segment) for instance in part.instances]
