@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine_spark import trigger_s
+from machine import cpu_s
 from measured import Measured
 from pyspark.sql import SparkSession
 
@@ -18,6 +19,7 @@ class Followed:
     """A finished run: the run, its epochs, and what Spark reported of its micro-batches."""
 
     run: shoal.Run
+    cpu_s: float = 0.0
     epochs: list[EpochCommitted] = field(default_factory=list)
     reports: list[Any] = field(default_factory=list)
 
@@ -32,6 +34,7 @@ class Followed:
         return Measured(
             rows=tally.events,
             elapsed_s=tally.last_done_s - begun,
+            cpu_s=self.cpu_s,
             epochs_s=tuple(epoch.latency_s for epoch in self.epochs),
             tables=kept,
         )
@@ -44,6 +47,7 @@ def follow(spark: SparkSession, job: shoal.Job, workers: int) -> Followed:
         run = shoal.start(job, spark=spark, workers=workers, checkpoint=place, sink=shoal.MemorySink())
         followed = Followed(run)
         queries: list[Any] = []
+        cpu_before_s = cpu_s()
 
         def watch(_: shoal.Run, epoch: EpochCommitted) -> None:
             if not queries:
@@ -51,6 +55,7 @@ def follow(spark: SparkSession, job: shoal.Job, workers: int) -> Followed:
             followed.epochs.append(epoch)
 
         run.wait(watch)
+        followed.cpu_s = cpu_s() - cpu_before_s
         followed.reports = [report for query in queries for report in query.recentProgress]
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from machine import cpu_s
 from measured import Measured
 from pyspark.sql import DataFrame, SparkSession
 
@@ -37,6 +38,7 @@ def run(spark: SparkSession, queries: Mapping[str, DataFrame], sink: str = "memo
     The time is from the first trigger to the end of the last micro-batch.
     """
     place = tempfile.mkdtemp(prefix="benchmark-")
+    cpu_before_s = cpu_s()
     try:
         started = [
             frame.writeStream.format(sink)
@@ -49,6 +51,7 @@ def run(spark: SparkSession, queries: Mapping[str, DataFrame], sink: str = "memo
         ]
         for query in started:
             query.awaitTermination()
+        used_s = cpu_s() - cpu_before_s
         progress = [query.recentProgress for query in started]
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -58,6 +61,7 @@ def run(spark: SparkSession, queries: Mapping[str, DataFrame], sink: str = "memo
     return Measured(
         rows=sum(report["numInputRows"] for report in progress[0]),
         elapsed_s=ended - begun,
+        cpu_s=used_s,
         epochs_s=tuple(phase_s(report, "triggerExecution") for report in progress[0]),
         tables=tables,
         reports=tuple(progress[0]),

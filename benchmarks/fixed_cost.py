@@ -18,7 +18,7 @@ import pyarrow as pa
 import record
 import table
 from dataset import Dataset, cache, made
-from machine import cores, described, sentence
+from machine import cores, cpu_by_kind_s, described, sentence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from spread import Spread
@@ -30,6 +30,7 @@ from shoal.workloads.traffic_events import TrafficEvents
 
 SPARK_SCHEMA = "ts timestamp, vehicle long, region long, vehicle_type string, speed double"
 PARTITIONS = 2
+CPU = {"CPU ms: driver": "driver", "JVM": "jvm", "Python workers": "python workers"}
 SPARK_STATE, SHOAL_ONE, SHOAL_MANY = "Spark: hopping-window aggregation", "Shoal: 1 query", "Shoal: 300 queries"
 
 
@@ -90,7 +91,7 @@ def measured(spark: SparkSession, data: Dataset, warm: int, repeat: int) -> list
     engines[SHOAL_MANY] = lambda: on_shoal(spark, data, warm, False)
     rounds = []
     for number in range(repeat):
-        rounds.append({name: run() for name, run in engines.items()})
+        rounds.append({name: _with_cpu(run, data.files) for name, run in engines.items()})
         for name, result in rounds[-1].items():
             print(f"  round {number + 1}, {name}: {spread_text(_whole(result))} ms", flush=True)
     return [
@@ -104,19 +105,28 @@ def measured(spark: SparkSession, data: Dataset, warm: int, repeat: int) -> list
     ]
 
 
+def _with_cpu(run: Callable[[], dict[str, Any]], epochs: int) -> dict[str, Any]:
+    """A run with its CPU time per epoch, which includes what starting and ending the run takes."""
+    before = cpu_by_kind_s()
+    result = run()
+    after = cpu_by_kind_s()
+    return {**result, "cpu_ms": {kind: round((after[kind] - before[kind]) * 1000 / epochs, 1) for kind in after}}
+
+
 def _whole(result: dict[str, Any]) -> dict[str, Any]:
     return result["phases_ms"]["whole micro-batch"]
 
 
 def summary_rows(results: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     by_name = {result["engine"]: _whole(result)["median"] for result in results}
-    header = ["epoch of one row", "ms, median (min-max)", "x Spark's stateful", "rounds, ms"]
+    header = ["epoch of one row", "ms, median (min-max)", "x Spark's stateful", "rounds, ms", *CPU]
     rows = [
         [
             result["engine"],
             spread_text(_whole(result)),
             f"{by_name[result['engine']] / by_name[SPARK_STATE]:.2f}",
             ", ".join(f"{spread['median']:.0f}" for spread in result["rounds_ms"]),
+            *(f"{result['cpu_ms'][kind]:.0f}" for kind in CPU.values()),
         ]
         for result in results
     ]

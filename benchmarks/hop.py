@@ -7,6 +7,7 @@ type (20 s); 100 regions, 100,000 vehicles that report once per second. Shoal ru
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -107,7 +108,7 @@ def on_spark(spark: SparkSession, panes: bool, data: Dataset, case: Case) -> Mea
     events = engine_spark.files(spark, data.path, SPARK_SCHEMA, case.files_per_epoch).withWatermark("ts", "0 seconds")
     measured = engine_spark.run(spark, pane_queries(events) if panes else window_queries(events))
     tables = {name: rows.cast(SCHEMAS[name]) for name, rows in measured.tables.items()}
-    return Measured(measured.rows, measured.elapsed_s, measured.epochs_s, tables)
+    return replace(measured, tables=tables)
 
 
 def on_shoal(spark: SparkSession, workers: int, data: Dataset, case: Case) -> Measured:

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Measured:
-    """Rows taken in, the time they took, the time of every epoch, the answers, and Spark's own reports."""
+    """Rows taken in, seconds on the clock and on all cores, each epoch's time, the answers, and Spark's reports."""
 
     rows: int
     elapsed_s: float
+    cpu_s: float
     epochs_s: tuple[float, ...] = ()
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     reports: tuple[Any, ...] = ()

@@ -7,6 +7,7 @@ with a static table (1,000 ads of 100 campaigns) and counted per campaign in win
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def on_spark(spark: SparkSession, data: Dataset, case: Case) -> Measured:
     answer = counted.select("campaign", f.col("window.end").alias("window_end"), f.col("count").alias("views"))
     measured = engine_spark.run(spark, {"views": answer})
     tables = {name: rows.cast(SCHEMA) for name, rows in measured.tables.items()}
-    return Measured(measured.rows, measured.elapsed_s, measured.epochs_s, tables)
+    return replace(measured, tables=tables)
 
 
 def on_shoal(spark: SparkSession, workers: int, data: Dataset, case: Case) -> Measured:

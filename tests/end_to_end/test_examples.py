@@ -14,7 +14,7 @@ SAID = [
         ["300 queries, 1201 operators, 2 lanes", "60000 events read once"],
         id="many_queries reads every event once",
     ),
-    pytest.param("rebind.py", ["4 workers, ", "1 workers, ", "same results"], id="rebind changes no result"),
+    pytest.param("rebind.py", ["workers 4, ", "workers 1, ", "same results"], id="rebind changes no result"),
     pytest.param(
         "dead_letters.py",
         ["7 rows read, 4 dead letters", "null ", "type ", "future ", "late "],

@@ -83,6 +83,12 @@ def test_a_sum_of_a_million_floats_over_ten_orders_of_magnitude_is_exact_in_ever
     assert answered(sum_("v"), [sorted(values.tolist())]) == exact
 
 
+def test_what_is_left_of_three_magnitudes_is_exact_in_every_order() -> None:
+    values = [1.0, 2.0**-60, 2.0**-120, -1.0, -(2.0**-60)]
+    for parts in in_many_ways(values, seed=1, ways=300):
+        assert answered(sum_("v"), parts) == 2.0**-120
+
+
 @settings(deadline=None, max_examples=100)
 @given(
     st.lists(st.sampled_from([math.inf, -math.inf, math.nan, 1.0, -1e300, 0.0]), min_size=1, max_size=6),

@@ -292,6 +292,11 @@ def test_a_query_writes_the_table_of_its_own_name_unless_told_otherwise() -> Non
             id="a key that was dropped",
         ),
         pytest.param(
+            lambda: CARS.key_by("road").with_columns(road=col("speed")).window(tumbling(1)).aggregate(n=count()),
+            "aggregate on stream 'cars': key 'road' must be int64, string, bool, timestamp; a select has made it float64",
+            id="a key that has become a float",
+        ),
+        pytest.param(
             lambda: CARS.key_by("road").sink("q"),
             "query 'q' has keys but no aggregate behind them; add .window(...).aggregate(...), "
             "or drop key_by and partition_by",
@@ -317,6 +322,11 @@ def test_a_query_writes_the_table_of_its_own_name_unless_told_otherwise() -> Non
             lambda: CARS.sink(DEAD_LETTERS),
             "query 'dead_letters' must not write table 'dead_letters', where refused rows go",
             id="the reserved table as a name",
+        ),
+        pytest.param(
+            lambda: CARS.sink("q", table="../q"),
+            "table of query 'q' must not begin with '.' or contain '/'; got '../q'",
+            id="a table that leads out of the sink's directory",
         ),
         pytest.param(lambda: CARS.sink(""), "a query must have a name", id="no name"),
     ],

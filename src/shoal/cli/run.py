@@ -76,6 +76,7 @@ def run_target(options: RunOptions) -> int:
         )
         timer = _timer(run, options.seconds)
         run.wait(lambda run, event: _watch(run, event, options, progress))
+        _interrupt_at_once()
         if timer is not None:
             timer.cancel()
         if interrupted.is_set():
@@ -123,15 +124,25 @@ def _refuse_limits(options: RunOptions) -> None:
 
 
 def _sink(options: RunOptions) -> Sink:
-    return sink_from_uri(options.sink) if options.sink else MemorySink()
+    sink = sink_from_uri(options.sink) if options.sink else MemorySink()
+    if options.as_json and isinstance(sink, ConsoleSink):
+        raise ConfigError("--json and --sink console: both write to stdout; leave one of them out")
+    return sink
 
 
 def _stop_on_interrupt(run: Run, interrupted: threading.Event) -> None:
+    """Let Ctrl-C end the run after the running epoch; a second one ends it at once."""
+
     def stop(*_: object) -> None:
+        _interrupt_at_once()
         interrupted.set()
         run.stop()
 
     signal.signal(signal.SIGINT, stop)
+
+
+def _interrupt_at_once() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _timer(run: Run, seconds: float | None) -> threading.Timer | None:
@@ -151,7 +162,8 @@ def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progr
 
 def _interrupted(run: Run, options: RunOptions) -> int:
     kept = f"run it again with --checkpoint {run.checkpoint} to go on" if options.checkpoint else "nothing was kept"
-    Console(stderr=True).print(f"interrupted after {run.tally.epochs} epochs, all committed; {kept}", markup=False)
+    epochs = _number(run.tally.epochs, "epoch", "epochs")
+    click.echo(f"interrupted after {epochs}, all committed; {kept}", err=True)
     return INTERRUPTED
 
 

@@ -1,10 +1,10 @@
 """The file log: which files a source has seen, in which order, so that a position means the same after a restart."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from shoal.connectors.directory import Directory
+from shoal.connectors.record import decode, encode
 from shoal.errors import CheckpointError
 
 PREFIX = "files-"
@@ -44,21 +44,30 @@ class FileLog:
         self._write(len(self.seen), fresh)
         self.seen += fresh
         if len(self._entries) > MERGED_ENTRIES:
-            first, *others = self._entries
-            self._write(first, self.seen[first:])
-            self._directory.delete(_name(number) for number in others)
-            self._entries = []
+            self._merge()
+
+    def replace(self, changed: Mapping[int, SeenFile]) -> None:
+        """Note files of an earlier run anew, each in its old place."""
+        for number, file in changed.items():
+            self.seen[number] = file
+        if changed:
+            self._merge()
+
+    def _merge(self) -> None:
+        """All entries of late as one, written before the others go."""
+        first, *others = self._entries
+        self._write(first, self.seen[first:])
+        self._directory.delete(_name(number) for number in others)
+        self._entries = []
 
     def _write(self, number: int, files: Sequence[SeenFile]) -> None:
-        self._directory.write(_name(number), json.dumps([asdict(seen) for seen in files]).encode())
+        self._directory.write(_name(number), encode([asdict(seen) for seen in files]))
 
     def _load(self, name: str) -> None:
         try:
             number = int(name.removeprefix(PREFIX).removesuffix(".json"))
-            files = [
-                SeenFile(**{**entry, "units": tuple(entry["units"])})
-                for entry in json.loads(self._directory.read(name))
-            ]
+            entries = decode(self._directory.read(name))
+            files = [SeenFile(**{**entry, "units": tuple(entry["units"])}) for entry in entries]
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"file log {self._directory.uri}/{name} is damaged: {error}; "

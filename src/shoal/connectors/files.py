@@ -1,5 +1,6 @@
 """Directories of Parquet, Arrow or CSV files: what is there, and what is added while the run goes on."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,7 +90,7 @@ class Files:
             where = f" from row {row} on" if row else ""
             raise SourceError(
                 f"cannot read {path} as {self.format}{where}: {reason}; "
-                "repair or remove it and start again, or set on_bad_file='dead-letter' to pass over such files"
+                "repair it and start again, or set on_bad_file='dead-letter' to pass over such files"
             )
         return BadFile(f"{path}, from row {row} on" if row else path, reason)
 
@@ -105,11 +106,13 @@ class FileCursor:
         self._scan_at_s = float("-inf")
         self._log = FileLog(directory)
         self._known = {seen.path for seen in self._log.seen}
+        self._looked_again = False
 
     def latest(self, start: Offset) -> Offset:
         """As many units as one epoch may take, and whether they are the last."""
         if start["ended"]:
             return start
+        self._look_again(start)
         if self._directory.exists(DRAIN):
             return {**start, "ended": True}
         self._scan()
@@ -118,6 +121,7 @@ class FileCursor:
 
     def slices(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Slice]:
         """The units between two offsets, dealt out in contiguous runs of about equal rows."""
+        self._look_again(start)
         units = list(self._units(start, end))
         rows = sum(unit["rows"] for unit in units)
         pieces = min(parallelism, len(units), max(1, rows // SLICE_ROWS))
@@ -129,6 +133,20 @@ class FileCursor:
             runs[min(pieces - 1, int((taken + unit["rows"] / 2) / share))].append(unit)
             taken += unit["rows"]
         return [_slice(run) for run in runs if run]
+
+    def _look_again(self, start: Offset) -> None:
+        """After a restart: files of which nothing has been read may have been repaired meanwhile."""
+        if self._looked_again:
+            return
+        self._looked_again = True
+        changed = {}
+        for number in range(start["file"] + bool(start["unit"]), len(self._log.seen)):
+            seen = self._log.seen[number]
+            with contextlib.suppress(OSError):
+                status = Path(seen.path).stat()
+                if seen.bad or (status.st_size, status.st_mtime_ns) != (seen.size, seen.changed_ns):
+                    changed[number] = _probe(FORMATS[self._files.format], seen.path, status)
+        self._log.replace(changed)
 
     def _scan(self) -> None:
         began_s = self._clock()
@@ -193,7 +211,7 @@ class FileCursor:
         for number in range(start["file"], min(end["file"] + 1, len(seen))):
             units = seen[number].units
             first = start["unit"] if number == start["file"] else 0
-            last = end["unit"] if number == end["file"] else len(units)
+            last = min(end["unit"], len(units)) if number == end["file"] else len(units)
             before = list(accumulate(units, initial=0))
             for unit in range(first, last):
                 yield {"seen": seen[number], "unit": unit, "rows": units[unit], "first_row": before[unit]}

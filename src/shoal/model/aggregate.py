@@ -67,12 +67,15 @@ def count() -> Aggregate:
 
 
 def sum_(column: str) -> Aggregate:
-    """Add a column up; integers wrap around at 64 bits, floats are added exactly, so no order of events shows."""
+    """Add a column up; integers wrap around at 64 bits.
+
+    Floats are added without rounding over 14 orders of magnitude and more, so no order of events shows.
+    """
     return Aggregate("sum", column)
 
 
 def mean(column: str) -> Aggregate:
-    """Average a column as floats; the sum behind it is exact, so no order of events shows."""
+    """Average a column, as floats; they are added as by `sum_`, so no order of events shows."""
     return Aggregate("mean", column)
 
 

@@ -1,4 +1,7 @@
-"""Bindings that are chosen once: where instances start before anything has been measured."""
+"""Bindings that are chosen once: where instances start before anything has been measured.
+
+Each gives every stateful instance a worker; a number of workers below one is for the binding to refuse.
+"""
 
 import random
 from collections.abc import Callable, Mapping

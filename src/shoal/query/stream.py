@@ -113,15 +113,7 @@ class Flow:
             raise GraphError(f"{self._place('aggregate')} must follow a window")
         if not aggregates:
             raise GraphError(f"{self._place('aggregate')} needs at least one aggregate, e.g. n=count()")
-        results = [Field(key, self.schema.type_of(key)) for key in self.keys if self._known(key)]
-        results.append(Field(WINDOW_END, "timestamp"))
-        for name, aggregate in aggregates.items():
-            if not isinstance(aggregate, Aggregate):
-                raise GraphError(
-                    f"{self._place('aggregate')}: {name!r} must be an aggregate like mean('speed'); got {aggregate!r}"
-                )
-            aggregate.check(self.schema, f"{self._place('aggregate')} {name!r}")
-            results.append(Field(name, aggregate.output_type(self.schema)))
+        schema = self._answer_schema(aggregates)
         parameters: dict[str, Any] = {
             "keys": list(self.keys),
             "aggregates": {name: [a.kind, a.column, a.k] for name, a in aggregates.items()},
@@ -130,16 +122,13 @@ class Flow:
         }
         if self.partition:
             parameters |= {"partition": list(self.partition), "groups": self.groups}
-        try:
-            schema = Schema(tuple(results))
-        except SchemaError as error:
-            raise GraphError(f"{self._place('aggregate')}: {error}") from error
         done = self._then("aggregate", parameters, schema)
         return Flow(done.operators, schema, WINDOW_END)
 
     def sink(self, name: str, *, table: str | None = None) -> Query:
         """Name the query and the table its results go to (the query's own name unless told otherwise)."""
         self._not_inside_window("sink")
+        table = table or name
         if self.keys:
             raise GraphError(
                 f"query {name!r} has keys but no aggregate behind them; "
@@ -149,10 +138,11 @@ class Flow:
             raise GraphError(
                 f"query {name!r} must not have a column {QUERY!r}, which is added to every result; select it as another"
             )
-        if (table or name) == DEAD_LETTERS:
+        if table == DEAD_LETTERS:
             raise GraphError(f"query {name!r} must not write table {DEAD_LETTERS!r}, where refused rows go")
-        columns: dict[str, FieldType] = {field.name: field.type for field in self.schema.fields}
-        parameters = {"query": name, "table": table or name, "columns": columns}
+        if "/" in table or table.startswith("."):
+            raise GraphError(f"table of query {name!r} must not begin with '.' or contain '/'; got {table!r}")
+        parameters = {"query": name, "table": table, "columns": self.schema.as_dict()}
         return Query(name, (*self.operators, Operator("sink", parameters, (self.operators[-1].id,))))
 
     def _then(self, kind: OperatorKind, parameters: Mapping[str, Any], schema: Schema) -> "Flow":
@@ -165,13 +155,29 @@ class Flow:
     def _place(self, what: str) -> str:
         return f"{what} on stream {self.operators[0].parameters['stream']!r}"
 
-    def _known(self, key: str) -> bool:
+    def _answer_schema(self, aggregates: Mapping[str, Aggregate]) -> Schema:
+        """The columns of an aggregate's result: keys, window end and aggregates."""
+        place = self._place("aggregate")
+        answers = [Field(key, self._type_of_key(key, place)) for key in self.keys]
+        answers.append(Field(WINDOW_END, "timestamp"))
+        for name, aggregate in aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                raise GraphError(f"{place}: {name!r} must be an aggregate like mean('speed'); got {aggregate!r}")
+            aggregate.check(self.schema, f"{place} {name!r}")
+            answers.append(Field(name, aggregate.output_type(self.schema)))
+        try:
+            return Schema(tuple(answers))
+        except SchemaError as error:
+            raise GraphError(f"{place}: {error}") from error
+
+    def _type_of_key(self, key: str, place: str) -> FieldType:
+        """Type of a key, which a select may have dropped or redefined since it was named."""
         if key not in self.schema:
-            raise GraphError(
-                f"{self._place('aggregate')}: key {key!r} is no longer a column; "
-                f"there are {', '.join(self.schema.names)}"
-            )
-        return True
+            raise GraphError(f"{place}: key {key!r} is no longer a column; there are {', '.join(self.schema.names)}")
+        type_ = self.schema.type_of(key)
+        if type_ not in KEY_TYPES:
+            raise GraphError(f"{place}: key {key!r} must be {', '.join(KEY_TYPES)}; a select has made it {type_}")
+        return type_
 
     def _name(self, name: str, what: str) -> str:
         if not isinstance(name, str):

@@ -1,6 +1,7 @@
 """Runs: the place where a job, a runtime and the one who watches them meet."""
 
 import logging
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -69,6 +70,7 @@ class Run:
     tally: Tally = field(default_factory=Tally)
     binding: Binding | None = None
     refused: list[CommandRefused] = field(default_factory=list)
+    temporary: bool = False
 
     def rebind(self, binding: Binding) -> None:
         """Use another binding from the next epoch on; no result changes."""
@@ -91,19 +93,35 @@ class Run:
         self.runtime.stop()
 
     def wait(self, watcher: Watcher | None = None) -> Tally:
-        """Follow the run to its end; raises what ended it if that was not by plan."""
-        for event in self.runtime.events():
-            if isinstance(event, EpochCommitted):
-                self.tally.add(event, time.time())
-                self.binding = event.snapshot.binding
-                if watcher is not None:
-                    watcher(self, event)
-            elif isinstance(event, CommandRefused):
-                self.refused.append(event)
-                LOG.warning("a command was refused: %s", event.reason)
-            elif event.error is not None:
-                raise event.error
+        """Follow the run to its end; raises what ended it if that was not by plan.
+
+        Whatever else is raised in here, by the watcher or by Ctrl-C, stops the run first.
+        """
+        events = iter(self.runtime.events())
+        try:
+            for event in events:
+                self._take(event, watcher)
+        except BaseException:
+            self.stop()
+            for _ in events:
+                pass
+            raise
+        finally:
+            if self.temporary:
+                shutil.rmtree(self.checkpoint, ignore_errors=True)
         return self.tally
+
+    def _take(self, event: Event, watcher: Watcher | None) -> None:
+        if isinstance(event, EpochCommitted):
+            self.tally.add(event, time.time())
+            self.binding = event.snapshot.binding
+            if watcher is not None:
+                watcher(self, event)
+        elif isinstance(event, CommandRefused):
+            self.refused.append(event)
+            LOG.warning("a command was refused: %s", event.reason)
+        elif event.error is not None:
+            raise event.error
 
     @property
     def consumed(self) -> int:
@@ -151,7 +169,7 @@ def start(
         place = str(Path(place).absolute())
     kept = sink if sink is not None else MemorySink()
     runtime = _spark_runtime(job, place, kept, spark, conf, interval_s)
-    run = Run(job, runtime, policy, workers, kept, place, began)
+    run = Run(job, runtime, policy, workers, kept, place, began, temporary=checkpoint is None)
     runtime.start(job.graph, STATIC[policy](job.graph, workers))
     return run
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from shoal.errors import ConfigError
 from shoal.workloads.traffic import TRAFFIC
 from shoal.workloads.workload import Workload
+from shoal.workloads.ysb import YSB
 
-WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in (TRAFFIC,)}
+WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in (TRAFFIC, YSB)}
 
 
 def workload(name: str) -> Workload:

@@ -3,18 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
-
-from shoal.connectors.files import Files
 from shoal.connectors.generator import Generator
 from shoal.connectors.source import Source
-from shoal.errors import ConfigError
 from shoal.model.aggregate import count, mean, top_k
 from shoal.model.expression import col
 from shoal.model.graph import Query
 from shoal.model.window import hop
 from shoal.query.stream import Stream
 from shoal.session.job import Job
+from shoal.workloads.oracle_input import oracle_input
 from shoal.workloads.traffic_events import TrafficEvents
 from shoal.workloads.traffic_oracle import COLUMNS, expected
 from shoal.workloads.workload import Amount, Ready, Workload
@@ -27,7 +24,6 @@ SCHEMA = {
     "vehicle_type": "string",
     "speed": "float64",
 }
-BATCH_ROWS = 1 << 20
 
 
 def vehicles(lateness_s: float = 0.0) -> Stream:
@@ -66,23 +62,7 @@ def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source
     )
     feed = source or Generator(events, amount.events, amount.rate, amount.rows_per_epoch)
     job = Job.of("traffic", queries(settings["regions"], settings["disorder_s"]), {STREAM: feed})
-    if source is None:
-        return Ready(job, lambda number: expected(_generated(events, number)))
-    return Ready(job, lambda _: expected(_from_files(source)))
-
-
-def _generated(events: TrafficEvents, number: int) -> pa.Table:
-    batches = [
-        events.batch(start, min(number, start + BATCH_ROWS)).select(list(COLUMNS))
-        for start in range(0, number, BATCH_ROWS)
-    ]
-    return pa.Table.from_batches(batches, TrafficEvents.schema().empty_table().select(list(COLUMNS)).schema)
-
-
-def _from_files(source: Source) -> str:
-    if not isinstance(source, Files) or source.format != "parquet":
-        raise ConfigError("the oracle of 'traffic' checks generated events or Parquet files; leave --check out")
-    return f"{source.path}/*.parquet"
+    return Ready(job, lambda number: expected(oracle_input(events, number, COLUMNS, source)))
 
 
 TRAFFIC = Workload(

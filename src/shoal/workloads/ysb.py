@@ -3,18 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
-from shoal.connectors.files import Files
 from shoal.connectors.generator import Generator
 from shoal.connectors.source import Source
-from shoal.errors import ConfigError
 from shoal.model.aggregate import count
 from shoal.model.expression import col, lookup
 from shoal.model.graph import Query
 from shoal.model.window import tumbling
 from shoal.query.stream import Stream
 from shoal.session.job import Job
+from shoal.workloads.oracle_input import oracle_input
 from shoal.workloads.workload import Amount, Ready, Workload
 from shoal.workloads.ysb_events import NAMES, VIEW, YsbEvents
 from shoal.workloads.ysb_oracle import COLUMNS, WINDOW_S, expected
@@ -23,7 +20,6 @@ STREAM = "ad_events"
 SCHEMA = {name: "timestamp" if name == "event_time" else "int64" for name in NAMES}
 UNKNOWN = -1
 """Campaign of an ad that the static table does not have."""
-BATCH_ROWS = 1 << 20
 
 
 def query(campaign_of_ad: Mapping[int, int], campaigns: int) -> Query:
@@ -44,23 +40,7 @@ def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source
     feed = source or Generator(events, amount.events, amount.rate, amount.rows_per_epoch)
     table = events.campaign_of_ad()
     job = Job.of("ysb", [query(table, events.campaigns)], {STREAM: feed})
-    if source is None:
-        return Ready(job, lambda number: expected(_generated(events, number), table))
-    return Ready(job, lambda _: expected(_from_files(source), table))
-
-
-def _generated(events: YsbEvents, number: int) -> pa.Table:
-    batches = [
-        events.batch(start, min(number, start + BATCH_ROWS)).select(list(COLUMNS))
-        for start in range(0, number, BATCH_ROWS)
-    ]
-    return pa.Table.from_batches(batches, YsbEvents.schema().empty_table().select(list(COLUMNS)).schema)
-
-
-def _from_files(source: Source) -> str:
-    if not isinstance(source, Files) or source.format != "parquet":
-        raise ConfigError("the oracle of 'ysb' checks generated events or Parquet files; leave --check out")
-    return f"{source.path}/*.parquet"
+    return Ready(job, lambda number: expected(oracle_input(events, number, COLUMNS, source), table))
 
 
 YSB = Workload(

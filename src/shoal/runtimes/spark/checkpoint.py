@@ -11,7 +11,6 @@ Every file is JSON with a checksum in front, and is replaced as a whole.
 """
 
 import fcntl
-import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from shoal.connectors.directory import Directory
+from shoal.connectors.record import decode, encode
 from shoal.errors import CheckpointError
 from shoal.model.graph import Graph
 from shoal.query.program import Program, compile_graph
@@ -178,18 +178,16 @@ class Checkpoint:
             self._directory.delete(f"{kind}/{name}" for name in self._directory.names(kind) if int(name) <= old)
 
     def _write(self, name: str, data: Any) -> None:
-        text = json.dumps({"format": FORMAT, "data": data}, separators=(",", ":")).encode()
-        self._directory.write(name, b"%08x\n%s" % (zlib.crc32(text), text))
+        self._directory.write(name, encode({"format": FORMAT, "data": data}))
 
     def _read(self, name: str) -> Any:
-        content = self._directory.require(name)
-        crc, _, text = content.partition(b"\n")
-        if crc != b"%08x" % zlib.crc32(text):
+        try:
+            document = decode(self._directory.require(name))
+        except ValueError as error:
             raise CheckpointError(
-                f"checkpoint file {self.uri}/{name} is damaged: its checksum does not match; "
+                f"checkpoint file {self.uri}/{name} is damaged: {error}; "
                 "restore it from a copy, or start anew with another checkpoint directory"
-            )
-        document = json.loads(text)
+            ) from error
         if document["format"] != FORMAT:
             raise CheckpointError(
                 f"checkpoint file {self.uri}/{name} has format {document['format']}; this version reads format {FORMAT}"

@@ -1,5 +1,6 @@
 """Spark sessions with the settings Shoal wants, each for a measured reason (see docs/design/spark.md)."""
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from shoal.errors import ConfigError
 from shoal.runtimes.spark.failure import not_started
 from shoal.runtimes.spark.log import SPARK_LOG
 
+logging.getLogger("py4j").addHandler(logging.NullHandler())  # what fails in a callback ends the run, which says so
 TASK_ATTEMPTS = 4
 SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (

@@ -3,11 +3,12 @@
 import re
 
 from shoal import errors
-from shoal.errors import ConfigError, RunError, ShoalError
+from shoal.errors import CheckpointError, ConfigError, RunError, ShoalError
 from shoal.runtimes.spark.log import SPARK_LOG
 
 _OURS = re.compile(r"shoal\.errors\.(\w+): (.+)")
 _NAMED = re.compile(r"(?:^|[\s:])([\w.$]+(?:Error|Exception|Interrupt): .+)")
+_DAMAGED = re.compile(r"Checksum error: (?:file:)?(\S+) at ")
 _LONGEST = 600
 
 
@@ -21,7 +22,11 @@ def translated(error: Exception) -> Exception:
         name, message = found[-1]
         kind = getattr(errors, name, RunError)
         return kind(message.strip())
-    return RunError(f"the Spark job failed: {_gist(text)}{SPARK_LOG.keep()}")
+    damaged = _DAMAGED.search(text)
+    if damaged:
+        return CheckpointError(f"file {damaged[1]} is damaged: its checksum does not match; restore it from a copy")
+    kind = CheckpointError if "STREAMING_CHECKPOINT" in text else RunError
+    return kind(f"the Spark job failed: {_gist(text)}{SPARK_LOG.keep()}")
 
 
 def not_started(error: Exception) -> ConfigError:
@@ -32,7 +37,7 @@ def not_started(error: Exception) -> ConfigError:
 
 def _gist(text: str) -> str:
     """The last exception that is named, or the beginning of the text without the calls that led there."""
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in text.partition("=== Streaming Query ===")[0].splitlines()]
     lines = [line for line in lines if line and not line.startswith("at ")]
     named = [found.group(1) for line in lines if (found := _NAMED.search(line))]
     return (named[-1] if named else " ".join(lines))[:_LONGEST]

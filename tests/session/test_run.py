@@ -1,0 +1,134 @@
+"""A run as its user sees it, on a runtime that only plays what it is told."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.small_city import city
+
+from shoal.connectors.sinks import MemorySink
+from shoal.errors import ConfigError, SourceError
+from shoal.model.binding import Binding
+from shoal.model.graph import Graph
+from shoal.model.messages import (
+    AddQuery,
+    Command,
+    CommandRefused,
+    Drain,
+    EpochCommitted,
+    Event,
+    Rebind,
+    RemoveQuery,
+    RunEnded,
+)
+from shoal.model.snapshot import Snapshot
+from shoal.policies.static import round_robin
+from shoal.session.run import Run, start
+
+JOB = city().job
+BINDING = round_robin(JOB.graph, 2)
+
+
+def epoch(number: int, rows: int = 100) -> EpochCommitted:
+    return EpochCommitted(number, rows, 7, 1, 2, 30, 40, 0.1, 0.2, 0.3, 0.4, 0.5, Snapshot(number, BINDING))
+
+
+class Played:
+    """A runtime that says what it was given and notes what it is asked for."""
+
+    topology = "one stage"
+    consumed = 0
+
+    def __init__(self, *events: Event) -> None:
+        self._events = iter(events)
+        self.applied: list[Command] = []
+        self.stopped_at: list[Event] = []
+
+    def start(self, graph: Graph, binding: Binding) -> None:
+        """Nothing to do."""
+
+    def events(self) -> Iterator[Event]:
+        return self._events
+
+    def apply(self, command: Command) -> None:
+        self.applied.append(command)
+
+    def stop(self) -> None:
+        """Play the rest, and note it."""
+        self.stopped_at = list(self._events)
+
+
+def run_of(runtime: Played, **fields: object) -> Run:
+    return Run(JOB, runtime, "round-robin", 2, MemorySink(), "/nowhere", began_s=0.0, **fields)  # type: ignore[arg-type]
+
+
+def test_a_run_adds_up_what_its_epochs_say() -> None:
+    run = run_of(Played(epoch(0), epoch(1), RunEnded()))
+    tally = run.wait()
+    assert (tally.epochs, tally.events, tally.results, tally.dead_letters) == (2, 200, 14, 2)
+    assert run.binding == BINDING
+
+
+def test_the_watcher_sees_every_epoch_after_it_was_counted() -> None:
+    seen = []
+    run = run_of(Played(epoch(0), epoch(1), RunEnded()))
+    run.wait(lambda run, event: seen.append((event.epoch, run.tally.events)))
+    assert seen == [(0, 100), (1, 200)]
+
+
+def test_what_ends_a_run_is_raised() -> None:
+    with pytest.raises(SourceError, match="cannot read a file"):
+        run_of(Played(epoch(0), RunEnded(SourceError("cannot read a file")))).wait()
+
+
+def test_a_refused_command_is_kept_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    refused = CommandRefused(RemoveQuery("x"), "no query is named 'x'")
+    run = run_of(Played(refused, epoch(0), RunEnded()))
+    with caplog.at_level(logging.WARNING, "shoal"):
+        assert run.wait().epochs == 1
+    assert run.refused == [refused]
+    assert "a command was refused: no query is named 'x'" in caplog.text
+
+
+def test_every_wish_is_passed_on_as_a_command() -> None:
+    runtime = Played()
+    run = run_of(runtime)
+    query = next(iter(JOB.graph.queries.values()))
+    run.rebind(BINDING)
+    run.add(query)
+    run.remove("a")
+    run.drain()
+    assert runtime.applied == [Rebind(BINDING), AddQuery(query), RemoveQuery("a"), Drain()]
+
+
+@pytest.mark.parametrize("raised", [ZeroDivisionError, KeyboardInterrupt])
+def test_a_watcher_that_raises_stops_the_run(raised: type[BaseException]) -> None:
+    def watcher(run: Run, event: EpochCommitted) -> None:
+        raise raised
+
+    runtime = Played(epoch(0), epoch(1), RunEnded())
+    with pytest.raises(raised):
+        run_of(runtime).wait(watcher)
+    assert [type(event) for event in runtime.stopped_at] == [EpochCommitted, RunEnded]
+
+
+def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
+    for temporary in (False, True):
+        run = run_of(Played(RunEnded()), temporary=temporary)
+        run.checkpoint = str(tmp_path)
+        run.wait()
+        assert tmp_path.exists() == (not temporary)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"on": "flink"}, "runtime must be spark; got 'flink'", id="unknown runtime"),
+        pytest.param({"policy": "best"}, "policy must be one of round-robin, partition; got 'best'", id="unknown policy"),
+        pytest.param({"workers": 0}, "number of workers must be at least 1; got 0", id="no workers"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_starts(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        start(JOB, **options)  # type: ignore[arg-type]
