@@ -230,7 +230,7 @@ def test_the_number_of_workers_can_change_while_it_runs(launch: Launch) -> None:
 
 
 def test_a_run_that_is_stopped_goes_on_where_it_was(launch: Launch, undisturbed: str, tmp_path: Path) -> None:
-    kept = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
+    kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
     ready = city(rows_per_epoch=1_000)
     epochs: list[int] = []
     runs = 0
@@ -315,7 +315,7 @@ def test_a_refused_command_is_reported_and_the_run_goes_on(launch: Launch) -> No
 
 
 def test_queries_added_and_removed_are_remembered_after_a_restart(launch: Launch, tmp_path: Path) -> None:
-    kept = {"checkpoint": str(tmp_path / "checkpoint"), "sink": MemorySink()}
+    kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": MemorySink()}
     ready, query, name = endless(), fastest_of_region_1(), "vehicle_count[3]"
     removed = ready.job.graph.queries[name]
     script = Script(
@@ -336,7 +336,7 @@ def test_queries_added_and_removed_are_remembered_after_a_restart(launch: Launch
 
 
 def test_a_job_changed_between_two_runs_keeps_the_state_of_what_is_the_same(launch: Launch, tmp_path: Path) -> None:
-    kept = {"checkpoint": str(tmp_path / "checkpoint"), "sink": MemorySink()}
+    kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": MemorySink()}
     ready, query = endless(), fastest_of_region_1()
     script = Script(*pause(1), stop)
     launch(ready.job, **kept).wait(script)

@@ -89,7 +89,7 @@ def dead_letters(run: Run) -> list[dict[str, str]]:
 def test_a_bad_file_ends_the_run_and_once_repaired_it_goes_on(
     spoil: Callable[[Inbox, int], None], reason: str, inbox: Inbox, spark: "SparkSession", tmp_path: Path
 ) -> None:
-    kept = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
+    kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
     spoil(inbox, 2)
     with pytest.raises(SourceError) as failed:
         start(inbox.job(), spark=spark, **kept).wait()
@@ -144,9 +144,7 @@ def test_rows_that_are_not_what_the_schema_says_are_dead_letters(inbox: Inbox, s
     assert differences(answers(run), inbox.right_answers()) == []
 
 
-def test_late_rows_are_counted_and_kept_by_every_operator_that_misses_them(
-    inbox: Inbox, spark: "SparkSession"
-) -> None:
+def test_late_rows_are_counted_and_kept_by_every_operator_that_misses_them(inbox: Inbox, spark: "SparkSession") -> None:
     """The last file comes when 15 s are over: too late for windows of 10 s, not for those of 20 s and 30 s."""
     last, late = inbox.events(FILES - 1), inbox.events(0).slice(0, 5)
     inbox.put(FILES - 1, pa.concat_tables([last, late]))

@@ -1,7 +1,7 @@
 """The user's own streaming DataFrame as a source: the same answers as from one of Shoal's."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -85,7 +85,7 @@ def test_draining_takes_what_is_there_and_answers_every_window(
 def test_a_run_goes_on_after_a_restart_with_what_has_come_since(
     spark: "SparkSession", directory: Path, tmp_path: Path
 ) -> None:
-    kept = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
+    kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
     start(job(frame(spark, directory)), spark=spark, **kept).wait(lambda run, _: run.stop())
     write_file(directory, FILES)
     run = start(job(frame(spark, directory)), spark=spark, **kept)

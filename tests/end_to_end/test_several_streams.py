@@ -1,6 +1,6 @@
 """Several streams in one job, each with its own pace, its own watermark and its own end."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -70,10 +70,10 @@ def test_a_stream_that_no_query_reads_any_more_still_comes_to_its_end(spark: "Sp
 
 
 def test_the_order_of_the_sources_may_change_between_two_runs(spark: "SparkSession", tmp_path: "Path") -> None:
-    kept = {"checkpoint": str(tmp_path), "sink": MemorySink()}
+    kept: dict[str, Any] = {"checkpoint": str(tmp_path), "sink": MemorySink()}
     start(job(), spark=spark, **kept).wait(lambda run, _: run.stop())
     first = job()
-    turned = Job(first.name, first.graph, dict(reversed(first.sources.items())))
+    turned = Job(first.name, first.graph, dict(reversed(list(first.sources.items()))))
     run = start(turned, spark=spark, **kept)
     run.wait()
     assert differences(answers(run), right_answers()) == []

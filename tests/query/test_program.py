@@ -277,6 +277,19 @@ def for_each_a(build: Callable[[int], Flow], table: str | None = None) -> list[Q
             2,
             id="columns named like the kernel's own",
         ),
+        pytest.param(
+            [counted(CARS.filter(col("flag")), *keys).sink("q" + "".join(keys)) for keys in ("a", "s", "as", "")],
+            4,
+            id="queries that begin alike and group differently",
+        ),
+        pytest.param(
+            [
+                CARS.filter(col("flag")).window(Window(size, slide)).aggregate(n=count()).sink(f"q{size}{slide}")
+                for size, slide in ((10, 5), (20, 5), (20, 10), (7, 7))
+            ],
+            4,
+            id="queries that begin alike and slide differently",
+        ),
         pytest.param([CARS.filter(lit(False)).sink("q"), counted(CARS.filter(lit(False))).sink("r")], 2, id="no rows"),
         pytest.param(
             for_each_a(lambda a: counted(CARS.filter(col("b") == [-(2**63), 2**63 - 1, 0, 7][a]), "b")),

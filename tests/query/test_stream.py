@@ -293,7 +293,8 @@ def test_a_query_writes_the_table_of_its_own_name_unless_told_otherwise() -> Non
         ),
         pytest.param(
             lambda: CARS.key_by("road").with_columns(road=col("speed")).window(tumbling(1)).aggregate(n=count()),
-            "aggregate on stream 'cars': key 'road' must be int64, string, bool, timestamp; a select has made it float64",
+            "aggregate on stream 'cars': key 'road' must be int64, string, bool, timestamp; "
+            "a select has made it float64",
             id="a key that has become a float",
         ),
         pytest.param(

@@ -125,7 +125,9 @@ def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
     ("options", "message"),
     [
         pytest.param({"on": "flink"}, "runtime must be spark; got 'flink'", id="unknown runtime"),
-        pytest.param({"policy": "best"}, "policy must be one of round-robin, partition; got 'best'", id="unknown policy"),
+        pytest.param(
+            {"policy": "best"}, "policy must be one of round-robin, partition; got 'best'", id="unknown policy"
+        ),
         pytest.param({"workers": 0}, "number of workers must be at least 1; got 0", id="no workers"),
     ],
 )

@@ -6,8 +6,12 @@ from shoal.model.messages import EpochCommitted
 from shoal.model.snapshot import Snapshot
 from shoal.session.summary import Summary, Tally
 
-KEYS = """workload runtime policy mechanism workers topology seed events results elapsed_s events_per_s start_up_s
-    latency_ms epochs moves state_bytes_moved cost_share result_digest oracle dead_letters peak_rss_mb""".split()
+KEYS = [
+    *("workload", "runtime", "policy", "mechanism", "workers", "topology", "seed"),
+    *("events", "results", "elapsed_s", "events_per_s", "start_up_s", "latency_ms"),
+    *("epochs", "moves", "state_bytes_moved", "cost_share"),
+    *("result_digest", "oracle", "dead_letters", "peak_rss_mb"),
+]
 
 
 def epoch(

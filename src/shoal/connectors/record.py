@@ -6,10 +6,10 @@ from typing import Any
 
 
 def encode(data: Any) -> bytes:
-    """The bytes of a record.
+    r"""The bytes of a record.
 
     >>> encode({"n": 1})
-    b'd44b3b7e\\n{"n":1}'
+    b'd44b3b7e\n{"n":1}'
     """
     text = json.dumps(data, separators=(",", ":")).encode()
     return b"%08x\n%s" % (zlib.crc32(text), text)

@@ -96,7 +96,10 @@ class AggregateKernel:
 
     def late(self, panes: Ints, watermark_us: int) -> NDArray[np.bool_]:
         """Which panes belong to closed windows only."""
-        return panes + self.shape.window.panes <= watermark_us // self.shape.window.slide_us
+        newest_closed = watermark_us // self.shape.window.slide_us - self.shape.window.panes
+        if panes.size and loops.range_of(panes)[0] > newest_closed:
+            return np.zeros(panes.size, bool)
+        return panes <= newest_closed
 
     def cells(self, block: Block, panes: Ints, instances: int) -> Cells:
         """Which rows of a block belong to the same instance, key and pane."""

@@ -3,7 +3,7 @@ import pytest
 from shoal.errors import CheckpointError, ConfigError, RunError, SchemaError, ShoalError, SourceError
 from shoal.runtimes.spark.failure import not_started, translated
 
-WORKER_TRACEBACK = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task
+WORKER_TRACEBACK = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times: Lost task
   File "/venv/lib/shoal/connectors/files.py", line 61, in read
 shoal.errors.SourceError: cannot read /data/a.parquet as parquet: magic bytes not found; repair or remove it
 
@@ -36,7 +36,7 @@ Identifier: [id = 1, runId = 2]
             id="a missing file of Spark's",
         ),
         pytest.param(
-            "Traceback (most recent call last):\n  File 'x.py', line 1\nZeroDivisionError: division by zero\n\n\tat org.a.b",
+            "Traceback (most recent call last):\n  File 'x.py'\nZeroDivisionError: division by zero\n\n\tat org.a.b",
             RunError,
             "the Spark job failed: ZeroDivisionError: division by zero",
             id="somebody else's error",
@@ -62,6 +62,6 @@ def test_shoals_own_errors_stay_as_they_are() -> None:
 
 
 def test_spark_that_does_not_start_says_why() -> None:
-    error = not_started(RuntimeError("An error occurred\n: org.apache.spark.SparkException: no such master\n\tat org.x"))
+    error = not_started(RuntimeError("it failed\n: org.apache.spark.SparkException: no such master\n\tat org.x"))
     assert isinstance(error, ConfigError)
     assert str(error).startswith("Spark does not start: org.apache.spark.SparkException: no such master")

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from shoal.connectors.source import Cursor, Slice, Source
-from shoal.errors import RunError
+from shoal.errors import CheckpointError, RunError
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.collector import freeze_what_stays
@@ -58,10 +58,12 @@ class ShoalStreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, object], limit: object) -> dict[str, object]:  # noqa: ARG002, N802
         """How far the next epoch may read; the source applies its own limits."""
+        self._check(start)
         return dict(self._open().latest(start))
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[Piece]:
         """The slices between two offsets."""
+        self._check(start)
         slices = self._open().slices(start, end, self._feed.parallelism)
         now_us = time.time_ns() // 1000
         return [Piece(piece, bool(end["ended"]), now_us) for piece in slices]
@@ -82,6 +84,15 @@ class ShoalStreamReader(DataSourceStreamReader):
         }
         yield wire.rows(list(Intake(compiled, plan, self._feed.stream).run(raw, described)))
         freeze_what_stays()
+
+    def _check(self, start: dict[str, object]) -> None:
+        """Refuse a position that another kind of source has left in the checkpoint."""
+        expected = self._feed.source.start()
+        if set(start) != set(expected):
+            raise CheckpointError(
+                f"checkpoint {self._feed.checkpoint} has a position of stream {self._feed.stream!r} with "
+                f"{', '.join(start)}; its source needs one with {', '.join(expected)}; start it with another checkpoint"
+            )
 
     def _open(self) -> Cursor:
         if self._cursor is None:

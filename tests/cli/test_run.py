@@ -1,0 +1,137 @@
+"""`shoal run` from the command line to the exit code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.test_main import shoal
+from tests.session.test_summary import KEYS
+from tests.small_city import city_events
+
+from shoal.connectors.sinks import ParquetSink
+from shoal.session.digest import result_digest
+from shoal.workloads.traffic_oracle import expected
+
+SMALL = ["--set", "regions=4", "--set", "vehicles=300", "--epoch-rows", "3000"]
+TRAFFIC = ["run", "traffic", *SMALL]
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_as_before() -> Iterator[None]:
+    """A command in this process changes what Ctrl-C does."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def said(spark: object, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command in the shared session; returns its exit code, stdout and stderr."""
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = shoal(monkeypatch, *arguments)
+        output = capfd.readouterr()
+        return code, output.out, output.err
+
+    return command
+
+
+def test_json_is_one_object_with_the_keys_of_the_contract_and_nothing_else(said: Any) -> None:
+    code, out, err = said(*TRAFFIC, "--events", "9000", "--seed", "1", "--workers", "3", "--check", "--json")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    summary = json.loads(out)
+    assert list(summary) == KEYS
+    asked = {"workload": "traffic", "runtime": "spark", "policy": "round-robin", "workers": 3, "seed": 1}
+    assert asked.items() <= summary.items()
+    assert (summary["events"], summary["epochs"], summary["oracle"]) == (9000, 4, "equal")
+    assert len(summary["result_digest"]) == 64
+
+
+def test_environment_variables_mirror_options_and_bindings_change_no_digest(
+    said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = said(*TRAFFIC, "--events", "6000", "--json")
+    plain = json.loads(out)
+    mirrored = {"EVENTS": "6000", "SET": "regions=4 vehicles=300", "JSON": "1", "SHUFFLE_BINDINGS": "1", "WORKERS": "3"}
+    for name, value in {**mirrored, "EPOCH_ROWS": "1500"}.items():
+        monkeypatch.setenv(f"SHOAL_RUN_{name}", value)
+    code, out, _ = said("run", "traffic")
+    shuffled = json.loads(out)
+    assert code == 0
+    assert shuffled["moves"] > plain["moves"] == 0
+    assert (shuffled["workers"], shuffled["policy"]) == (3, "random")
+    assert shuffled["result_digest"] == plain["result_digest"]
+
+
+def test_for_people_the_answer_is_a_table_and_progress_goes_to_stderr(said: Any) -> None:
+    code, out, err = said(*TRAFFIC, "--seconds", "1", "--rate", "3000", "--check")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()][:3] == ["events", "events/s", "epochs"]
+    assert "equal" in out
+    assert err.startswith("starting Spark")
+    assert "running 12 queries" in err
+
+
+def test_a_wrong_answer_is_exit_code_1_and_says_what_is_wrong(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def off_by_one(events: Any) -> dict[str, pa.Table]:
+        answers = expected(events)
+        counts = answers["vehicle_count"]
+        wrong = pa.compute.add(counts["vehicle_count"], 1)
+        return {**answers, "vehicle_count": counts.set_column(2, "vehicle_count", wrong)}
+
+    monkeypatch.setattr("shoal.workloads.traffic.expected", off_by_one)
+    code, out, _ = said(*TRAFFIC, "--events", "3000", "--check")
+    assert code == 1
+    assert "different: table 'vehicle_count': column 'vehicle_count': expected 59, got 58" in out
+
+
+def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(said: Any, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    pq.write_table(pa.table(city_events().batch(0, 1000)), whole)
+    (tmp_path / "cut.parquet").write_bytes(whole.read_bytes()[:-100])
+    code, out, err = said(*TRAFFIC, "--source", f"parquet:{tmp_path}", "--json")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"shoal: cannot read {tmp_path}/cut.parquet as parquet: ")
+
+
+def test_ctrl_c_commits_and_the_next_run_goes_on_to_the_right_answer(said: Any, tmp_path: Path) -> None:
+    """The signal goes to the whole process group, as a terminal sends it; everything on stderr is Shoal's own."""
+    kept = ["--checkpoint", str(tmp_path / "checkpoint"), "--sink", f"parquet:{tmp_path / 'results'}"]
+    command = [str(Path(sys.executable).with_name("shoal")), *TRAFFIC, *kept, "--rate", "300"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0) as run:
+        assert run.stdout
+        assert run.stderr
+        lines = []
+        for line in run.stderr:
+            lines.append(line)
+            if line.startswith("epoch ") and ": 0 events" not in line:
+                os.killpg(run.pid, signal.SIGINT)
+                break
+        lines += run.stderr
+        assert run.stdout.read() == ""
+    assert run.returncode == 130, lines
+    kinds = [line.split()[0] for line in lines]
+    assert kinds[:3] == ["starting", "running", "epoch"]
+    assert set(kinds[3:]) <= {"epoch", "interrupted"}
+    assert "all committed; run it again with --checkpoint" in lines[-1]
+
+    rest = [*TRAFFIC, *kept, "--events", "30000", "--epoch-rows", "10000"]
+    code, out, _ = said(*rest, "--check", "--json")
+    summary = json.loads(out)
+    assert (code, summary["oracle"]) == (0, "equal")
+    assert 0 < summary["events"] < 30_000
+    sink = ParquetSink(str(tmp_path / "results"))
+    assert summary["result_digest"] == result_digest({name: sink.table(name) for name in sink.names()})
+
+    code, out, err = said(*rest)
+    assert code == 0
+    assert "has ended before; nothing was left to do" in err
