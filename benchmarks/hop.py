@@ -121,7 +121,12 @@ def contenders(spark: SparkSession, workers: int) -> list[Contender]:
     return [
         Contender(SHOAL, partial(on_shoal, spark, workers)),
         Contender(SPARK_PANES, partial(on_spark, spark, True), answers_all=False),
-        Contender(SPARK_WINDOW, partial(on_spark, spark, False), answers_all=False, slow=True),
+        Contender(
+            SPARK_WINDOW,
+            partial(on_spark, spark, False),
+            answers_all=False,
+            slow=True,
+        ),
         Contender(DUCKDB_PANES, lambda data, _: engine_duckdb.run(data.glob, data.rows, workers, duckdb_panes)),
         Contender(
             DUCKDB_NAIVE, lambda data, _: engine_duckdb.run(data.glob, data.rows, workers, duckdb_naive), slow=True

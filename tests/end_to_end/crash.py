@@ -6,12 +6,16 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from tests.small_city import EVENTS, REGIONS, VEHICLES
+from tests.small_city import EVENTS, REGIONS, VEHICLES, city
 
 from shoal.connectors.sinks import ParquetSink
 from shoal.session.digest import result_digest
+from shoal.session.run import Run, start
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SHOAL = str(Path(sys.executable).with_name("shoal"))
 FAULTS = str(Path(__file__).parent / "faults")
@@ -52,6 +56,13 @@ class Place:
             start_new_session=True,
         )
 
+    def finish(self, spark: "SparkSession") -> Run:
+        """Go on to the end in the session of the tests, which saves starting another."""
+        job = city(rows_per_epoch=self.rows_per_epoch).job
+        run = start(job, spark=spark, checkpoint=str(self.root / "checkpoint"), sink=self.sink)
+        run.wait()
+        return run
+
     def environment(self, fault: Fault | None) -> dict[str, str]:
         if fault is None:
             return dict(os.environ)
@@ -66,9 +77,12 @@ class Place:
         """Whether the fault of the last run came to pass."""
         return (self.root / "calls" / "killed").exists()
 
+    @property
+    def sink(self) -> ParquetSink:
+        return ParquetSink(str(self.root / "results"))
+
     def digest(self) -> str:
-        sink = ParquetSink(str(self.root / "results"))
-        return result_digest({name: sink.table(name) for name in sink.names()})
+        return result_digest({name: self.sink.table(name) for name in self.sink.names()})
 
 
 def summary(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.end_to_end.crash import KILLED, Fault, Place, summary
-from tests.small_city import city, digest
+from tests.small_city import EVENTS, city, digest
 
 from shoal.session.run import start
 
@@ -41,17 +41,15 @@ def quiet(spark: "SparkSession") -> str:
     return digest(run)
 
 
-def test_a_run_killed_again_and_again_ends_with_the_right_results(tmp_path: Path, quiet: str) -> None:
+def test_a_run_killed_again_and_again_ends_with_the_right_results(
+    tmp_path: Path, quiet: str, spark: "SparkSession"
+) -> None:
     """Each run goes on where the one before it was killed, and gets a little further."""
     place = Place(tmp_path)
-    for fault in (
-        Fault(STAGE, 2, "before", "run"),
-        Fault(MANIFEST, 2, "before"),
-        Fault(DELETE, 2, "before"),
-    ):
+    for fault in (Fault(STAGE, 2), Fault(MANIFEST, 2), Fault(EPOCH, 2, "after")):
         assert place.run(fault).returncode == KILLED
-    done = summary(place.run())
-    assert place.digest() == done["result_digest"] == quiet
+    assert place.finish(spark).consumed == EVENTS
+    assert place.digest() == quiet
 
 
 def test_a_killed_python_worker_does_not_end_the_run(tmp_path: Path, quiet: str) -> None:
@@ -91,12 +89,12 @@ MOMENTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_run_killed_at_any_moment_goes_on_with_nothing_lost_or_doubled(
-    moment: str, tmp_path: Path, quiet: str
+    moment: str, tmp_path: Path, quiet: str, spark: "SparkSession"
 ) -> None:
     place = Place(tmp_path)
     assert place.run(MOMENTS[moment]).returncode == KILLED
-    done = summary(place.run())
-    assert place.digest() == done["result_digest"] == quiet
+    assert place.finish(spark).consumed == EVENTS
+    assert place.digest() == quiet
 
 
 @pytest.mark.slow

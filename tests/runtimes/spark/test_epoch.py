@@ -83,18 +83,18 @@ def test_results_equal_the_batch_oracle(places: Callable[[], Path]) -> None:
 def test_a_crash_at_any_file_operation_changes_no_result(
     places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quiet = SmallRun(places(), epochs=4, shuffle=True)
+    quiet = SmallRun(places(), epochs=3, shuffle=True)
     with monkeypatch.context() as patched:
         operations = crash_at(0, patched)
         quiet.go()
-    assert operations() > 50
+    assert operations() > 40
     for operation in range(1, operations() + 1):
-        run = SmallRun(places(), epochs=4, shuffle=True)
+        run = SmallRun(places(), epochs=3, shuffle=True)
         with monkeypatch.context() as patched:
             crash_at(operation, patched)
             with pytest.raises(Crash):
                 run.go()
-        assert run.go().consumed == 6_000, f"crash at file operation {operation}"
+        assert run.go().consumed == 4_500, f"crash at file operation {operation}"
         assert run.digest() == quiet.digest(), f"crash at file operation {operation}"
 
 

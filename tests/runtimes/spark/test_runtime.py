@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.end_to_end.test_bad_input import FILE_ROWS, FILES, Inbox
@@ -13,8 +14,10 @@ from tests.small_city import REGIONS, answers, city, city_events
 
 from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import ParquetSink
-from shoal.errors import CheckpointError
+from shoal.errors import CheckpointError, RunError
 from shoal.model.messages import EpochCommitted
+from shoal.runtimes.spark.checkpoint import Plan
+from shoal.runtimes.spark.epoch import EpochRunner
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import Run, start
@@ -108,3 +111,41 @@ def test_adaptive_execution_of_the_users_own_session_changes_nothing(spark: Spar
     finally:
         spark.conf.set("spark.sql.adaptive.enabled", before)
     assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+def test_a_run_whose_driver_fails_before_or_after_a_manifest_goes_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full in the middle of epoch 1; old state cannot be removed at the end of the last one."""
+    ready = city()
+    kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
+    write, clean = ParquetSink.write, EpochRunner._clean
+
+    def full(self: ParquetSink, table: str, epoch: int, rows: pa.Table) -> None:
+        if (table, epoch) == ("top_speed", 1):
+            raise OSError("no space left on device")
+        write(self, table, epoch, rows)
+
+    def stuck(self: EpochRunner, plan: Plan) -> None:
+        if plan.epoch == 2:
+            raise OSError("permission denied")
+        clean(self, plan)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ParquetSink, "write", full)
+        with pytest.raises(RunError, match="no space left on device"):
+            start(ready.job, spark=spark, **kept).wait()
+    with monkeypatch.context() as patched:
+        patched.setattr(EpochRunner, "_clean", stuck)
+        with pytest.raises(RunError, match="permission denied"):
+            start(ready.job, spark=spark, **kept).wait()
+    run = start(ready.job, spark=spark, **kept)
+    assert [event.epoch for event in epochs_of(run)] == [3]
+    assert run.consumed == 9_000
+    assert differences(answers(run), ready.expected(9_000)) == []
+
+
+def epochs_of(run: Run) -> list[EpochCommitted]:
+    seen: list[EpochCommitted] = []
+    run.wait(lambda _, event: seen.append(event))
+    return seen

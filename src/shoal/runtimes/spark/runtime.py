@@ -102,6 +102,7 @@ class SparkRuntime:
             event = self._events.get()
             yield event
             if isinstance(event, RunEnded):
+                self._events.put(event)  # whoever asks again hears it again
                 return
 
     def apply(self, command: Command) -> None:
@@ -149,9 +150,10 @@ class SparkRuntime:
                 self._stream()
             if not self._finished and not self._stopping.is_set() and self._all_ended():
                 self._flush()
-            open_store(self._checkpoint.uri).cool()
         except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
             error = translated(self._failure or failure)
+        with contextlib.suppress(OSError):
+            open_store(self._checkpoint.uri).cool()
         self._checkpoint.unlock()
         self._events.put(RunEnded(error))
 
@@ -169,9 +171,9 @@ class SparkRuntime:
             self._stopping.wait(POLL_S)
         ended_by_plan = self._stopping.is_set() or self._all_ended()
         self._stopping_now(query)
-        failed = query.exception()
-        if failed is not None and not ended_by_plan:
-            raise self._failure or failed
+        failed = self._failure or (None if ended_by_plan else query.exception())
+        if failed is not None:
+            raise failed
 
     def _stopping_now(self, query: StreamingQuery) -> None:
         """Stop the job between two epochs: the running one is finished, the next one refuses to begin."""
@@ -217,7 +219,7 @@ class SparkRuntime:
     def _commit(self, rows: DataFrame, epoch: int, *, final: bool = False) -> None:
         began = time.perf_counter()
         replay = self._checkpoint.has_plan(epoch)
-        moves = [] if replay else self._take_commands()
+        moves = [] if replay or final else self._take_commands()
         plan = self._runner.plan(epoch, moves)
         decided_s = time.perf_counter() - began
         event = self._runner.run(rows, plan, final=final)
@@ -230,14 +232,17 @@ class SparkRuntime:
 
     def _take_commands(self) -> list[Move]:
         before = self._runner.position.binding
+        for command in self._waiting_commands():
+            try:
+                self._runner.position = changed(self._runner.position, command, set(self._setup.sources))
+            except ShoalError as error:
+                self._events.put(CommandRefused(command, str(error)))
+        return list(before.diff(self._runner.position.binding))
+
+    def _waiting_commands(self) -> Iterator[Command]:
         with contextlib.suppress(queue.Empty):
             while True:
-                command = self._commands.get_nowait()
-                try:
-                    self._runner.position = changed(self._runner.position, command, set(self._setup.sources))
-                except ShoalError as error:
-                    self._events.put(CommandRefused(command, str(error)))
-        return list(before.diff(self._runner.position.binding))
+                yield self._commands.get_nowait()
 
     def _all_ended(self) -> bool:
         return set(self._setup.sources) <= self._runner.position.ended
@@ -254,7 +259,9 @@ class SparkRuntime:
             self._runner.position = replace(position, ended=position.ended | frames)
 
     def _flush(self) -> None:
-        """One last epoch without input that closes every window."""
+        """One last epoch without input that closes every window; commands that still wait come too late."""
+        for command in self._waiting_commands():
+            self._events.put(CommandRefused(command, "the run has taken in all of its input and is ending"))
         headers = [
             (worker, wire.HEADER, wire.pack_data(_flush_header(stream)))
             for worker in range(self._runner.position.binding.workers)
