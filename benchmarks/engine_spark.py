@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import psutil
 from machine import cpu_s
 from measured import Measured
 from pyspark.sql import DataFrame, SparkSession
 
 from shoal.runtimes.spark.cluster import spark_session
 
-# In memory with snapshots in the checkpoint: two to three times as fast here as RocksDB.
+# Settings that help plain Spark here; Shoal neither needs nor feels them. The default state store takes a tenth to a
+# quarter less CPU time than RocksDB; top-3 aggregates fall back to sorting at 128 keys unless told otherwise; and large
+# micro-batches drown in garbage collection with the 2 GB that are enough for Shoal.
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
 
@@ -22,6 +25,8 @@ def session(cores: int) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
+        "spark.driver.memory": f"{max(2, round(psutil.virtual_memory().total / 2**30 / 4))}g",
         "spark.sql.streaming.numRecentProgressUpdates": "10000",
     }
     return spark_session(settings, cores)

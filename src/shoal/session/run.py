@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -121,7 +122,7 @@ class Run:
             self.refused.append(event)
             LOG.warning("a command was refused: %s", event.reason)
         elif event.error is not None:
-            raise event.error
+            raise copy(event.error)  # the runtime keeps its own, which must not hold on to the frames it passes here
 
     @property
     def consumed(self) -> int:
