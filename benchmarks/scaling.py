@@ -7,7 +7,7 @@ region and type over everything. The figure is docs/figures/scaling.png, drawn b
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,16 @@ def run(spark: SparkSession, root: Path, point: Point, warm: int) -> dict[str, A
     }
 
 
+def median_run(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The run in the middle, with the others' medians beside it."""
+    ordered = sorted(runs, key=lambda result: result["epoch_ms"]["median"])
+    return {**ordered[len(ordered) // 2], "runs_ms": [result["epoch_ms"]["median"] for result in runs]}
+
+
+def _medians(results: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(f"{result['epoch_ms']['median']:.0f}" for result in results)
+
+
 def _everything() -> shoal.Query:
     windows = vehicles().key_by("region", "vehicle_type").window(shoal.hop(30, 1))
     return windows.aggregate(avg_speed=shoal.mean("speed")).sink("avg_speed")
@@ -122,12 +132,14 @@ def main() -> None:
     print(sentence(machine), flush=True)
     spark = engine_spark.session(options.cores)
     warm = 1 if options.quick else 3
-    results = []
-    for point in points(options.quick, options.cores):
-        runs = [run(spark, options.data, point, warm) for _ in range(options.repeat or (1 if options.quick else 3))]
-        runs.sort(key=lambda result: result["epoch_ms"]["median"])
-        results.append({**runs[len(runs) // 2], "runs_ms": [result["epoch_ms"]["median"] for result in runs]})
-        print(f"  {point}: {spread_text(results[-1]['epoch_ms'])} ms", flush=True)
+    asked = list(points(options.quick, options.cores))
+    if not options.quick:
+        run(spark, options.data, asked[0], warm)  # the JVM's first minute belongs to no point
+    rounds = []
+    for number in range(options.repeat or (1 if options.quick else 3)):
+        rounds.append([run(spark, options.data, point, warm) for point in asked])
+        print(f"  round {number + 1}, ms per epoch: {_medians(rounds[-1])}", flush=True)
+    results = [median_run(runs) for runs in zip(*rounds, strict=True)]
     print(table.plain(*rows_of_table(results)))
     path = record.written("scaling", {"results": results}, machine, options)
     figure.scaling(results, machine, path.with_suffix(".png"))

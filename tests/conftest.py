@@ -19,7 +19,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> "Iterator[SparkSession]":
     """Shoal's own session, as a user gets it."""
     from shoal.runtimes.spark.cluster import spark_session
+    from shoal.runtimes.spark.log import SPARK_LOG
 
     session = spark_session(cores=2)
     yield session
     session.stop()
+    if SPARK_LOG.path is not None:
+        SPARK_LOG.path.unlink(missing_ok=True)

@@ -95,6 +95,7 @@ def test_a_wrong_answer_is_exit_code_1_and_says_what_is_wrong(said: Any, monkeyp
     assert "different: table 'vehicle_count': column 'vehicle_count': expected 59, got 58" in out
 
 
+@pytest.mark.timeout(300)
 def test_a_run_that_fails_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     """In a process of its own, since much of what could be said besides is said when a process ends."""
     whole = tmp_path / "whole"
@@ -106,6 +107,7 @@ def test_a_run_that_fails_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     assert run.stderr.startswith(f"shoal: cannot read {tmp_path}/cut.parquet as parquet: ")
 
 
+@pytest.mark.timeout(300)
 def test_ctrl_c_commits_and_the_next_run_goes_on_to_the_right_answer(said: Any, tmp_path: Path) -> None:
     """The signal goes to the whole process group, as a terminal sends it; everything on stderr is Shoal's own."""
     kept = ["--checkpoint", str(tmp_path / "checkpoint"), "--sink", f"parquet:{tmp_path / 'results'}"]

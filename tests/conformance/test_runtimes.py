@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.small_city import REGIONS, answers, city, city_events, digest
 
@@ -15,7 +16,7 @@ from shoal.model.binding import Binding
 from shoal.model.expression import col
 from shoal.model.graph import Graph, InstanceId, Query
 from shoal.model.messages import EpochCommitted
-from shoal.model.window import tumbling
+from shoal.model.window import hop, tumbling
 from shoal.policies.static import round_robin, shuffled
 from shoal.query.stream import Stream
 from shoal.session.digest import differences
@@ -160,7 +161,7 @@ def assert_fastest_is_right(run: Run, script: Script, query: Query) -> None:
 
 
 def without(tables: dict[str, pa.Table], query: str) -> dict[str, pa.Table]:
-    return {name: table.filter(pa.compute.not_equal(table["query"], query)) for name, table in tables.items()}
+    return {name: table.filter(pc.not_equal(table["query"], query)) for name, table in tables.items()}
 
 
 ALL_CASES = [(profile, seed, workers) for profile in ("W1", "W2", "W3") for seed in (0, 1, 2) for workers in (1, 2, 8)]
@@ -229,6 +230,26 @@ def test_the_number_of_workers_can_change_while_it_runs(launch: Launch) -> None:
     assert differences(answers(run), ready.expected(run.consumed)) == []
 
 
+def test_queries_without_state_with_key_groups_and_with_shared_state_are_right_too(
+    launch: Launch, tmp_path: Path
+) -> None:
+    counted = vehicles().partition_by("region", groups=3).window(hop(10, 1)).aggregate(vehicle_count=count())
+    fast = vehicles().filter(col("speed") > 100).select("ts", "vehicle", kmh=col("speed"))
+    queries = [counted.sink("one"), counted.sink("two"), fast.sink("fast")]
+    ready = city(rows_per_epoch=2_000)
+    job = Job.of("three", queries, ready.job.sources)
+    kept: dict[str, Any] = {"checkpoint": str(tmp_path), "sink": MemorySink(), "workers": 3}
+    launch(job, **kept).wait(Script(rebind(shuffled(job.graph, 3, seed=1)), stop))
+    run = launch(job, **kept)
+    run.wait(lambda run, event: run.rebind(shuffled(job.graph, 3, seed=event.epoch)))
+    counts = ready.expected(9_000)["vehicle_count"]
+    events = pa.table(city_events().batch(0, 9_000))
+    rows = events.filter(pc.greater(events["speed"], 100)).select(["ts", "vehicle", "speed"])
+    expected = {"one": counts, "two": counts, "fast": rows.rename_columns(["ts", "vehicle", "kmh"])}
+    assert rows.num_rows > 0
+    assert differences(answers(run), expected) == []
+
+
 def test_a_run_that_is_stopped_goes_on_where_it_was(launch: Launch, undisturbed: str, tmp_path: Path) -> None:
     kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
     ready, script = city(rows_per_epoch=1_000), Script()
@@ -268,9 +289,9 @@ def test_a_query_can_be_removed_without_touching_the_others(launch: Launch) -> N
     run.wait(script)
     expected = ready.expected(run.consumed)
     averages = expected["avg_speed"]
-    others = averages.filter(pa.compute.not_equal(averages["region"], 2))
+    others = averages.filter(pc.not_equal(averages["region"], 2))
     assert differences(without(answers(run), name), {**expected, "avg_speed": others}) == []
-    last = run.sink.table("avg_speed").filter(pa.compute.field("query") == name)  # type: ignore[attr-defined]
+    last = run.sink.table("avg_speed").filter(pc.field("query") == name)  # type: ignore[attr-defined]
     assert 0 < last.num_rows < averages.num_rows // REGIONS
 
 
@@ -326,7 +347,7 @@ def test_queries_added_and_removed_are_remembered_after_a_restart(launch: Launch
     assert all(takes_part(query, event) and is_gone(removed, event) for event in script.seen[before:])
     assert_fastest_is_right(run, script, query)
     expected = ready.expected(run.consumed)
-    counts = expected["vehicle_count"].filter(pa.compute.field("region") != 3)
+    counts = expected["vehicle_count"].filter(pc.field("region") != 3)
     assert differences(without(answers(run), name), {**expected, "vehicle_count": counts}) == []
 
 

@@ -10,11 +10,12 @@ from tests.small_city import REGIONS, answers, city_events
 
 from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import ParquetSink
-from shoal.errors import GraphError, SchemaError
+from shoal.errors import GraphError, RunError, SchemaError
 from shoal.model.aggregate import count
 from shoal.model.messages import EpochCommitted
 from shoal.model.window import tumbling
 from shoal.query.stream import Stream
+from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import Run, start
@@ -94,6 +95,29 @@ def test_a_run_goes_on_after_a_restart_with_what_has_come_since(
     assert differences(answers(run), expected(f"{directory}/*.parquet")) == []
 
 
+def test_a_flush_that_was_interrupted_is_done_again_whatever_has_come_since(
+    spark: "SparkSession", directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
+    wanted = expected(f"{directory}/*.parquet")
+    write = Checkpoint.write_manifest
+
+    def fail_in_the_flush(self: Checkpoint, manifest: Manifest) -> None:
+        if manifest.final:
+            raise OSError("no space left on device")
+        write(self, manifest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoint, "write_manifest", fail_in_the_flush)
+        with pytest.raises(RunError, match="no space left on device"):
+            start(job(frame(spark, directory)), spark=spark, **kept).wait(drain)
+    write_file(directory, FILES)
+    run = start(job(frame(spark, directory)), spark=spark, **kept)
+    assert run.wait().epochs == 1
+    assert run.consumed == FILES * FILE_ROWS
+    assert differences(answers(run), wanted) == []
+
+
 def test_a_dataframe_and_a_generator_run_in_one_job(spark: "SparkSession", directory: Path) -> None:
     taxis = Stream("taxis", SCHEMA, time="ts")
     counted = taxis.key_by("region").window(tumbling(60)).aggregate(n=count()).sink("taxis")
@@ -102,7 +126,7 @@ def test_a_dataframe_and_a_generator_run_in_one_job(spark: "SparkSession", direc
     run = start(both, spark=spark)
     run.wait(drain)
     assert differences(answers(run), expected(f"{directory}/*.parquet")) == []
-    assert 0 < sum(answers(run)["taxis"]["n"].to_pylist()) <= 3_000
+    assert sum(answers(run)["taxis"]["n"].to_pylist()) == run.consumed - FILES * FILE_ROWS > 0
 
 
 def test_a_dataframe_that_does_not_stream_is_refused(spark: "SparkSession", directory: Path) -> None:

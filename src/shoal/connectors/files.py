@@ -112,6 +112,7 @@ class FileCursor:
         """As many units as one epoch may take, and whether they are the last."""
         if start["ended"]:
             return start
+        self._check_log(start)
         self._look_again(start)
         if self._directory.exists(DRAIN):
             return {**start, "ended": True}
@@ -201,13 +202,17 @@ class FileCursor:
             file, unit, files = file + 1, 0, files + 1
         return file, unit
 
-    def _units(self, start: Offset, end: Offset) -> Iterator[dict[str, Any]]:
-        seen = self._log.seen
-        if end["file"] > len(seen):
+    def _check_log(self, offset: Offset) -> None:
+        """A position counts files by the log; a log that is too short would give it another meaning."""
+        if offset["file"] > len(self._log.seen):
             raise CheckpointError(
-                f"file log in {self._directory.uri} must name at least {end['file']} files; got {len(seen)}; "
-                "it does not belong to this checkpoint, or files of it are gone"
+                f"file log in {self._directory.uri} must name at least {offset['file']} files; "
+                f"got {len(self._log.seen)}; it does not belong to this checkpoint, or files of it are gone"
             )
+
+    def _units(self, start: Offset, end: Offset) -> Iterator[dict[str, Any]]:
+        self._check_log(end)
+        seen = self._log.seen
         for number in range(start["file"], min(end["file"] + 1, len(seen))):
             units = seen[number].units
             first = start["unit"] if number == start["file"] else 0

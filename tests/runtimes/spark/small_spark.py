@@ -127,6 +127,9 @@ class SmallRun:
         return runtime
 
     def command(self, runtime: SparkRuntime, epoch: int) -> None:
+        """Ask for an epoch's changes, once: they are in its plan if that was made before a crash."""
+        if self.checkpoint.has_plan(epoch):
+            return
         if self.shuffle:
             runtime.apply(Rebind(self.binding(epoch)))
         for command in self.commands.get(epoch, ()):

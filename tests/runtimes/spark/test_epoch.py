@@ -98,6 +98,35 @@ def test_a_crash_at_any_file_operation_changes_no_result(
         assert run.digest() == quiet.digest(), f"crash at file operation {operation}"
 
 
+def test_a_crash_does_not_mix_up_state_that_lies_in_segments_of_many_epochs(
+    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three events per epoch: some instances are quiet, and their state stays where it was written."""
+    quiet = SmallRun(places(), epochs=12, rows_per_epoch=3)
+    quiet.go(until=11)
+    assert any(ref.instances is not None for ref in quiet.checkpoint.manifest(10).states)
+    quiet.go()
+    results = {name: quiet.sink.table(name) for name in quiet.sink.names()}
+    assert differences(results, city().expected(36)) == []
+    draw = random.Random(1)
+    for _ in range(10):
+        run = SmallRun(places(), epochs=12, rows_per_epoch=3)
+        run_through_crashes(run, draw, monkeypatch)
+        assert run.digest() == quiet.digest()
+
+
+def run_through_crashes(run: SmallRun, draw: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crash at random moments until one attempt gets through."""
+    while True:
+        with monkeypatch.context() as patched:
+            crash_at(draw.randint(1, 60), patched)
+            try:
+                run.go()
+            except Crash:
+                continue
+            return
+
+
 def test_crashes_while_queries_come_and_go_change_no_result(
     places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,14 +142,7 @@ def test_crashes_while_queries_come_and_go_change_no_result(
     draw = random.Random(0)
     for _ in range(25):
         run = SmallRun(places(), epochs=5, commands=commands)
-        while True:
-            with monkeypatch.context() as patched:
-                crash_at(draw.randint(1, 60), patched)
-                try:
-                    run.go()
-                    break
-                except Crash:
-                    continue
+        run_through_crashes(run, draw, monkeypatch)
         assert run.digest() == quiet.digest()
 
 
