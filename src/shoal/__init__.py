@@ -4,11 +4,26 @@ from shoal.connectors.files import Files
 from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink
 from shoal.errors import ShoalError
-from shoal.model.aggregate import count, max_, mean, min_, sum_, top_k
+from shoal.model.aggregate import (
+    approx_distinct,
+    count,
+    count_distinct,
+    max_,
+    mean,
+    min_,
+    stddev,
+    sum_,
+    top_k,
+    user_aggregate,
+    variance,
+)
 from shoal.model.binding import Binding, Move
 from shoal.model.expression import col, lit, lookup
+from shoal.model.functions import abs_, call, floor, if_, round_, udf
 from shoal.model.graph import Graph, Query
-from shoal.model.window import hop, tumbling
+from shoal.model.pattern import prev
+from shoal.model.window import hop, rows, session, tumbling
+from shoal.query.flow import Flow
 from shoal.query.stream import Stream
 from shoal.session.job import Job
 from shoal.session.run import Run, start
@@ -19,6 +34,7 @@ __all__ = [
     "Binding",
     "ConsoleSink",
     "Files",
+    "Flow",
     "Generator",
     "Graph",
     "Job",
@@ -29,16 +45,30 @@ __all__ = [
     "Run",
     "ShoalError",
     "Stream",
+    "abs_",
+    "approx_distinct",
+    "call",
     "col",
     "count",
+    "count_distinct",
+    "floor",
     "hop",
+    "if_",
     "lit",
     "lookup",
     "max_",
     "mean",
     "min_",
+    "prev",
+    "round_",
+    "rows",
+    "session",
     "start",
+    "stddev",
     "sum_",
     "top_k",
     "tumbling",
+    "udf",
+    "user_aggregate",
+    "variance",
 ]

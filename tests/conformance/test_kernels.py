@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conformance.kernels import CASES, EVENTS, INSTANCES, Answer, Event, KernelCase
 
-from shoal.kernels.aggregate import FOREVER_US, INSTANCE, AggregateKernel, PaneState
+from shoal.kernels.aggregate import AggregateKernel, PaneState
+from shoal.kernels.kernel import FOREVER_US
+from shoal.kernels.table import INSTANCE
 from shoal.kernels.panes import PaneTable
 from shoal.model.fragment import FragmentId
 

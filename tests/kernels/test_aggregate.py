@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.kernels.aggregate import FOREVER_US, INSTANCE, NEVER_US, WINDOW, AggregateKernel
+from shoal.kernels.aggregate import WINDOW, AggregateKernel
+from shoal.kernels.kernel import FOREVER_US, NEVER_US
+from shoal.kernels.table import INSTANCE
 from shoal.kernels.block import Block
 from shoal.kernels.panes import PaneShape
 from shoal.model.aggregate import count, max_, top_k

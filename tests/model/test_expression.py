@@ -76,9 +76,10 @@ def choices_of_texts() -> Expression:
             id="a text plus a number",
         ),
         pytest.param(
-            col("ts") - col("ts"),
-            'here: \'sub\' needs numbers; got timestamp and timestamp in ["sub",["col","ts"],["col","ts"]]',
-            id="a time minus a time",
+            col("ts") + col("ts"),
+            "here: 'add' needs a time and whole microseconds, or the difference of two times; "
+            'got timestamp and timestamp in ["add",["col","ts"],["col","ts"]]',
+            id="a time plus a time",
         ),
         pytest.param(
             col("b") * 2,

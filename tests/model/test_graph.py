@@ -100,7 +100,7 @@ def test_queries_come_and_go() -> None:
 
 def test_a_query_knows_where_it_leads() -> None:
     query = counted("mine", table="ours")
-    assert (query.name, query.stream, query.table) == ("mine", "cars", "ours")
+    assert (query.name, query.streams, query.table) == ("mine", ("cars",), "ours")
     assert query.columns == {"road": "int64", "window_end": "timestamp", "n": "int64"}
 
 
@@ -114,6 +114,13 @@ def test_operators_with_key_groups_have_an_instance_per_group() -> None:
 def changed(query: Query, old: str, new: str) -> Any:
     text = json.dumps(Graph.of([query]).data())
     return json.loads(text.replace(f'["col", "{old}"]', f'["col", "{new}"]'))
+
+
+def unwindowed() -> Query:
+    """A query whose aggregate is fed by the stream itself."""
+    source, _, aggregate, sink = counted().operators
+    direct = Operator("aggregate", aggregate.parameters, (source.id,))
+    return Query("q", (source, direct, Operator("sink", sink.parameters, (direct.id,))))
 
 
 def crossed() -> Query:
@@ -183,27 +190,27 @@ def crossed() -> Query:
         pytest.param(lambda: fast(""), "a query must have a name", id="a query without a name"),
         pytest.param(
             lambda: Query("q", ()),
-            "query 'q' must lead from a source to a sink, with at most one window and its aggregate; got nothing",
+            "query 'q' must end in its one sink; got nothing",
             id="a query without operators",
         ),
         pytest.param(
             lambda: Query("q", fast().operators[:-1]),
-            "query 'q' must lead from a source to a sink, with at most one window and its aggregate; "
-            "got source -> filter",
+            "query 'q' must end in its one sink; got source -> filter",
             id="a query without a sink",
         ),
         pytest.param(
-            lambda: Query("q", (*counted().operators[:1], *counted().operators[2:])),
-            "query 'q' must lead from a source to a sink, with at most one window and its aggregate; "
-            "got source -> aggregate -> sink",
+            unwindowed,
+            "query 'q' must have an aggregate behind each window, a window before each aggregate; "
+            "got source -> aggregate",
             id="an aggregate without a window",
         ),
         pytest.param(
-            crossed, "filter of query 'q' must be fed by source ID; got ID", id="operators that do not feed each other"
+            crossed, "filter of query 'q' is fed by ID, which is not before it", id="operators that do not feed each other"
         ),
         pytest.param(
-            lambda: Operator("join", {}),  # type: ignore[arg-type]
-            "operator must be one of source, filter, select, window, aggregate, sink; got 'join'",
+            lambda: Operator("guess", {}),  # type: ignore[arg-type]
+            "operator must be one of source, filter, select, lookup, assign, retime, union, window, aggregate, join, "
+            "rank, deduplicate, match, sink; got 'guess'",
             id="an operator of an unknown kind",
         ),
         pytest.param(
@@ -226,7 +233,7 @@ def test_a_wrong_graph_cannot_be_built(build: Callable[[], object], message: str
 
 def test_graphs_queries_and_operators_do_not_change() -> None:
     query = counted()
-    for value, name in ((Graph.of([query]), "queries"), (query, "name"), (query.source, "kind")):
+    for value, name in ((Graph.of([query]), "queries"), (query, "name"), (query.sink, "kind")):
         with pytest.raises(FrozenInstanceError):
             setattr(value, name, None)
 

@@ -21,7 +21,8 @@ from shoal.model.graph import Graph, Query
 from shoal.model.window import Window, hop, tumbling
 from shoal.policies.static import shuffled
 from shoal.query.program import Program, compile_graph, program_instances
-from shoal.query.stream import KEY_TYPES, Flow, Stream
+from shoal.query.flow import KEY_TYPES, Flow
+from shoal.query.stream import Stream
 from shoal.workloads.traffic import queries as traffic_queries
 
 SCHEMA = {"ts": "timestamp", "a": "int64", "b": "int64", "x": "float64", "s": "string", "flag": "bool"}
@@ -69,7 +70,7 @@ def watermarks(epochs: Sequence[Epoch], lateness_us: int) -> Iterator[float]:
 def row_by_row(graph: Graph, epochs: Sequence[Epoch]) -> list[RowByRow]:
     several = [RowByRow(query) for query in graph.queries.values()]
     for one in several:
-        lateness_us = one.query.source.parameters["lateness_us"]
+        lateness_us = one.query.sources[0].parameters["lateness_us"]
         for epoch, watermark in zip(epochs, watermarks(epochs, lateness_us), strict=True):
             one.process((row for rows in epoch for row in rows), watermark)
         one.drain()
@@ -524,9 +525,9 @@ def test_a_program_reads_the_columns_it_needs(flow: Flow, columns: tuple[str, ..
     assert compile_graph(Graph.of([flow.sink("q")])).columns("cars") == columns
 
 
-def test_lanes_without_aggregate_have_neither_partials_nor_state() -> None:
+def test_lanes_without_a_kernel_have_neither_rows_on_their_way_nor_state() -> None:
     [lane] = compile_graph(Graph.of([CARS.sink("q")])).lanes
-    with pytest.raises(TypeError, match="a lane without aggregate has no partials"):
-        lane.partials(Block({}, 0), 0, {})
-    with pytest.raises(TypeError, match="a lane without aggregate has no state"):
-        lane.advanced([], 0, 1)
+    with pytest.raises(TypeError, match="a lane without a kernel has no state"):
+        lane.lifted(lane.feeds[0], Block({}, 0), 0, 0, {})
+    with pytest.raises(TypeError, match="a lane without a kernel has no state"):
+        lane.advanced({}, {}, 0, 1)

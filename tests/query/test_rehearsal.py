@@ -8,7 +8,8 @@ from shoal.model.graph import Graph
 from shoal.model.window import hop, tumbling
 from shoal.query.program import compile_graph
 from shoal.query.rehearsal import rehearse
-from shoal.query.stream import Flow, Stream
+from shoal.query.flow import Flow
+from shoal.query.stream import Stream
 
 CARS = Stream("cars", {"ts": "timestamp", "i": "int64", "x": "float64", "s": "string", "b": "bool"}, time="ts")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.kernels.aggregate import INSTANCE
+from shoal.kernels.table import INSTANCE
 from shoal.kernels.block import Block
 from shoal.model.expression import col, lit
 from shoal.query.steps import DispatchByGroup, DispatchByValue, Filter, Select, Step

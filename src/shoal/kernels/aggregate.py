@@ -1,7 +1,7 @@
 """The windowed-aggregate kernel: constant logic, its state an argument, its fragments movable at any time."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from shoal.kernels import loops
 from shoal.kernels.block import Block
 from shoal.kernels.cells import Cells, codes_of
+from shoal.kernels.kernel import NEVER_US
 from shoal.kernels.panes import Ints, PaneShape, PaneTable, closed_windows, grouping, merged, partial
+from shoal.kernels.table import INSTANCE, Tables
 from shoal.model.fragment import Fragment, FragmentId
+from shoal.model.schema import TIME
+from shoal.model.window import Window
 
-NEVER_US = -(1 << 62)
-"""Watermark before the first event."""
-FOREVER_US = 1 << 62
-"""Watermark after the last event: it closes every window."""
-INSTANCE = "#instance"
-"""Block column that tells which instance a row belongs to."""
+WINDOW_END = "window_end"
+"""Column of every answer that holds the end of the window."""
 WINDOW = "#window"
 """Block column that tells the number of the window an answer belongs to: its end divided by the slide."""
 
@@ -39,6 +39,42 @@ class AggregateKernel:
     shape: PaneShape
     time: str
 
+    @property
+    def hold_us(self) -> int:
+        """Answers lie just before the end of their window, which the watermark has only just reached."""
+        return 0
+
+    def reads(self, port: int) -> frozenset[str]:  # noqa: ARG002
+        """Columns of the input that the kernel looks at."""
+        columns = {slot.column for slot in self.shape.slots if slot.column}
+        return frozenset(columns | {*self.shape.keys} | ({self.time} if self.window.clock == "event" else set()))
+
+    @property
+    def window(self) -> Window:
+        """The windows aggregated over."""
+        return self.shape.window
+
+    def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:  # noqa: ARG002
+        """Which rows belong to closed windows only."""
+        return self.late_panes(self.panes(block), watermark_us)
+
+    def lift(self, port: int, block: Block) -> Tables:  # noqa: ARG002
+        """Partial aggregates of a block."""
+        return {0: self.partial(block, self.panes(block))} if block.length else {}
+
+    def gathered(self, tables: Sequence[Tables]) -> Tables:
+        """Partial aggregates merged."""
+        return {0: merged(self.shape, [each[0] for each in tables if 0 in each])}
+
+    def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
+        """State and partial aggregates merged, and the answers of the windows that the watermark closes on its way."""
+        known = PaneState(self.gathered([state, fresh])[0], before_us)
+        answers = self.close_until(known, after_us)
+        columns = dict(answers.columns)
+        columns[WINDOW_END] = columns.pop(WINDOW) * self.window.slide_us
+        columns[TIME] = columns[WINDOW_END] - 1
+        return {0: known.table}, Block(columns, answers.length)
+
     def open(self) -> PaneState:
         """The state before any event."""
         return PaneState(self.shape.empty())
@@ -46,7 +82,7 @@ class AggregateKernel:
     def process(self, state: PaneState, block: Block) -> Block:
         """Take events in; returns those that came too late for every window they belong to."""
         panes = self.panes(block)
-        late = self.late(panes, state.watermark_us)
+        late = self.late_panes(panes, state.watermark_us)
         timely = block.where(~late)
         if timely.length:
             panes = panes[~late] if timely is not block else panes
@@ -91,10 +127,11 @@ class AggregateKernel:
     def panes(self, block: Block) -> Ints:
         """The pane of every row."""
         panes = np.empty(block.length, np.int64)
-        loops.panes_of(block.columns[self.time], self.shape.window.slide_us, panes)
+        times = block.columns[TIME] if TIME in block.columns else block.columns[self.time]
+        loops.panes_of(times, self.shape.window.slide_us, panes)
         return panes
 
-    def late(self, panes: Ints, watermark_us: int) -> NDArray[np.bool_]:
+    def late_panes(self, panes: Ints, watermark_us: int) -> NDArray[np.bool_]:
         """Which panes belong to closed windows only."""
         newest_closed = watermark_us // self.shape.window.slide_us - self.shape.window.panes
         if panes.size and loops.range_of(panes)[0] > newest_closed:

@@ -9,10 +9,15 @@ from numpy.typing import NDArray
 
 from shoal.kernels import loops
 from shoal.kernels.block import Block, Column, encoded
+from shoal.kernels.functions import call, call_user
 from shoal.model.expression import Binary, Constant, Expression, IsIn, Lookup, Not, Value
 from shoal.model.expression import Column as ColumnOf
+from shoal.model.functions import Call, Udf
+from shoal.model.pattern import Previous
 
 DENSE_TABLE = 1 << 22
+PREVIOUS = "#previous:"
+"""Prefix of the block columns that hold the row before's values."""
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -60,12 +65,22 @@ def _value(expression: Expression, block: Block) -> Any:
         return expression.value
     if isinstance(expression, Not):
         return np.logical_not(_value(expression.condition, block))
+    if isinstance(expression, Binary):
+        return _binary(expression, block)
+    return _function(expression, block)
+
+
+def _function(expression: Expression, block: Block) -> Any:
     if isinstance(expression, IsIn):
         return _is_in(evaluate(expression.value, block), expression.choices)
     if isinstance(expression, Lookup):
         return _lookup(expression, evaluate(expression.key, block))
-    if isinstance(expression, Binary):
-        return _binary(expression, block)
+    if isinstance(expression, Call):
+        return call(expression.function, [evaluate(argument, block) for argument in expression.arguments])
+    if isinstance(expression, Udf):
+        return call_user(expression, [evaluate(argument, block) for argument in expression.arguments], block.length)
+    if isinstance(expression, Previous):
+        return block.columns[PREVIOUS + expression.name]
     raise TypeError(f"cannot evaluate {type(expression).__name__}")
 
 

@@ -38,7 +38,7 @@ def add_int(cells: Ints, values: Ints, sums: Ints) -> None:
 
 
 @compiled
-def _two_sum(a: float, b: float) -> tuple[float, float]:
+def two_sum(a: float, b: float) -> tuple[float, float]:
     """Sum and rounding error of two floats, together exact."""
     total = a + b
     back = total - a
@@ -50,8 +50,8 @@ def add_float(cells: Ints, values: Floats, sums: Floats) -> None:
     """Add floats up."""
     for i in range(cells.size):
         cell = cells[i]
-        sums[cell, 0], error = _two_sum(sums[cell, 0], values[i])
-        sums[cell, 1], error = _two_sum(sums[cell, 1], error)
+        sums[cell, 0], error = two_sum(sums[cell, 0], values[i])
+        sums[cell, 1], error = two_sum(sums[cell, 1], error)
         sums[cell, 2] += error
 
 
@@ -116,10 +116,10 @@ def merge_float(rows: Ints, cells: Ints, partial: Floats, sums: Floats) -> None:
     for i in range(cells.size):
         cell = cells[i]
         row = rows[i]
-        sums[cell, 0], error = _two_sum(sums[cell, 0], partial[row, 0])
-        sums[cell, 1], error = _two_sum(sums[cell, 1], error)
+        sums[cell, 0], error = two_sum(sums[cell, 0], partial[row, 0])
+        sums[cell, 1], error = two_sum(sums[cell, 1], error)
         sums[cell, 2] += error
-        sums[cell, 1], error = _two_sum(sums[cell, 1], partial[row, 1])
+        sums[cell, 1], error = two_sum(sums[cell, 1], partial[row, 1])
         sums[cell, 2] += error
         sums[cell, 2] += partial[row, 2]
 
@@ -133,10 +133,10 @@ def round_sums(sums: Floats, out: Floats) -> None:
     for i in range(out.size):
         high, middle, low = sums[i, 0], sums[i, 1], sums[i, 2]
         if np.isfinite(high):
-            middle, low = _two_sum(middle, low)
-            high, middle = _two_sum(high, middle)
-            middle, low = _two_sum(middle, low)
-            high, middle = _two_sum(high, middle)
+            middle, low = two_sum(middle, low)
+            high, middle = two_sum(high, middle)
+            middle, low = two_sum(middle, low)
+            high, middle = two_sum(high, middle)
             next_float = high + 2 * middle
             if (middle > 0) == (low > 0) and low != 0 and next_float - high == 2 * middle:
                 high = next_float

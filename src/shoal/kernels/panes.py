@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from shoal.kernels import loops
 from shoal.kernels.block import Block, Column, as_column, concat, plain, take
 from shoal.kernels.cells import Cells, Codes, cells_of, codes_of
-from shoal.kernels.slots import Array, Slot, answer, slot_of, slots_of
+from shoal.kernels.slots import Array, Slot, answer_columns, merged_values, partial_values, slots_of
+from shoal.kernels.table import from_arrow, to_arrow
 from shoal.model.aggregate import Aggregate
 from shoal.model.window import Window
 
@@ -96,7 +97,7 @@ class PaneTable:
         """The table as an Arrow batch, the inverse of `from_arrow`."""
         arrays = [pa.array(self.instance), pa.array(self.pane)]
         arrays += [pa.array(key) if isinstance(key, np.ndarray) else plain(key) for key in self.keys]
-        arrays += [_flat(slot) for slot in self.slots]
+        arrays += [to_arrow(slot) for slot in self.slots]
         names = ["instance", "pane", *(f"key{i}" for i in range(len(self.keys)))]
         names += [f"slot{i}" for i in range(len(self.slots))]
         return pa.RecordBatch.from_arrays(arrays, names=names)
@@ -106,20 +107,8 @@ class PaneTable:
         """Look at an Arrow batch as a table."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         keys = tuple(as_column(array) for name, array in columns.items() if name.startswith("key"))
-        slots = tuple(_deep(array) for name, array in columns.items() if name.startswith("slot"))
+        slots = tuple(from_arrow(array) for name, array in columns.items() if name.startswith("slot"))
         return cls(columns["instance"].to_numpy(), columns["pane"].to_numpy(), keys, slots)
-
-
-def _flat(slot: Array) -> pa.Array:
-    if slot.ndim == 1:
-        return pa.array(slot)
-    return pa.FixedSizeListArray.from_arrays(pa.array(slot.reshape(-1)), slot.shape[1])
-
-
-def _deep(array: pa.Array) -> Array:
-    if not pa.types.is_fixed_size_list(array.type):
-        return array.to_numpy(zero_copy_only=False)
-    return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), array.type.list_size)
 
 
 def concat_tables(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
@@ -146,16 +135,7 @@ def grouping(shape: PaneShape, instance: Ints, instances: int, keys: Sequence[Co
 def partial(shape: PaneShape, block: Block, instance: Ints, panes: Ints, cells: Cells) -> PaneTable:
     """Aggregate a block of events that have been grouped into cells."""
     cells = cells.fitting(shape.width)
-    counts = np.zeros(cells.size, np.int64)
-    sample = np.zeros(cells.size, np.int64)
-    loops.add_one(cells.of_row, counts, sample)
-    used = np.flatnonzero(counts)
-    slots: list[Array] = [counts[used]]
-    for slot in shape.slots[1:]:
-        values = slot.empty(cells.size)
-        slot.add(cells.of_row, block, values)
-        slots.append(values[used])
-    rows = sample[used]
+    _, rows, slots = partial_values(shape.slots, cells.of_row, cells.size, block)
     keys = tuple(take(block.columns[key], rows) for key in shape.keys)
     return PaneTable(instance[rows], panes[rows], keys, tuple(slots))
 
@@ -171,7 +151,9 @@ def merged(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
     sample, filled = _samples(cells)
     if sample.size == len(together):
         return together
-    slots = tuple(values[filled] for values in _merge_slots(shape, together, np.arange(len(together)), cells))
+    rows = np.arange(len(together))
+    values = merged_values(shape.slots, together.slots, rows, cells.of_row, cells.size)
+    slots = tuple(slot[filled] for slot in values)
     kept = tuple(take(key, sample) for key in together.keys)
     return PaneTable(together.instance[sample], together.pane[sample], kept, slots)
 
@@ -182,15 +164,6 @@ def _samples(cells: Cells) -> tuple[Ints, Ints]:
     sample[cells.of_row] = np.arange(cells.of_row.size)
     filled = np.flatnonzero(sample >= 0)
     return sample[filled], filled
-
-
-def _merge_slots(shape: PaneShape, table: PaneTable, rows: Ints, cells: Cells) -> list[Array]:
-    merged_slots = []
-    for slot, values in zip(shape.slots, table.slots, strict=True):
-        into = slot.empty(cells.size)
-        slot.merge(rows, cells.of_row, values, table.slots[0], into)
-        merged_slots.append(into)
-    return merged_slots
 
 
 @dataclass(frozen=True)
@@ -242,7 +215,8 @@ def _answers(
     instances = int(table.instance.max()) + 1
     cells = grouping(shape, table.instance[rows], instances, codes, codes_of(windows)).fitting(shape.width)
     sample, filled = _samples(cells)
-    values = [slot[filled] for slot in _merge_slots(shape, table, rows, cells)]
+    merged_slots = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
+    values = [slot[filled] for slot in merged_slots]
     chosen = rows[sample]
     return _as_answers(
         shape, table.instance[chosen], windows[sample], [take(key, chosen) for key in table.keys], values
@@ -253,10 +227,7 @@ def _as_answers(
     shape: PaneShape, instance: Ints, windows: Ints, keys: Sequence[Column], values: Sequence[Array]
 ) -> Answers:
     columns: dict[str, Column] = dict(zip(shape.keys, keys, strict=True))
-    types = dict(shape.types)
-    for name, aggregate in shape.aggregates:
-        slot = slot_of(aggregate, types)
-        columns[name] = answer(aggregate, slot, values[shape.slots.index(slot)], values[0])
+    columns |= answer_columns(shape.aggregates, dict(shape.types), shape.slots, values)
     return Answers(instance, windows, columns)
 
 

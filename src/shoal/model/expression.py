@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -218,6 +218,8 @@ class Binary(Expression):
             alike = left == right and not left.startswith("list")
             self._require(both_numeric or alike or times, "values of the same kind", left, right, place)
             return "bool"
+        if "timestamp" in (left, right) and self.op in ("add", "sub"):
+            return self._time_type(left, right, place)
         self._require(both_numeric, "numbers", left, right, place)
         if self.op in ("floordiv", "mod"):
             constant = isinstance(self.right, Constant) and self.right.value != 0
@@ -225,6 +227,16 @@ class Binary(Expression):
         if self.op == "div" or "float64" in (left, right):
             return "float64"
         return "int64"
+
+    def _time_type(self, left: str, right: str, place: str) -> FieldType:
+        """A time and a number of microseconds give a time; the difference of two times is microseconds."""
+        if self.op == "sub" and left == right:
+            return "int64"
+        moved = (left, right) == ("timestamp", "int64") or (
+            self.op == "add" and (left, right) == ("int64", "timestamp")
+        )
+        self._require(moved, "a time and whole microseconds, or the difference of two times", left, right, place)
+        return "timestamp"
 
     def _require(self, holds: bool, what: str, left: str, right: str, place: str) -> None:
         if not holds:
@@ -353,9 +365,20 @@ def as_expression(value: Any, *, column: bool = False) -> Expression:
     return Column(value) if column and isinstance(value, str) else Constant(value)
 
 
+Rebuild = Callable[[Sequence[Any], Callable[[Any], Expression]], Expression]
+_FORMS: dict[str, Rebuild] = {}
+
+
+def register_form(name: str, rebuild: Rebuild) -> None:
+    """Tell `from_data` how to rebuild expressions of another module."""
+    _FORMS[name] = rebuild
+
+
 def from_data(data: Sequence[Any]) -> Expression:
     """Rebuild an expression from its plain form."""
     match data:
+        case [str(form), *_] if form in _FORMS:
+            return _FORMS[form](data, from_data)
         case ["col", str(name)]:
             return Column(name)
         case ["lit", value]:

@@ -1,4 +1,4 @@
-"""The operator graph: queries as chains of operators that share what they have in common.
+"""The operator graph: queries as trees of operators that share what they have in common.
 
 An operator's id is a digest of what it does and of what feeds it, so two queries that begin alike
 share operators by construction, and a query that comes back finds its state by name, not by position.
@@ -6,11 +6,9 @@ share operators by construction, and a query that comes back finds its state by 
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Literal, NewType, cast, get_args
 
 from shoal.errors import GraphError
@@ -20,10 +18,26 @@ OperatorId = NewType("OperatorId", str)
 InstanceId = NewType("InstanceId", str)
 """One operator for one key group, written `operator/group`: the unit that is bound to a worker."""
 
-OperatorKind = Literal["source", "filter", "select", "window", "aggregate", "sink"]
+OperatorKind = Literal[
+    "source",
+    "filter",
+    "select",
+    "lookup",
+    "assign",
+    "retime",
+    "union",
+    "window",
+    "aggregate",
+    "join",
+    "rank",
+    "deduplicate",
+    "match",
+    "sink",
+]
 OPERATOR_KINDS: tuple[OperatorKind, ...] = get_args(OperatorKind)
-STATEFUL: frozenset[str] = frozenset({"aggregate"})
-_CHAIN = re.compile(r"source( filter| select)*( window aggregate( filter| select)*)? sink")
+STATEFUL: frozenset[str] = frozenset({"aggregate", "join", "rank", "deduplicate", "match"})
+_INPUTS: Mapping[str, tuple[int, int]] = {"source": (0, 0), "join": (2, 2), "union": (2, 1024)}
+"""Least and largest number of inputs where it is not one."""
 
 
 @dataclass(frozen=True)
@@ -63,32 +77,48 @@ class Operator:
 
 @dataclass(frozen=True)
 class Query:
-    """A named chain of operators from a source to one sink."""
+    """A named tree of operators from one or more sources to one sink, each operator behind those that feed it."""
 
     name: str
     operators: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a chain that is not one."""
+        """Refuse what is not such a tree."""
         if not self.name:
             raise GraphError("a query must have a name")
         kinds = [operator.kind for operator in self.operators]
-        if not _CHAIN.fullmatch(" ".join(kinds)):
+        if not kinds or kinds[-1] != "sink" or "sink" in kinds[:-1]:
+            raise GraphError(f"query {self.name!r} must end in its one sink; got {' -> '.join(kinds) or 'nothing'}")
+        known: dict[OperatorId, Operator] = {}
+        for operator in self.operators:
+            self._check_inputs(operator, known)
+            known[operator.id] = operator
+        used = {id_ for operator in self.operators for id_ in operator.inputs}
+        if loose := [operator for operator in self.operators[:-1] if operator.id not in used]:
+            raise GraphError(f"{loose[0].kind} {loose[0].id} of query {self.name!r} feeds nothing")
+
+    def _check_inputs(self, operator: Operator, known: Mapping[OperatorId, Operator]) -> None:
+        least, most = _INPUTS.get(operator.kind, (1, 1))
+        if not least <= len(operator.inputs) <= most:
+            wanted = f"{least}" if least == most else f"{least} or more"
             raise GraphError(
-                f"query {self.name!r} must lead from a source to a sink, with at most one window and its aggregate; "
-                f"got {' -> '.join(kinds) or 'nothing'}"
+                f"{operator.kind} of query {self.name!r} must have {wanted} inputs; got {len(operator.inputs)}"
             )
-        for before, operator in pairwise(self.operators):
-            if operator.inputs != (before.id,):
+        if unknown := [id_ for id_ in operator.inputs if id_ not in known]:
+            raise GraphError(
+                f"{operator.kind} of query {self.name!r} is fed by {unknown[0]}, which does not come before"
+            )
+        for id_ in operator.inputs:
+            if (known[id_].kind == "window") != (operator.kind == "aggregate"):
                 raise GraphError(
-                    f"{operator.kind} of query {self.name!r} must be fed by {before.kind} {before.id}; "
-                    f"got {', '.join(operator.inputs) or 'nothing'}"
+                    f"query {self.name!r} must have an aggregate behind each window, a window before each aggregate; "
+                    f"got {known[id_].kind} -> {operator.kind}"
                 )
 
     @property
-    def source(self) -> Operator:
+    def sources(self) -> tuple[Operator, ...]:
         """Where the events come from."""
-        return self.operators[0]
+        return tuple(operator for operator in self.operators if operator.kind == "source")
 
     @property
     def sink(self) -> Operator:
@@ -96,9 +126,9 @@ class Query:
         return self.operators[-1]
 
     @property
-    def stream(self) -> str:
-        """Name of the stream the query reads."""
-        return cast(str, self.source.parameters["stream"])
+    def streams(self) -> tuple[str, ...]:
+        """Names of the streams the query reads."""
+        return tuple(cast(str, operator.parameters["stream"]) for operator in self.sources)
 
     @property
     def table(self) -> str:
@@ -122,12 +152,14 @@ class Graph:
         streams: dict[str, Mapping[str, Any]] = {}
         tables: dict[str, Query] = {}
         for name, query in self.queries.items():
-            declared = streams.setdefault(query.stream, query.source.parameters)
-            if declared != query.source.parameters:
-                raise GraphError(
-                    f"query {name!r} declares stream {query.stream!r} differently from the other queries; "
-                    f"expected {json.dumps(declared)}, got {json.dumps(query.source.parameters)}"
-                )
+            for source in query.sources:
+                stream = source.parameters["stream"]
+                declared = streams.setdefault(stream, source.parameters)
+                if declared != source.parameters:
+                    raise GraphError(
+                        f"query {name!r} declares stream {stream!r} differently from the other queries; "
+                        f"expected {json.dumps(declared)}, got {json.dumps(source.parameters)}"
+                    )
             first = tables.setdefault(query.table, query)
             if list(first.columns.items()) != list(query.columns.items()):
                 raise GraphError(
@@ -178,10 +210,11 @@ class Graph:
     @cached_property
     def streams(self) -> Mapping[str, Operator]:
         """Source operators by stream name."""
-        return {query.stream: query.source for query in self.queries.values()}
+        sources = (source for query in self.queries.values() for source in query.sources)
+        return {source.parameters["stream"]: source for source in sources}
 
     def data(self) -> dict[str, Any]:
-        """The graph as plain data: every operator once, every query as a chain of operator ids."""
+        """The graph as plain data: every operator once, every query as a list of operator ids."""
         return {
             "operators": {
                 id_: {

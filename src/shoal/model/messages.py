@@ -22,6 +22,13 @@ class AddQuery:
 
 
 @dataclass(frozen=True)
+class ReplaceQuery:
+    """Run another query under the name of one that runs, from the next epoch on; what is the same keeps its state."""
+
+    query: Query
+
+
+@dataclass(frozen=True)
 class RemoveQuery:
     """Stop a query with the next epoch and forget the state nobody else needs."""
 
@@ -33,7 +40,7 @@ class Drain:
     """Take no more events in, answer every open window, and end."""
 
 
-Command = Rebind | AddQuery | RemoveQuery | Drain
+Command = Rebind | AddQuery | ReplaceQuery | RemoveQuery | Drain
 
 
 @dataclass(frozen=True)

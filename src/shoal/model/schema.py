@@ -10,6 +10,8 @@ FieldType = Literal["int64", "float64", "string", "bool", "timestamp", "list<int
 FIELD_TYPES: tuple[FieldType, ...] = get_args(FieldType)
 STREAM_TYPES: tuple[FieldType, ...] = ("int64", "float64", "string", "bool", "timestamp")
 """Types a stream may declare; lists only come out of aggregates."""
+TIME = "#time"
+"""Event time of rows that operators have made: always there, whatever a select keeps."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,21 @@
-"""Event-time windows, counted in panes: the smallest pieces all windows of one operator are made of."""
+"""Windows: how a stream is cut into finite pieces, by time, by gaps in time, or by numbers of rows.
+
+Time windows are counted in panes: the smallest pieces all windows of one operator are made of.
+"""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 from shoal.errors import GraphError
 
 MICROSECONDS = 1_000_000
 LARGEST_US = 1_000 * 365 * 86_400 * MICROSECONDS
 """Longest span of time there is, a thousand years: sums of times stay within 64 bits."""
+LARGEST_ROWS = 1 << 20
+Clock = Literal["event", "processing"]
+CLOCKS: tuple[Clock, ...] = get_args(Clock)
 
 
 @dataclass(frozen=True)
@@ -16,10 +24,15 @@ class Window:
 
     A pane is one slide long, so an event costs the same however often windows overlap:
     window number w (ending at w * slide) is made of the panes w - panes .. w - 1.
+    `clock`: event time, or the time at which the epoch that takes a row in was planned.
+    `on`: another timestamp column to go by (external time): a key's window is closed by the first row of that
+    key that lies past its end, with the rows taken in the order of event time.
     """
 
     size_us: int
     slide_us: int
+    clock: Clock = "event"
+    on: str = ""
 
     def __post_init__(self) -> None:
         """Refuse windows that panes cannot express."""
@@ -35,20 +48,100 @@ class Window:
                 "window size must be a multiple of its slide; "
                 f"got size {_seconds(self.size_us)}, slide {_seconds(self.slide_us)}"
             )
+        if self.clock not in CLOCKS:
+            raise GraphError(f"clock of a window must be {' or '.join(CLOCKS)}; got {self.clock!r}")
+        if self.on and self.clock != "event":
+            raise GraphError(f"window goes by column {self.on!r} or by the processing clock, not by both")
 
     @property
     def panes(self) -> int:
         """How many panes one window spans."""
         return self.size_us // self.slide_us
 
+    def data(self) -> dict[str, Any]:
+        """The window as plain data."""
+        plain: dict[str, Any] = {"size_us": self.size_us, "slide_us": self.slide_us}
+        if self.clock != "event":
+            plain["clock"] = self.clock
+        if self.on:
+            plain["on"] = self.on
+        return plain
+
     def __str__(self) -> str:
         """The window as a person would say it."""
+        by = f" by {self.on}" if self.on else " of processing time" if self.clock == "processing" else ""
         if self.panes == 1:
-            return f"tumbling {_seconds(self.size_us)}"
-        return f"hop {_seconds(self.size_us)} every {_seconds(self.slide_us)}"
+            return f"tumbling {_seconds(self.size_us)}{by}"
+        return f"hop {_seconds(self.size_us)} every {_seconds(self.slide_us)}{by}"
 
 
-def hop(size_s: float, slide_s: float) -> Window:
+@dataclass(frozen=True)
+class Session:
+    """Windows per key that end once nothing has come for `gap_us`; the end is the last event plus the gap."""
+
+    gap_us: int
+
+    def __post_init__(self) -> None:
+        """Refuse gaps that are no time."""
+        if not 0 < self.gap_us <= LARGEST_US:
+            raise GraphError(
+                f"gap of a session must be positive and at most {_seconds(LARGEST_US)}; got {_seconds(self.gap_us)}"
+            )
+
+    def data(self) -> dict[str, Any]:
+        """The window as plain data."""
+        return {"gap_us": self.gap_us}
+
+    def __str__(self) -> str:
+        """The window as a person would say it."""
+        return f"session with gaps of {_seconds(self.gap_us)}"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Windows of the last `size` rows of a key, every `jump` rows, in the order of event time.
+
+    The first window is full after `size` rows; with `partial` the ones before it are given, too.
+    Rows of the same time are taken in the order of their columns.
+    """
+
+    size: int
+    jump: int
+    partial: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse windows of no rows."""
+        if not 1 <= self.jump <= self.size <= LARGEST_ROWS:
+            raise GraphError(
+                f"window of rows needs 1 <= jump <= size <= {LARGEST_ROWS}; got size {self.size}, jump {self.jump}"
+            )
+
+    def data(self) -> dict[str, Any]:
+        """The window as plain data."""
+        return {"rows": self.size, "jump": self.jump, **({"partial": True} if self.partial else {})}
+
+    def __str__(self) -> str:
+        """The window as a person would say it."""
+        return f"{self.size} rows every {self.jump}" + (", also while filling" if self.partial else "")
+
+
+AnyWindow = Window | Session | Rows
+
+
+def window_from_data(data: Mapping[str, Any]) -> AnyWindow:
+    """Rebuild a window from its plain form; other keys are passed over.
+
+    >>> str(window_from_data(session(5).data()))
+    'session with gaps of 5 s'
+    """
+    if "gap_us" in data:
+        return Session(data["gap_us"])
+    if "rows" in data:
+        return Rows(data["rows"], data["jump"], data.get("partial", False))
+    return Window(data["size_us"], data["slide_us"], data.get("clock", "event"), data.get("on", ""))
+
+
+def hop(size_s: float, slide_s: float, *, on: str = "", clock: Clock = "event") -> Window:
     """Windows of `size_s` seconds starting every `slide_s` seconds.
 
     >>> str(hop(30, 1))
@@ -59,16 +152,36 @@ def hop(size_s: float, slide_s: float) -> Window:
     """
     if not (math.isfinite(size_s) and math.isfinite(slide_s)):
         raise GraphError(f"window size and slide must be numbers of seconds; got size {size_s}, slide {slide_s}")
-    return Window(round(size_s * MICROSECONDS), round(slide_s * MICROSECONDS))
+    return Window(round(size_s * MICROSECONDS), round(slide_s * MICROSECONDS), clock, on)
 
 
-def tumbling(size_s: float) -> Window:
+def tumbling(size_s: float, *, on: str = "", clock: Clock = "event") -> Window:
     """Windows of `size_s` seconds, one after another.
 
     >>> tumbling(10).panes
     1
     """
-    return hop(size_s, size_s)
+    return hop(size_s, size_s, on=on, clock=clock)
+
+
+def session(gap_s: float) -> Session:
+    """Windows that end once a key has been quiet for `gap_s` seconds.
+
+    >>> str(session(30))
+    'session with gaps of 30 s'
+    """
+    if not math.isfinite(gap_s):
+        raise GraphError(f"gap of a session must be a number of seconds; got {gap_s}")
+    return Session(round(gap_s * MICROSECONDS))
+
+
+def rows(size: int, jump: int | None = None, *, partial: bool = False) -> Rows:
+    """Windows of `size` rows of a key, every `jump` rows (one after another unless told otherwise).
+
+    >>> str(rows(10, 1))
+    '10 rows every 1'
+    """
+    return Rows(size, size if jump is None else jump, partial)
 
 
 def _seconds(us: int) -> str:

@@ -1,11 +1,11 @@
 """Lanes: operators of one shape that run together, however many queries they belong to.
 
 Queries that differ only in the constant of one equality filter (`region == 7`) form one lane with an
-instance each. A lane turns blocks into partial aggregates where events are read, and merges them, closes
-windows and answers where its instances are bound.
+instance each. A lane is fed by streams, or by other lanes; it lifts blocks where they are read or answered,
+and keeps state, closes windows and answers where its instances are bound.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,18 +13,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.kernels.aggregate import INSTANCE, WINDOW, AggregateKernel, PaneState
+from shoal.kernels.aggregate import AggregateKernel
 from shoal.kernels.block import Block, arrow_schema, as_arrow
-from shoal.kernels.panes import PaneTable, concat_tables
+from shoal.kernels.kernel import NEVER_US, Kernel
+from shoal.kernels.table import INSTANCE, Tables
 from shoal.model.graph import InstanceId
-from shoal.model.schema import Schema
+from shoal.model.schema import TIME, Schema
+from shoal.query.flow import QUERY
 from shoal.query.steps import Step
-from shoal.query.stream import QUERY, WINDOW_END
+
+NOW = "#now"
+"""Mark of the processing clock among the watermarks of streams."""
+ENDED = "#ended:"
+"""Prefix of the marks of streams that have ended."""
+Origin = str | int
+"""Where rows come from: a stream by name, or a lane by number."""
 
 
 @dataclass(frozen=True)
 class Outlet:
-    """Where answers go: a table, the steps between aggregate and sink, and the query of each instance, if any."""
+    """Where answers go: a table, the steps between operator and sink, and the query of each instance, if any."""
 
     table: str
     steps: tuple[Step, ...]
@@ -54,34 +62,15 @@ BlockCache = dict[Any, Any]
 
 
 @dataclass(frozen=True)
-class Lane:
-    """Operators of one shape over one stream."""
+class Feed:
+    """One way into a lane: where rows come from, which input they are, and the steps on the way."""
 
-    number: int
-    stream: str
+    origin: Origin
     steps: tuple[Step, ...]
-    kernel: AggregateKernel | None
-    instances: tuple[InstanceId, ...]
-    outlets: tuple[Outlet, ...]
-    constant_key: str = ""
-    constants: tuple[Any, ...] = ()
+    port: int = 0
 
-    def reads(self) -> frozenset[str]:
-        """Columns of the stream that the lane may look at."""
-        wanted: set[str] = set()
-        if self.kernel is None:
-            wanted.update(*(outlet.schema.names for outlet in self.outlets))
-            wanted.update(*(step.reads() for outlet in self.outlets for step in outlet.steps))
-        else:
-            wanted |= {self.kernel.time, *self.kernel.shape.keys}
-            wanted |= {slot.column for slot in self.kernel.shape.slots if slot.column}
-        return frozenset(wanted.union(*(step.reads() for step in self.steps)))
-
-    def prepared(self, block: Block, cache: BlockCache) -> Block:
-        """The block after the stateless steps, shared with the lanes that begin alike."""
-        return cache[self._prepare(block, cache)]
-
-    def _prepare(self, block: Block, cache: BlockCache) -> tuple[str, ...]:
+    def prepared(self, block: Block, cache: BlockCache) -> tuple[tuple[str, ...], Block]:
+        """The block after the steps, shared with the feeds that begin alike, and the name it is shared under."""
         key: tuple[str, ...] = ()
         cache.setdefault(key, block)
         for step in self.steps:
@@ -89,42 +78,94 @@ class Lane:
             if longer not in cache:
                 cache[longer] = step.apply(cache[key])
             key = longer
-        return key
+        return key, cache[key]
 
-    def partials(self, block: Block, watermark_us: int, cache: BlockCache) -> tuple[PaneTable, Block]:
-        """Partial aggregates of a block, and the rows that came too late for every window of theirs."""
+
+@dataclass(frozen=True)
+class Lane:
+    """Operators of one shape; without a kernel, rows go from the feeds to the outlets as they are.
+
+    `depth`: how many lanes with state lie between the streams and here, this one included. `streams`: all that reach
+    it. `hold_us`: how far its input's times may lie behind the streams' watermark.
+    """
+
+    number: int
+    kernel: Kernel | None
+    instances: tuple[InstanceId, ...]
+    feeds: tuple[Feed, ...]
+    outlets: tuple[Outlet, ...]
+    constant_key: str = ""
+    constants: tuple[Any, ...] = ()
+    depth: int = 0
+    streams: frozenset[str] = frozenset()
+    hold_us: int = 0
+    processing: bool = False
+    types: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """Per input, the columns that come in and their types."""
+
+    def reads(self) -> frozenset[str]:
+        """Columns that the lane may look at on the way in."""
+        wanted: set[str] = set()
+        for feed in self.feeds:
+            wanted.update(*(step.reads() for step in feed.steps))
+            if self.kernel is not None:
+                wanted |= self.kernel.reads(feed.port)
+        if self.kernel is None:
+            wanted.update(*(outlet.schema.names for outlet in self.outlets))
+            wanted.update(*(step.reads() for outlet in self.outlets for step in outlet.steps))
+        return frozenset(wanted)
+
+    def watermark_us(self, marks: Mapping[str, int]) -> int:
+        """How far event time is closed here: the slowest stream that has not ended, less what operators hold back."""
+        if self.processing:
+            return marks.get(NOW, NEVER_US)
+        alive = [stream for stream in self.streams if ENDED + stream not in marks] or self.streams
+        slowest = min((marks.get(stream, NEVER_US) for stream in alive), default=NEVER_US)
+        return slowest if slowest == NEVER_US else slowest - self.hold_us
+
+    def lifted(
+        self, feed: Feed, block: Block, watermark_us: int, now_us: int, cache: BlockCache
+    ) -> tuple[Tables, Block]:
+        """What a block sends to the lane's state, and the rows that came too late."""
         kernel = self.kernel
         if kernel is None:
-            raise TypeError("a lane without aggregate has no partials")
-        key = self._prepare(block, cache)
-        prepared: Block = cache[key]
-        panes = _once(cache, (key, "panes", kernel.time, kernel.shape.window.slide_us), lambda: kernel.panes(prepared))
-        late = kernel.late(panes, watermark_us)
+            raise TypeError("a lane without a kernel has no state")
+        key, prepared = feed.prepared(block, cache)
+        if self.processing:
+            prepared = Block({**prepared.columns, TIME: np.full(prepared.length, now_us)}, prepared.length)
+        elif isinstance(kernel, AggregateKernel):
+            return self._partials(kernel, key, prepared, watermark_us, cache)
+        late = kernel.late(feed.port, prepared, watermark_us)
+        if not late.any():
+            return kernel.lift(feed.port, prepared), Block({}, 0)
+        return kernel.lift(feed.port, prepared.where(~late)), prepared.take(np.flatnonzero(late))
+
+    def _partials(
+        self, kernel: AggregateKernel, key: tuple[str, ...], prepared: Block, watermark_us: int, cache: BlockCache
+    ) -> tuple[Tables, Block]:
+        """Partial aggregates, with panes and groups shared by the lanes that begin alike."""
+        if not prepared.length:
+            return {}, prepared
+        shape = kernel.shape
+        panes = _once(cache, (key, "panes", kernel.time, shape.window.slide_us), lambda: kernel.panes(prepared))
+        late = kernel.late_panes(panes, watermark_us)
         if late.any():
             timely = prepared.where(~late)
-            return kernel.partial(timely, panes[~late]), prepared.take(np.flatnonzero(late))
-        shape = kernel.shape
+            return {0: kernel.partial(timely, panes[~late])}, prepared.take(np.flatnonzero(late))
         group = (key, "cells", kernel.time, shape.window.slide_us, shape.keys, shape.by_instance)
         cells = _once(cache, group, lambda: kernel.cells(prepared, panes, len(self.instances)))
-        return kernel.partial(prepared, panes, cells), Block({}, 0)
+        return {0: kernel.partial(prepared, panes, cells)}, Block({}, 0)
 
-    def advanced(self, tables: Sequence[PaneTable], before_us: int, after_us: int) -> tuple[PaneTable, Block]:
-        """State and partials merged, and the answers of the windows that the watermark closes on its way."""
+    def advanced(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
+        """State and what has come brought together, and the answers that the watermark makes certain on its way."""
         if self.kernel is None:
-            raise TypeError("a lane without aggregate has no state")
-        state = PaneState(self.kernel.shape.empty(), before_us)
-        self.kernel.absorb(state, concat_tables(self.kernel.shape, tables))
-        answers = self.kernel.close_until(state, after_us)
-        return state.table, self._named(answers, self.kernel.shape.window.slide_us)
-
-    def _named(self, answers: Block, slide_us: int) -> Block:
-        """Answers with their public columns: keys, window end and aggregates."""
-        columns = dict(answers.columns)
-        columns[WINDOW_END] = columns.pop(WINDOW) * slide_us
-        if self.constant_key:
-            values = pa.array(self.constants).take(pa.array(columns[INSTANCE]))
-            columns[self.constant_key] = values if isinstance(self.constants[0], str) else values.to_numpy()
-        return Block(columns, answers.length)
+            raise TypeError("a lane without a kernel has no state")
+        tables, answers = self.kernel.advance(state, fresh, before_us, after_us)
+        if not self.constant_key or not answers.length:
+            return tables, answers
+        values = pa.array(self.constants).take(pa.array(answers.columns[INSTANCE]))
+        column = values if isinstance(self.constants[0], str) else values.to_numpy()
+        return tables, Block({**answers.columns, self.constant_key: column}, answers.length)
 
 
 def _once(cache: BlockCache, key: Any, make: Any) -> Any:

@@ -5,28 +5,50 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.kernels.aggregate import FOREVER_US, INSTANCE, NEVER_US, AggregateKernel
 from shoal.kernels.block import Block
 from shoal.kernels.evaluate import positions
+from shoal.kernels.kernel import FOREVER_US, NEVER_US
+from shoal.kernels.table import INSTANCE
+from shoal.model.schema import TIME
+from shoal.query.lane import Lane
 from shoal.query.program import Program
 
 
 def rehearse(program: Program) -> int:
-    """Run all kernels on one made-up row each; returns how many there were."""
+    """Run all kernels on one made-up row per input each; returns how many there were."""
     positions(np.zeros(1, np.int64), [0])
-    kernels = [lane.kernel for lane in program.lanes if lane.kernel]
-    for kernel in kernels:
-        state = kernel.open()
-        kernel.process(state, _row(kernel))
-        kernel.close_until(state, NEVER_US)
-        kernel.close_until(state, FOREVER_US)
-    return len(kernels)
+    lanes = [lane for lane in program.lanes if lane.kernel]
+    for lane in lanes:
+        _rehearse(lane)
+    return len(lanes)
 
 
-def _row(kernel: AggregateKernel) -> Block:
-    columns: dict[str, Any] = {kernel.time: np.zeros(1, np.int64), INSTANCE: np.zeros(1, np.int64)}
-    for name, type_ in kernel.shape.types:
-        columns[name] = (
-            pa.array([""]) if type_ == "string" else np.zeros(1, np.float64 if type_ == "float64" else np.int64)
-        )
-    return Block(columns, 1)
+def _rehearse(lane: Lane) -> None:
+    kernel = lane.kernel
+    if kernel is None:
+        return
+    ports = sorted({feed.port for feed in lane.feeds})
+    for port in ports:
+        kernel.late(port, _row(lane, port), NEVER_US)
+    fresh = kernel.gathered([kernel.lift(port, _row(lane, port)) for port in ports])
+    state, _ = kernel.advance(fresh, {}, NEVER_US, NEVER_US)
+    state, _ = kernel.advance(state, fresh, NEVER_US, NEVER_US)
+    kernel.advance(state, {}, NEVER_US, FOREVER_US)
+
+
+def _row(lane: Lane, port: int) -> Block:
+    columns: dict[str, Any] = {}
+    for name, type_ in lane.types[port]:
+        columns[name] = _ZEROS.get(type_, np.zeros(1, np.int64))
+    kernel_columns = lane.kernel.reads(port) if lane.kernel else ()
+    columns |= {name: np.zeros(1, np.int64) for name in kernel_columns if name not in columns}
+    return Block({**columns, INSTANCE: np.zeros(1, np.int64), TIME: np.zeros(1, np.int64)}, 1)
+
+
+_ZEROS: dict[str, Any] = {
+    "string": pa.array([""]),
+    "float64": np.zeros(1),
+    "bool": np.zeros(1, bool),
+    "list<int64>": pa.array([[0]], pa.list_(pa.int64())),
+    "list<float64>": pa.array([[0.0]], pa.list_(pa.float64())),
+}

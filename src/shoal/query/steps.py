@@ -1,6 +1,7 @@
 """Steps: stateless operators in the form that runs, each a function from block to block with a canonical text."""
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -9,11 +10,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.kernels.aggregate import INSTANCE
-from shoal.kernels.block import Block, Column, encoded
+from shoal.kernels import loops
+from shoal.kernels.block import Block, Column, encoded, take
 from shoal.kernels.evaluate import evaluate, positions
+from shoal.kernels.table import INSTANCE
 from shoal.model.expression import Column as ColumnOf
 from shoal.model.expression import Expression
+from shoal.model.schema import TIME
+from shoal.model.window import Window
+from shoal.query.flow import WINDOW_END, WINDOW_START
+from shoal.query.join import HAS_RIGHT
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -71,13 +77,126 @@ class Select:
     def apply(self, block: Block) -> Block:
         """The computed columns."""
         columns = {name: evaluate(expression, block) for name, expression in self.columns}
-        if INSTANCE in block.columns:
-            columns[INSTANCE] = block.columns[INSTANCE]
+        columns |= {name: block.columns[name] for name in (INSTANCE, TIME) if name in block.columns}
         return Block(columns, block.length)
 
     def reads(self) -> frozenset[str]:
         """The expressions' columns."""
         return frozenset(name for _, expression in self.columns for name in expression.columns())
+
+
+@dataclass(frozen=True)
+class Attach:
+    """Add the columns of a static table by key; rows without one go, or get the defaults."""
+
+    column: str
+    keys: tuple[Any, ...]
+    columns: tuple[tuple[str, str, tuple[Any, ...]], ...]
+    defaults: tuple[tuple[str, Any], ...] | None
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical text."""
+        return f"attach {self.column} {self.keys!r} {self.columns!r} {self.defaults!r}"
+
+    @cached_property
+    def values(self) -> Mapping[str, Column]:
+        """The table's columns, a default behind each."""
+        defaults = dict(self.defaults or ())
+        zero = {"string": "", "bool": False, "float64": 0.0}
+        return {
+            name: _column([*values, defaults.get(name, zero.get(type_, 0))], type_)
+            for name, type_, values in self.columns
+        }
+
+    def apply(self, block: Block) -> Block:
+        """The rows with the table's columns."""
+        rows = positions(block.columns[self.column], list(self.keys))
+        there = rows >= 0
+        if self.defaults is None:
+            block, rows = block.where(there), rows[there]
+        else:
+            rows = np.where(there, rows, len(self.keys))
+        added = {name: take(values, rows) for name, values in self.values.items()}
+        if self.defaults is not None:
+            added[HAS_RIGHT] = there
+        return Block({**block.columns, **added}, block.length)
+
+    def reads(self) -> frozenset[str]:
+        """The key."""
+        return frozenset({self.column})
+
+
+@dataclass(frozen=True)
+class Assign:
+    """Give each row the start and end of every window it lies in; it counts as happening at the end."""
+
+    window: Window
+    time: str
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical text."""
+        return f"assign {self.window} {self.time}"
+
+    def apply(self, block: Block) -> Block:
+        """One row per row and window."""
+        window = self.window
+        times = block.columns[TIME] if TIME in block.columns else block.columns[self.time]
+        panes = np.empty(block.length, np.int64)
+        loops.panes_of(times, window.slide_us, panes)
+        rows = np.repeat(np.arange(block.length), window.panes)
+        ends = (
+            np.repeat(panes, window.panes) + np.tile(np.arange(1, window.panes + 1), block.length)
+        ) * window.slide_us
+        wide = block if window.panes == 1 else block.take(rows)
+        added = {WINDOW_START: ends - window.size_us, WINDOW_END: ends, TIME: ends - 1}
+        return Block({**wide.columns, **added}, rows.size)
+
+    def reads(self) -> frozenset[str]:
+        """Event time."""
+        return frozenset({self.time})
+
+
+@dataclass(frozen=True)
+class Retime:
+    """Take another column for event time."""
+
+    column: str
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical text."""
+        return f"retime {self.column}"
+
+    def apply(self, block: Block) -> Block:
+        """The same rows at other times."""
+        return Block({**block.columns, TIME: block.columns[self.column]}, block.length)
+
+    def reads(self) -> frozenset[str]:
+        """The column taken."""
+        return frozenset({self.column})
+
+
+@dataclass(frozen=True)
+class DispatchByOrigin:
+    """Send the answers of another lane's instances to the instances that asked for them."""
+
+    target: tuple[int, ...]
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical text."""
+        return f"origin {self.target!r}"
+
+    def apply(self, block: Block) -> Block:
+        """The rows some instance wants, with the instance's number."""
+        instance = np.array(self.target, np.int64)[block.columns[INSTANCE]]
+        return Block({**block.columns, INSTANCE: instance}, block.length).where(instance >= 0)
+
+    def reads(self) -> frozenset[str]:
+        """No column."""
+        return frozenset()
 
 
 @dataclass(frozen=True)
@@ -132,6 +251,12 @@ class DispatchByGroup:
             mixed = (mixed ^ _bits(block.columns[name])) * _MIX
             mixed ^= mixed >> np.uint64(32)
         return (mixed % np.uint64(self.groups)).astype(np.int64)
+
+
+def _column(values: list[Any], type_: str) -> Column:
+    if type_ == "string":
+        return pa.array(values, pa.string())
+    return np.array(values, {"float64": np.float64, "bool": np.bool_}.get(type_, np.int64))
 
 
 def _bits(column: Column) -> NDArray[np.uint64]:

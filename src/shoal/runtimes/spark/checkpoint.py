@@ -25,7 +25,7 @@ from shoal.model.graph import Graph
 from shoal.query.program import Program, compile_graph
 
 KEPT_MANIFESTS = 3
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from shoal.connectors.sinks import Sink
 from shoal.model.binding import Binding, Move
 from shoal.model.messages import EpochCommitted
 from shoal.model.snapshot import InstanceLoad, Snapshot
+from shoal.query.program import Program
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest, Plan, program
 from shoal.runtimes.spark.position import Position
@@ -85,9 +86,10 @@ class EpochRunner:
     def run(self, rows: DataFrame, plan: Plan, *, final: bool = False) -> EpochCommitted:
         """Run a planned epoch and commit it."""
         began = time.perf_counter()
-        exchanged = rows.repartitionById(plan.workers, "worker")
-        job = exchanged.mapInArrow(stateful(self.checkpoint.uri, plan.epoch), wire.SCHEMA)
-        outcome = _outcome(job.toArrow())
+        for depth in range(1, max(1, program(self.checkpoint.uri, plan.graph).depth) + 1):
+            exchanged = rows.repartitionById(plan.workers, "worker")
+            rows = exchanged.mapInArrow(stateful(self.checkpoint.uri, plan.epoch, depth), wire.SCHEMA)
+        outcome = _outcome(rows.toArrow())
         for table, result in outcome.results.items():
             self._sink.write(table, plan.epoch, result)
         if outcome.dead is not None:
@@ -174,8 +176,8 @@ class EpochRunner:
                     loads[instances[number]] = InstanceLoad(*values)
         worker_of = dict(zip(compiled.instances, plan.binding, strict=True))
         refusals: dict[str, int] = defaultdict(int)
-        for header in outcome.headers:
-            for reason, number in header["refused"].items():
+        for told in (*outcome.headers, *outcome.reports):
+            for reason, number in told["refused"].items():
                 refusals[reason] += number
         return EpochCommitted(
             epoch=plan.epoch,
@@ -191,9 +193,13 @@ class EpochRunner:
             + sum(r["cost_s"] - r["load_s"] for r in outcome.reports),
             migration_s=sum(report["load_s"] for report in outcome.reports if report["foreign_bytes"]),
             policy_s=0.0,
-            snapshot=Snapshot(plan.epoch, Binding.of(worker_of, plan.workers), loads, self.position.watermarks_us),
+            snapshot=Snapshot(plan.epoch, Binding.of(worker_of, plan.workers), loads, self._stream_marks(compiled)),
             refusals=dict(refusals),
         )
+
+    def _stream_marks(self, compiled: Program) -> dict[str, int]:
+        """The watermarks of streams, without the runtime's own marks."""
+        return {name: mark for name, mark in self.position.watermarks_us.items() if name in compiled.inputs}
 
 
 def _input_fixed_us(plan: Plan, outcome: Outcome) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from shoal.errors import BindingError, GraphError
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId, Query
-from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery
+from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery, ReplaceQuery
 from shoal.query.program import Program
 from shoal.runtimes.spark.checkpoint import StateRef
 
@@ -16,7 +16,8 @@ from shoal.runtimes.spark.checkpoint import StateRef
 class Position:
     """All that the next epoch depends on.
 
-    `declared`, `added` and `removed` tell apart what the job says and what was changed while it ran.
+    `declared`, `added` and `removed` tell apart what the job says and what was changed while it ran: `removed` are
+    names whose declaration does not count any more, `added` those whose query came from outside.
     """
 
     graph: Graph
@@ -62,6 +63,8 @@ def changed(position: Position, command: Command, streams: set[str]) -> Position
         return _rebound(position, command.binding)
     if isinstance(command, AddQuery):
         return _with_query(position, command.query, streams)
+    if isinstance(command, ReplaceQuery):
+        return _with_other_query(position, command.query, streams)
     if isinstance(command, RemoveQuery):
         return _without_query(position, command.name)
     return position
@@ -76,11 +79,36 @@ def _rebound(position: Position, binding: Binding) -> Position:
 
 
 def _with_query(position: Position, query: Query, streams: set[str]) -> Position:
-    if query.stream not in streams:
-        raise GraphError(f"query {query.name!r} reads stream {query.stream!r}, which has no source in this run")
-    graph = position.graph.with_query(query)
-    added = tuple(dict.fromkeys((*position.added, query.name)))
-    removed = tuple(name for name in position.removed if name != query.name)
+    _check_streams(query, streams)
+    return _from_outside(position, position.graph.with_query(query), query.name)
+
+
+def _with_other_query(position: Position, query: Query, streams: set[str]) -> Position:
+    _check_streams(query, streams)
+    queries = position.graph.queries
+    if query.name not in queries:
+        raise GraphError(f"no query is named {query.name!r}; there are {', '.join(queries)}; add it instead")
+    before = queries[query.name]
+    if query.table == before.table and list(query.columns.items()) != list(before.columns.items()):
+        raise GraphError(
+            f"query {query.name!r} must write table {query.table!r} with the columns that it has, "
+            f"{', '.join(before.columns)}; got {', '.join(query.columns)}; give it another table"
+        )
+    graph = Graph({name: query if name == query.name else other for name, other in queries.items()})
+    return _from_outside(position, graph, query.name)
+
+
+def _check_streams(query: Query, streams: set[str]) -> None:
+    if missing := [stream for stream in query.streams if stream not in streams]:
+        raise GraphError(f"query {query.name!r} reads stream {missing[0]!r}, which has no source in this run")
+
+
+def _from_outside(position: Position, graph: Graph, name: str) -> Position:
+    """Another graph, in which a query is no longer, or not, the one that the job declares under its name."""
+    added = tuple(dict.fromkeys((*position.added, name)))
+    removed = tuple(other for other in position.removed if other != name)
+    if name in position.declared:
+        removed = (*removed, name)
     return replace(position.with_graph(graph, position.binding), added=added, removed=removed)
 
 

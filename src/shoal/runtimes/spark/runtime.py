@@ -1,6 +1,7 @@
 """The Spark runtime: a Structured Streaming job whose every micro-batch is one epoch."""
 
 import contextlib
+import logging
 import queue
 import threading
 import time
@@ -16,7 +17,7 @@ from shoal.connectors.directory import Directory
 from shoal.connectors.sinks import Sink
 from shoal.connectors.source import DRAIN, Source
 from shoal.errors import CheckpointError, GraphError, ShoalError
-from shoal.kernels.aggregate import NEVER_US
+from shoal.kernels.kernel import NEVER_US
 from shoal.model.binding import Binding, Move
 from shoal.model.graph import Graph
 from shoal.model.messages import Command, CommandRefused, Drain, Event, RunEnded
@@ -24,6 +25,7 @@ from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.runtimes.spark.epoch import EpochRunner
 from shoal.runtimes.spark.failure import translated
+from shoal.runtimes.spark.mailbox import Mailbox
 from shoal.runtimes.spark.position import Position, changed
 from shoal.runtimes.spark.restore import as_planned, check_streams, desired, restored
 from shoal.runtimes.spark.source import FORMAT, Feed, ShoalSource
@@ -31,6 +33,7 @@ from shoal.runtimes.spark.stage import open_store
 from shoal.runtimes.spark.tasks import prework, rehearsal
 
 POLL_S = 0.1
+LOG = logging.getLogger("shoal")
 
 
 class StopRequested(Exception):  # noqa: N818  (not an error: it ends a stream between two epochs)
@@ -57,6 +60,7 @@ class SparkRuntime:
         self._checkpoint = Checkpoint(setup.checkpoint)
         self._events: queue.Queue[Event] = queue.Queue()
         self._commands: queue.Queue[Command] = queue.Queue()
+        self._mailbox = Mailbox(setup.checkpoint)
         self._last = -1
         self._finished = False
         self._wanted: Position | None = None
@@ -128,6 +132,7 @@ class SparkRuntime:
             check_streams(position, set(self._setup.sources), self._checkpoint.uri)
             store.keep_only({*position.homes.values()})
         interrupted = self._checkpoint.has_plan(self._last + 1)
+        self._mailbox.recover(self._last, planned=interrupted)
         if interrupted:
             position = as_planned(self._checkpoint, position, self._last + 1)
         wanted = replace(position.with_graph(desired(graph, position), binding), declared=tuple(graph.queries))
@@ -181,8 +186,10 @@ class SparkRuntime:
         self._stopping.set()
         with self._in_epoch:
             pass
-        with contextlib.suppress(Exception):
+        try:
             query.stop()
+        except Exception as error:  # noqa: BLE001  (the epochs are committed; how Spark's own job ended changes nothing)
+            LOG.warning("Spark could not stop the streaming job: %s", error)
         if not ended:
             self._stopping.clear()
 
@@ -219,19 +226,25 @@ class SparkRuntime:
     def _commit(self, rows: DataFrame, epoch: int, *, final: bool = False) -> None:
         began = time.perf_counter()
         replay = self._checkpoint.has_plan(epoch)
-        moves = [] if replay or final else self._take_commands()
+        moves = [] if replay or final else self._take_commands(epoch)
         plan = self._runner.plan(epoch, moves)
         decided_s = time.perf_counter() - began
         event = self._runner.run(rows, plan, final=final)
         self._last = epoch
+        self._mailbox.answer(epoch)
         if replay and self._wanted is not None:
             position = self._runner.position.with_graph(self._wanted.graph, self._wanted.binding)
             self._runner.position = replace(position, declared=self._wanted.declared)
             self._wanted = None
         self._events.put(replace(event, policy_s=decided_s, replayed=replay))
 
-    def _take_commands(self) -> list[Move]:
+    def _take_commands(self, epoch: int) -> list[Move]:
         before = self._runner.position.binding
+        for number, asked in self._mailbox.take(epoch):
+            try:
+                self._runner.position = changed(self._runner.position, asked, set(self._setup.sources))
+            except ShoalError as error:
+                self._mailbox.refuse(number, str(error))
         for command in self._waiting_commands():
             try:
                 self._runner.position = changed(self._runner.position, command, set(self._setup.sources))
@@ -260,8 +273,11 @@ class SparkRuntime:
 
     def _flush(self) -> None:
         """One last epoch without input that closes every window; commands that still wait come too late."""
+        reason = "the run has taken in all of its input and is ending"
         for command in self._waiting_commands():
-            self._events.put(CommandRefused(command, "the run has taken in all of its input and is ending"))
+            self._events.put(CommandRefused(command, reason))
+        for number, _ in self._mailbox.take(self._last + 1, at_once=True):
+            self._mailbox.refuse(number, reason)
         headers = [
             (worker, wire.HEADER, wire.pack_data(_flush_header(stream)))
             for worker in range(self._runner.position.binding.workers)

@@ -14,26 +14,29 @@ import pyarrow as pa
 
 from shoal.errors import CheckpointError
 from shoal.kernels.panes import PaneTable
+from shoal.kernels.table import INSTANCE, RowTable, Table
 from shoal.model.graph import InstanceId
 
-MAGIC = b"SHOAL1\r\n"
+MAGIC = b"SHOAL2\r\n"
 _TAIL = struct.Struct("<II8s")
 
 
 @dataclass(frozen=True)
 class Part:
-    """State of the instances of one lane; `table.instance` counts within `instances`."""
+    """One table of the state of one lane's instances; `content.instance` counts within `instances`."""
 
     instances: tuple[InstanceId, ...]
-    table: PaneTable
+    table: int
+    content: Table
 
 
 def encode(parts: Sequence[Part]) -> bytes:
     """The file's bytes."""
     blobs, index, at = [], [], len(MAGIC)
     for part in parts:
-        blob = _pack(part.table)
-        index.append({"instances": part.instances, "at": at, "size": len(blob), "crc": zlib.crc32(blob)})
+        blob = _pack(part.content)
+        entry = {"instances": part.instances, "table": part.table, "at": at, "size": len(blob)}
+        index.append({**entry, "crc": zlib.crc32(blob)})
         blobs.append(blob)
         at += len(blob)
     text = json.dumps(index, separators=(",", ":")).encode()
@@ -60,20 +63,25 @@ def _part(content: bytes, entry: Mapping[str, object], place: str) -> Part:
     if zlib.crc32(blob) != entry["crc"]:
         raise CheckpointError(f"state file {place} is damaged: a checksum does not match")
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
-        table = PaneTable.from_arrow(reader.read_next_batch())
-    return Part(tuple(entry["instances"]), table)  # type: ignore[arg-type]
+        content = table_from(reader.read_next_batch())
+    return Part(tuple(entry["instances"]), int(str(entry["table"])), content)  # type: ignore[arg-type]
 
 
-def _pack(table: PaneTable) -> bytes:
-    batch = table.to_arrow()
+def table_from(batch: pa.RecordBatch) -> Table:
+    """The table that an Arrow batch holds: rows, or panes."""
+    return RowTable.from_arrow(batch) if INSTANCE in batch.schema.names else PaneTable.from_arrow(batch)
+
+
+def _pack(content: Table) -> bytes:
+    batch = content.to_arrow()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
 
-def chosen(part: Part, number_of: Mapping[InstanceId, int]) -> PaneTable:
+def chosen(part: Part, number_of: Mapping[InstanceId, int]) -> Table:
     """The rows of some instances, under the numbers they have in the lane that takes them over."""
     numbers = np.array([number_of.get(instance, -1) for instance in part.instances], np.int64)
-    renumbered = numbers[part.table.instance]
-    return part.table.with_instances(renumbered).where(renumbered >= 0)
+    renumbered = numbers[part.content.instance]
+    return part.content.with_instances(renumbered).where(renumbered >= 0)

@@ -1,4 +1,8 @@
-"""The stateful side: one task per worker merges partials into its instances' state and answers closed windows."""
+"""The stateful side: one task per worker and round brings what has come to its instances' state, and answers.
+
+A graph whose operators with state lie one behind another needs a round for each: round n runs the lanes of depth n,
+sends their answers on to the lanes behind them, and passes everything meant for later rounds through.
+"""
 
 import time
 from collections import defaultdict
@@ -11,14 +15,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.kernels.aggregate import FOREVER_US, INSTANCE, NEVER_US
+from shoal.kernels.block import Block
+from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.panes import PaneTable
+from shoal.kernels.table import INSTANCE, Table, Tables
 from shoal.model.graph import InstanceId
-from shoal.query.lane import Lane
+from shoal.query.lane import ENDED, NOW, Lane
 from shoal.query.program import Program
+from shoal.query.router import Router
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Plan
-from shoal.runtimes.spark.segment import Part, chosen
+from shoal.runtimes.spark.outbox import Outbox, WireRow
+from shoal.runtimes.spark.segment import Part, chosen, table_from
 from shoal.runtimes.spark.store import StateStore
 
 OLDEST_EPOCHS = 32
@@ -39,70 +47,80 @@ def open_store(checkpoint: str) -> StateStore:
 
 @dataclass
 class Stage:
-    """One worker's part of one epoch."""
+    """One worker's part of one round of an epoch."""
 
     program: Program
     plan: Plan
     worker: int
     store: StateStore
-    _partials: dict[int, list[PaneTable]] = field(default_factory=lambda: defaultdict(list))
+    depth: int = 1
+    _fresh: dict[int, list[Tables]] = field(default_factory=lambda: defaultdict(list))
     _headers: list[dict[str, Any]] = field(default_factory=list)
-    _pass_on: list[tuple[int, int, bytes]] = field(default_factory=list)
+    _pass_on: list[WireRow] = field(default_factory=list)
     _loads: dict[str, list[Any]] = field(default_factory=dict)
 
-    def run(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
-        """Do the epoch's work of this worker."""
+    def run(self, rows: Iterable[pa.RecordBatch]) -> Iterator[WireRow]:
+        """Do the round's work of this worker."""
         began = time.perf_counter()
         for batch in rows:
             self._receive(batch)
         yield from self._pass_on
-        watermarks = advanced_watermarks(self.program, self.plan.watermarks_us, self._headers)
+        watermarks = advanced_watermarks(self.program, self.plan, self._headers)
         loading = time.perf_counter()
         states, origins, foreign = self._load()
         loaded_s = time.perf_counter() - loading
         parts: list[Part] = []
         gone: list[InstanceId] = []
-        for lane in self.program.lanes:
-            if lane.kernel is None:
-                continue
-            before = self.plan.watermarks_us.get(lane.stream, NEVER_US)
-            table, touched, rows_out = self._advance(lane, states, before, watermarks.get(lane.stream, NEVER_US))
-            yield from rows_out
-            self._keep(lane, table, touched, origins, parts, gone)
+        router = Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
+        for lane in self._lanes():
+            before, after = (lane.watermark_us(marks) for marks in (self.plan.watermarks_us, watermarks))
+            tables, touched = self._advance(lane, states.get(lane.number, {}), before, after, router)
+            self._keep(lane, tables, touched, origins, parts, gone)
+        outbox = Outbox(router, self.plan.workers)
+        yield from outbox.rows()
         segment, size = self.store.write(self.plan.epoch, self.worker, parts) if parts else ("", 0)
         report = {
             "segment": segment,
             "bytes": size,
-            "instances": [instance for part in parts for instance in part.instances],
+            "instances": list(dict.fromkeys(instance for part in parts for instance in part.instances)),
             "gone": gone,
             "foreign_bytes": foreign,
             "loads": self._loads,
             "load_s": loaded_s,
             "cost_s": time.perf_counter() - began,
             "watermarks_us": watermarks,
+            "refused": outbox.refused,
         }
-        if self.worker == 0:
+        if self.worker == 0 and self.depth == 1:
             report["headers"] = self._headers
         yield self.worker, wire.REPORT, wire.pack_data(report)
-        if self.plan.epoch % HOT_SWEEP_EPOCHS == HOT_SWEEP_EPOCHS - 1:
+        if self.depth == 1 and self.plan.epoch % HOT_SWEEP_EPOCHS == HOT_SWEEP_EPOCHS - 1:
             self.store.trim_hot({ref.segment for ref in self.plan.states}, self.plan.epoch)
 
-    def _receive(self, batch: pa.RecordBatch) -> None:
-        for lane, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
-            content = payload.as_buffer()
-            if lane >= 0:
-                self._partials[lane].append(PaneTable.from_arrow(wire.unpack(content)))
-            elif lane == wire.HEADER:
-                self._headers.append(wire.unpack_data(content.to_pybytes()))
-            else:
-                self._pass_on.append((self.worker, lane, content.to_pybytes()))
+    def _lanes(self) -> Iterator[Lane]:
+        return (lane for lane in self.program.lanes if lane.kernel and lane.depth == self.depth)
 
-    def _load(self) -> tuple[dict[int, list[PaneTable]], dict[InstanceId, int], int]:
-        """State rows per lane, the epoch each instance's state was written in (never, if another worker wrote it),
+    def _receive(self, batch: pa.RecordBatch) -> None:
+        last = self.depth >= self.program.depth
+        for address, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
+            content = payload.as_buffer()
+            if address == wire.HEADER:
+                self._headers.append(wire.unpack_data(content.to_pybytes()))
+                if not last:
+                    self._pass_on.append((self.worker, address, content.to_pybytes()))
+                continue
+            lane, table = wire.lane_and_table(address)
+            if address >= 0 and self.program.lanes[lane].depth == self.depth:
+                self._fresh[lane].append({table: table_from(wire.unpack(content))})
+            else:
+                self._pass_on.append((self.worker, address, content.to_pybytes()))
+
+    def _load(self) -> tuple[dict[int, Tables], dict[InstanceId, int], int]:
+        """State tables per lane, the epoch each instance's state was written in (never, if another worker wrote it),
         and the bytes that other workers had written.
         """
         mine = self._bound()
-        states: dict[int, list[PaneTable]] = defaultdict(list)
+        found: dict[int, list[Tables]] = defaultdict(list)
         origins: dict[InstanceId, int] = {}
         foreign = 0
         for ref in self.plan.states:
@@ -119,57 +137,50 @@ class Stage:
                         origins[instance] = epoch if writer == self.worker else MOVED
                 for lane, numbers in wanted.items():
                     table = chosen(part, numbers)
-                    states[lane].append(table)
+                    found[lane].append({part.table: table})
                     foreign += table.nbytes if writer != self.worker else 0
+        states = {lane: self._gathered(lane, tables) for lane, tables in found.items()}
         return states, origins, foreign
 
+    def _gathered(self, lane: int, tables: list[Tables]) -> Tables:
+        kernel = self.program.lanes[lane].kernel
+        return kernel.gathered(tables) if kernel and tables else {}
+
     def _bound(self) -> dict[InstanceId, tuple[int, int]]:
-        """The lane and number of every instance bound to this worker."""
-        every = (
-            (lane.number, n, i) for lane in self.program.lanes if lane.kernel for n, i in enumerate(lane.instances)
-        )
+        """The lane and number of every instance of this round that is bound to this worker."""
         return {
-            instance: (lane, number)
-            for (lane, number, instance), worker in zip(every, self.plan.binding, strict=True)
-            if worker == self.worker
+            instance: (lane.number, number)
+            for lane in self._lanes()
+            for number, instance in enumerate(lane.instances)
+            if self.plan.binding[self.program.first_instances[lane.number] + number] == self.worker
         }
 
     def _advance(
-        self, lane: Lane, states: Mapping[int, list[PaneTable]], before_us: int, after_us: int
-    ) -> tuple[PaneTable, NDArray[np.bool_], list[tuple[int, int, bytes]]]:
-        """A lane's new state, which of its instances changed, and its result rows."""
+        self, lane: Lane, state: Tables, before_us: int, after_us: int, router: Router
+    ) -> tuple[Tables, NDArray[np.bool_]]:
+        """A lane's new state, and which of its instances changed; its answers go to the router."""
         began = time.perf_counter()
-        old, fresh = states.get(lane.number, []), self._partials[lane.number]
         size = len(lane.instances)
-        table, answers = lane.advanced([*old, *fresh], before_us, after_us)
-        events = _per_instance(fresh, size)
-        rows_before = sum((np.bincount(t.instance, minlength=size) for t in old), np.zeros(size, np.int64))
-        rows_after = np.bincount(table.instance, minlength=size)
-        touched = (events > 0) | (rows_before != rows_after)
-        out = []
-        for outlet in lane.outlets:
-            rows = outlet.rows(answers) if answers.length else None
-            if rows is not None and rows.num_rows:
-                out.append((self.worker, wire.RESULT, wire.pack(rows, outlet.table)))
-        self._measure(lane, events, answers.columns[INSTANCE], table, time.perf_counter() - began)
-        return table, touched, out
+        events = _per_instance(self._fresh[lane.number], size)
+        fresh = self._gathered(lane.number, self._fresh[lane.number])
+        tables, answers = lane.advanced(state, fresh, before_us, after_us)
+        router.answered(lane, answers)
+        touched = events > 0
+        for number in {*state, *tables}:
+            before, after = (_rows_per_instance(each.get(number), size) for each in (state, tables))
+            touched |= before != after
+        self._measure(lane, events, answers, tables, time.perf_counter() - began)
+        return tables, touched
 
-    def _measure(
-        self,
-        lane: Lane,
-        events: NDArray[np.int64],
-        answered: NDArray[np.int64],
-        table: PaneTable,
-        cost_s: float,
-    ) -> None:
+    def _measure(self, lane: Lane, events: NDArray[np.int64], answers: Block, tables: Tables, cost_s: float) -> None:
         """Split the lane's time over its instances by the rows each had."""
         size = len(lane.instances)
-        rows = np.bincount(table.instance, minlength=size)
-        results = np.bincount(answered, minlength=size)
+        rows = sum((_rows_per_instance(table, size) for table in tables.values()), np.zeros(size, np.int64))
+        results = np.bincount(answers.columns[INSTANCE], minlength=size)
         busy = np.flatnonzero((events > 0) | (rows > 0) | (results > 0))
         weight = (events + rows + results)[busy]
         shares = cost_s * weight / max(1, weight.sum())
-        row_bytes = table.nbytes / max(1, len(table))
+        row_bytes = sum(table.nbytes for table in tables.values()) / max(1, int(rows.sum()))
         self._loads[str(lane.number)] = [
             busy.tolist(),
             events[busy].tolist(),
@@ -181,14 +192,15 @@ class Stage:
     def _keep(
         self,
         lane: Lane,
-        table: PaneTable,
+        tables: Tables,
         touched: NDArray[np.bool_],
         origins: Mapping[InstanceId, int],
         parts: list[Part],
         gone: list[InstanceId],
     ) -> None:
         """Write what changed, and what lies in segments that should be let go."""
-        held = np.bincount(table.instance, minlength=len(lane.instances)) > 0
+        size = len(lane.instances)
+        held = sum((_rows_per_instance(table, size) for table in tables.values()), np.zeros(size, np.int64)) > 0
         too_old = self.plan.epoch - OLDEST_EPOCHS
         stale = np.array([origins.get(instance, self.plan.epoch) < too_old for instance in lane.instances], bool)
         write = held & (touched | stale)
@@ -196,31 +208,46 @@ class Stage:
         numbers = np.flatnonzero(write)
         if not numbers.size:
             return
-        new_number = np.full(len(lane.instances), -1, np.int64)
+        new_number = np.full(size, -1, np.int64)
         new_number[numbers] = np.arange(numbers.size)
-        renumbered = new_number[table.instance]
-        kept = table.with_instances(renumbered).where(renumbered >= 0)
-        parts.append(Part(tuple(lane.instances[n] for n in numbers.tolist()), kept))
+        instances = tuple(lane.instances[n] for n in numbers.tolist())
+        for number, table in tables.items():
+            renumbered = new_number[table.instance]
+            parts.append(Part(instances, number, table.with_instances(renumbered).where(renumbered >= 0)))
 
 
-def _per_instance(tables: Iterable[PaneTable], size: int) -> NDArray[np.int64]:
-    """Events behind partial tables, per instance."""
+def _rows_per_instance(table: Table | None, size: int) -> NDArray[np.int64]:
+    return np.zeros(size, np.int64) if table is None else np.bincount(table.instance, minlength=size)
+
+
+def _per_instance(fresh: Iterable[Tables], size: int) -> NDArray[np.int64]:
+    """Events behind what has come, per instance."""
     total = np.zeros(size, np.int64)
-    for table in tables:
-        np.add.at(total, table.instance, table.slots[0])
+    for tables in fresh:
+        for table in tables.values():
+            if isinstance(table, PaneTable):
+                np.add.at(total, table.instance, table.slots[0])
+            else:
+                total += np.bincount(table.instance, minlength=size)
     return total
 
 
-def advanced_watermarks(
-    program: Program, before_us: Mapping[str, int], headers: Iterable[Mapping[str, Any]]
-) -> dict[str, int]:
-    """Watermarks after an epoch: the newest event of each stream less its lateness, never backwards."""
-    after = dict(before_us)
+def advanced_watermarks(program: Program, plan: Plan, headers: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Watermarks after an epoch: the newest event of each stream less its lateness, never backwards.
+
+    Among them are the processing clock, and a mark for every stream that has ended.
+    """
+    after = dict(plan.watermarks_us)
+    after[NOW] = max(after.get(NOW, NEVER_US), plan.now_us)
     for header in headers:
         stream = header["stream"]
+        if stream not in program.inputs:
+            continue
         if header.get("flush"):
-            after[stream] = FOREVER_US
+            after[stream] = after[NOW] = FOREVER_US
         elif header["newest_us"] > NEVER_US:
             mark = header["newest_us"] - program.inputs[stream].lateness_us
             after[stream] = max(after.get(stream, NEVER_US), mark)
+        if header["slice"].get("ended"):
+            after[ENDED + stream] = 0
     return after

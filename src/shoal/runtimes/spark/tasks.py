@@ -17,14 +17,14 @@ from shoal.runtimes.spark.stage import Stage, open_store
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def stateful(checkpoint: str, epoch: int) -> Task:
-    """One worker's part of an epoch; the partition's number is the worker's."""
+def stateful(checkpoint: str, epoch: int, depth: int) -> Task:
+    """One worker's part of one round of an epoch; the partition's number is the worker's."""
 
     def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = Checkpoint(checkpoint).plan(epoch)
         context = TaskContext.get()
         worker = context.partitionId() if context else 0
-        stage = Stage(program(checkpoint, plan.graph), plan, worker, open_store(checkpoint))
+        stage = Stage(program(checkpoint, plan.graph), plan, worker, open_store(checkpoint), depth)
         yield wire.rows(list(stage.run(rows)))
         freeze_what_stays()
 

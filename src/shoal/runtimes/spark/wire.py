@@ -1,6 +1,6 @@
 """The wire: the one row format that crosses Spark, whatever the queries.
 
-A row is (worker, lane, payload). Lanes from 0 up carry a lane's partial aggregates or rows as Arrow;
+A row is (worker, lane, payload). Addresses from 0 up carry a table of a lane's partial aggregates or rows as Arrow;
 the negative ones carry what is not data. One schema for everything means that queries come and go
 without a new Spark plan.
 """
@@ -25,6 +25,18 @@ SCHEMA = StructType(
 )
 ARROW_SCHEMA = pa.schema([("worker", pa.int32()), ("lane", pa.int32()), ("payload", pa.binary())])
 TABLE = b"table"
+TABLES = 8
+"""Most tables the state of a lane can have."""
+
+
+def address(lane: int, table: int) -> int:
+    """The lane column of a row that carries rows of a table of a lane's state."""
+    return lane * TABLES + table
+
+
+def lane_and_table(address_: int) -> tuple[int, int]:
+    """The inverse of `address`."""
+    return divmod(address_, TABLES)
 
 
 def rows(items: list[tuple[int, int, bytes]]) -> pa.RecordBatch:

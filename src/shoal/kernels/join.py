@@ -1,0 +1,234 @@
+"""The join kernel: rows of two inputs that meet in time, by key, and within a band of values.
+
+Both sides are kept while a partner may still come. What comes is paired with what is there, over an index: one side
+sorted by key and by the band's column, or by time, the other looking its range up. Answers are given as soon as both
+rows are there; a row that stays alone is answered, where asked for, once no partner can come any more.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal.kernels.block import Block, Column, take
+from shoal.kernels.compiled import compiled
+from shoal.kernels.evaluate import evaluate
+from shoal.kernels.kernel import NOTHING, RowKernel, concat_blocks, kept
+from shoal.kernels.order import group_numbers
+from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
+from shoal.model.expression import Expression
+from shoal.model.schema import TIME
+
+MET = "#met"
+"""Column that tells whether a row has had a partner."""
+HAS_LEFT, HAS_RIGHT = "has_left", "has_right"
+LEFT, RIGHT = 0, 1
+OLD, NEW = 0, 1
+_OPEN = 1 << 60
+_KEY = "#key"
+
+
+@dataclass(frozen=True)
+class JoinKernel(RowKernel):
+    """Pairs of rows of two inputs."""
+
+    keys: tuple[tuple[str, str], ...]
+    lower_us: int
+    upper_us: int
+    band: tuple[str, str, float | None, float | None] | None
+    where: Expression | None
+    how: str
+    outputs: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
+    defaults: tuple[tuple[str, Any], ...]
+    types: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
+    times: tuple[str, str]
+
+    @cached_property
+    def hold_us(self) -> int:  # type: ignore[override]
+        """Rows that stay alone are answered late, with their own time."""
+        left = max(0, self.upper_us) if self.how != "inner" else 0
+        return max(left, -self.lower_us) if self.how == "full" else left
+
+    @cached_property
+    def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
+        """The columns of both sides that are answered or compared."""
+        kept_columns = []
+        for side in (LEFT, RIGHT):
+            compared = [pair[side] for pair in self.keys] + ([str(self.band[side])] if self.band else [])
+            answered = [column for _, column in self.outputs[side]]
+            kept_columns.append(tuple(dict.fromkeys([*answered, *compared])))
+        return kept_columns
+
+    def lift(self, port: int, block: Block) -> Tables:
+        """The rows, none of which has met another yet."""
+        lifted = super().lift(port, block)
+        if not lifted or self.how == "inner" or (port == RIGHT and self.how == "left"):
+            return lifted
+        table: RowTable = lifted[port]
+        return {port: table.with_columns(**{MET: np.zeros(len(table), bool)})}
+
+    def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
+        """Pair what has come with what is there, and let go of what can have no partner any more."""
+        sides: list[list[RowTable | None]] = [[state.get(side), fresh.get(side)] for side in (LEFT, RIGHT)]
+        answers = [self._paired(sides, *ages) for ages in ((NEW, OLD), (OLD, NEW), (NEW, NEW))]
+        left, right = (concat_rows([table for table in side if table is not None]) for side in sides)
+        if left is not None:
+            left, alone = self._parted(left, left[TIME] + self.upper_us >= after_us)
+            if self.how != "inner" and len(alone):
+                answers.append(self._alone(alone, LEFT))
+        if right is not None:
+            right, alone = self._parted(right, right[TIME] - self.lower_us >= after_us)
+            if self.how == "full" and len(alone):
+                answers.append(self._alone(alone, RIGHT))
+        return kept({LEFT: left, RIGHT: right}), concat_blocks([block for block in answers if block.length])
+
+    def deadlines_us(self, number: int, table: RowTable) -> Ints | None:
+        """When no partner can come any more."""
+        reach: Ints = table[TIME] + (self.upper_us if number == LEFT else -self.lower_us) + 1
+        return reach
+
+    def _parted(self, table: RowTable, alive: NDArray[np.bool_]) -> tuple[RowTable, RowTable]:
+        """The rows that may still meet another, and those that have not met any and never will."""
+        alone = ~alive & ~table[MET] if MET in table.columns else np.zeros(len(table), bool)
+        return table.where(alive), table.take(np.flatnonzero(alone))
+
+    def _paired(self, sides: list[list[RowTable | None]], our_age: int, their_age: int) -> Block:
+        """Answers for the pairs of two tables, whose rows are told that they have met."""
+        left, right = sides[LEFT][our_age], sides[RIGHT][their_age]
+        if left is None or right is None:
+            return NOTHING
+        lefts, rights = self._pairs(left, right)
+        joined = self._joined(left, right, lefts, rights)
+        if self.where is not None and joined.length:
+            fits = np.flatnonzero(evaluate(self.where, joined))
+            joined, lefts, rights = joined.take(fits), lefts[fits], rights[fits]
+        sides[LEFT][our_age] = _told(left, lefts)
+        sides[RIGHT][their_age] = _told(right, rights)
+        return joined
+
+    def _pairs(self, left: RowTable, right: RowTable) -> tuple[Ints, Ints]:
+        """Rows of both tables with equal keys, close in time and within the band."""
+        ours, theirs = self._groups(left, right)
+        times = left[TIME], right[TIME]
+        lower, upper = self.lower_us, self.upper_us
+        if self.band is None:
+            values, reach = times, (lower, upper)
+        else:
+            values = left[self.band[0]], right[self.band[1]]
+            reach = _bounds(self.band, values[0])
+        order = np.lexsort((values[1], theirs))
+        size = int(max(ours.max(), theirs.max())) + 1
+        begin = np.searchsorted(theirs[order], np.arange(size + 1))
+        rows = (ours, values[0], times[0])
+        index = (begin, values[1][order], times[1][order])
+        counts, nothing = np.empty(len(left), np.int64), np.zeros(0, np.int64)
+        _meet(rows, index, reach, (lower, upper), counts, nothing, nothing)
+        lefts, rights = np.empty(int(counts.sum()), np.int64), np.empty(int(counts.sum()), np.int64)
+        _meet(rows, index, reach, (lower, upper), counts, lefts, rights)
+        return lefts, order[rights]
+
+    def _groups(self, left: RowTable, right: RowTable) -> tuple[Ints, Ints]:
+        names = [f"{_KEY}{i}" for i in range(len(self.keys))]
+        sides = [
+            RowTable(
+                {INSTANCE: table.instance, **{n: table[pair[side]] for n, pair in zip(names, self.keys, strict=True)}}
+            )
+            for side, table in ((LEFT, left), (RIGHT, right))
+        ]
+        ours, theirs = group_numbers(sides, names)
+        return ours, theirs
+
+    def _joined(self, left: RowTable, right: RowTable, lefts: Ints, rights: Ints) -> Block:
+        columns: dict[str, Column] = {INSTANCE: left.instance[lefts]}
+        columns |= {name: take(left[column], lefts) for name, column in self.outputs[LEFT]}
+        columns |= {name: take(right[column], rights) for name, column in self.outputs[RIGHT]}
+        columns |= self._flags(lefts.size, has_left=True, has_right=True)
+        columns[TIME] = np.maximum(left[TIME][lefts], right[TIME][rights])
+        return Block(columns, lefts.size)
+
+    def _alone(self, table: RowTable, side: int) -> Block:
+        """Answers for rows that have met none: the other side has its defaults, but for keys named alike."""
+        defaults = dict(self.defaults)
+        same = {ours for ours, theirs in self.keys if ours == theirs}
+        columns: dict[str, Column] = {INSTANCE: table.instance}
+        for number, outputs in enumerate(self.outputs):
+            types = dict(self.types[number])
+            for name, column in outputs:
+                there = number == side or (name in same and name in table.columns)
+                columns[name] = table[column] if there else _repeated(defaults[name], types[column], len(table))
+        columns |= self._flags(len(table), has_left=side == LEFT, has_right=side == RIGHT)
+        columns[TIME] = table[TIME]
+        return Block(columns, len(table))
+
+    def _flags(self, length: int, *, has_left: bool, has_right: bool) -> Mapping[str, Column]:
+        if self.how == "inner":
+            return {}
+        flags = {HAS_LEFT: np.full(length, has_left), HAS_RIGHT: np.full(length, has_right)}
+        return flags if self.how == "full" else {HAS_RIGHT: flags[HAS_RIGHT]}
+
+
+def _told(table: RowTable, rows: Ints) -> RowTable:
+    """A table whose given rows know that they have met another."""
+    if MET not in table.columns or not rows.size:
+        return table
+    met = table[MET].copy()
+    met[rows] = True
+    return table.with_columns(**{MET: met})
+
+
+def _bounds(band: tuple[str, str, float | None, float | None], values: NDArray[Any]) -> tuple[Any, Any]:
+    """The band's bounds as numbers of the column's kind."""
+    _, _, least, most = band
+    if values.dtype == np.float64:
+        return (-np.inf if least is None else float(least)), (np.inf if most is None else float(most))
+    low = -_OPEN if least is None else int(np.ceil(least))
+    return low, (_OPEN if most is None else int(np.floor(most)))
+
+
+def _repeated(value: Any, type_: str, length: int) -> Column:
+    if type_ == "string":
+        return pa.array([value] * length, pa.string())
+    return np.full(length, value, {"float64": np.float64, "bool": np.bool_}.get(type_, np.int64))
+
+
+@compiled
+def _meet(
+    rows: tuple[Ints, NDArray[Any], Ints],
+    index: tuple[Ints, NDArray[Any], Ints],
+    reach: tuple[Any, Any],
+    within: tuple[int, int],
+    counts: Ints,
+    lefts: Ints,
+    rights: Ints,
+) -> None:
+    """For every row (group, value, time) the others of its group within its reach of values and times.
+
+    Counted where the lists are empty, listed where they are not. The index is sorted by group and value.
+    """
+    groups, values, times = rows
+    begin, others, other_times = index
+    used = 0
+    for i in range(groups.size):
+        first, stop = begin[groups[i]], begin[groups[i] + 1]
+        least, most = values[i] + reach[0], values[i] + reach[1]
+        end = stop
+        while first < end:
+            middle = (first + end) // 2
+            if others[middle] < least:
+                first = middle + 1
+            else:
+                end = middle
+        found = 0
+        while first < stop and others[first] <= most:
+            if within[0] <= other_times[first] - times[i] <= within[1]:
+                if lefts.size:
+                    lefts[used] = i
+                    rights[used] = first
+                    used += 1
+                found += 1
+            first += 1
+        counts[i] = found

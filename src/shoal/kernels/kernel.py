@@ -1,0 +1,172 @@
+"""What every kernel with state does: logic is constant, state is an argument.
+
+A kernel lifts blocks into tables where they are read, brings the tables to its state where it is bound, and answers
+as the watermark goes on. State can be taken apart into fragments and put together again between any two blocks.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.kernels.block import Block
+from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
+from shoal.model.fragment import Fragment, FragmentId
+from shoal.model.schema import TIME
+
+NEVER_US = -(1 << 62)
+"""Watermark before the first event."""
+FOREVER_US = 1 << 62
+"""Watermark after the last event: it closes every window."""
+
+
+class Kernel(Protocol):
+    """A kernel as lanes run it."""
+
+    @property
+    def hold_us(self) -> int:
+        """How far the times of answers may lie behind the watermark."""
+
+    def reads(self, port: int) -> frozenset[str]:
+        """Columns of an input that the kernel looks at."""
+
+    def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
+        """Which rows come too late to be counted."""
+
+    def lift(self, port: int, block: Block) -> Tables:
+        """A block in the form that travels: partial aggregates, or rows."""
+
+    def gathered(self, tables: Sequence[Tables]) -> Tables:
+        """Several tables as one, merged where that makes them smaller."""
+
+    def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
+        """The state after what has come and after the watermark went on, and the answers, with instance and time."""
+
+
+@dataclass
+class State:
+    """The state of one or many instances, how far event time has been closed, and answers not yet asked for."""
+
+    tables: Tables = field(default_factory=dict)
+    watermark_us: int = NEVER_US
+    answers: list[Block] = field(default_factory=list)
+
+
+class RowKernel:
+    """The part that kernels over rows have in common: rows travel as they are, and every row is a fragment."""
+
+    columns: Sequence[tuple[str, ...]]
+    """Per input, the columns kept of it."""
+    times: Sequence[str]
+    """Per input, the column that holds event time."""
+    hold_us: int = 0
+
+    def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
+        """The state after what has come and after the watermark went on, and the answers."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how to advance {state, fresh, before_us, after_us}"
+        )
+
+    def reads(self, port: int) -> frozenset[str]:
+        """Columns of an input that the kernel looks at."""
+        return frozenset({*self.columns[port], self.times[port]})
+
+    def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
+        """Rows before the watermark: their order, or what they would meet, has been decided."""
+        late: NDArray[np.bool_] = self._times(port, block) < watermark_us
+        return late
+
+    def lift(self, port: int, block: Block) -> Tables:
+        """The rows with the columns that are needed."""
+        if not block.length:
+            return {}
+        columns = {name: block.columns[name] for name in self.columns[port]}
+        return {port: RowTable({INSTANCE: block.columns[INSTANCE], TIME: self._times(port, block), **columns})}
+
+    def gathered(self, tables: Sequence[Tables]) -> Tables:
+        """Tables of each number one under another."""
+        return gathered_rows(tables)
+
+    def open(self) -> State:
+        """The state before any event."""
+        return State()
+
+    def process(self, state: State, block: Block, port: int = 0) -> Block:
+        """Take events in; returns those that came too late."""
+        late = self.late(port, block, state.watermark_us)
+        fresh = self.lift(port, block.where(~late))
+        self._advance(state, fresh, state.watermark_us)
+        return block.take(np.flatnonzero(late))
+
+    def close_until(self, state: State, watermark_us: int) -> Block:
+        """All answers that have become certain, each given once."""
+        self._advance(state, {}, max(state.watermark_us, watermark_us))
+        answers, state.answers = concat_blocks(state.answers), []
+        return answers
+
+    def fragments(self, state: State) -> list[Fragment]:
+        """One fragment per row of state, due when the kernel says."""
+        found = []
+        for number, table in state.tables.items():
+            row_bytes = table.nbytes // max(1, len(table))
+            deadlines = self.deadlines_us(number, table)
+            for row, instance in enumerate(table.instance.tolist()):
+                deadline = None if deadlines is None else int(deadlines[row])
+                found.append(Fragment(FragmentId(f"{number}/{row}"), instance, row_bytes, deadline, 1.0))
+        return found
+
+    def extract(self, state: State, fragments: Iterable[FragmentId]) -> Tables:
+        """Take fragments out of a state."""
+        wanted = set(fragments)
+        taken: Tables = {}
+        for number, table in list(state.tables.items()):
+            chosen = np.array([f"{number}/{row}" in wanted for row in range(len(table))], bool)
+            taken[number] = table.where(chosen)
+            state.tables[number] = table.where(~chosen)
+        return {number: table for number, table in taken.items() if len(table)}
+
+    def absorb(self, state: State, fragments: Tables) -> None:
+        """Put fragments into a state."""
+        state.tables = self.gathered([state.tables, fragments])
+
+    def deadlines_us(self, number: int, table: RowTable) -> Ints | None:  # noqa: ARG002  (a kernel may know better)
+        """When each row of a table is needed at the latest; None where there is no such time."""
+        return None
+
+    def _times(self, port: int, block: Block) -> Ints:
+        times: Ints = block.columns[TIME] if TIME in block.columns else block.columns[self.times[port]]
+        return times
+
+    def _advance(self, state: State, fresh: Tables, watermark_us: int) -> None:
+        state.tables, answers = self.advance(state.tables, fresh, state.watermark_us, watermark_us)
+        state.watermark_us = watermark_us
+        if answers.length:
+            state.answers.append(answers)
+
+
+def gathered_rows(tables: Sequence[Tables]) -> Tables:
+    """Row tables of each number one under another."""
+    numbers = sorted({number for each in tables for number in each})
+    together = {number: concat_rows([each[number] for each in tables if number in each]) for number in numbers}
+    return {number: table for number, table in together.items() if table is not None}
+
+
+def kept(tables: Mapping[int, RowTable | None]) -> Tables:
+    """The tables that have rows."""
+    return {number: table for number, table in tables.items() if table is not None and len(table)}
+
+
+def concat_blocks(blocks: Sequence[Block]) -> Block:
+    """Blocks of the same columns one after another."""
+    if not blocks:
+        return Block({INSTANCE: np.zeros(0, np.int64), TIME: np.zeros(0, np.int64)}, 0)
+    if len(blocks) == 1:
+        return blocks[0]
+    table = concat_rows([RowTable(block.columns) for block in blocks])
+    return blocks[0] if table is None else table.block
+
+
+NOTHING = Block({INSTANCE: np.zeros(0, np.int64), TIME: np.zeros(0, np.int64)}, 0)
+"""No answers."""

@@ -1,0 +1,169 @@
+"""Trips of the `bikes` workload, in the shape of the Citi Bike data: who rode which bike from where to where.
+
+An event is a function of its index alone, so a source can be split, replayed and resumed anywhere: every bike
+makes one trip per round, so that where its last trip ended is known without looking back.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shoal.errors import ConfigError
+from shoal.kernels.compiled import compiled
+
+Ints = npt.NDArray[np.int64]
+
+MICROSECONDS = 1_000_000
+DAY_US = 86_400 * MICROSECONDS
+STATION = 3116
+"""The station whose arrivals the query looks for; the others are numbered on both sides of it, in steps of 3."""
+STATION_PERCENT = 2
+"""Trips that end at it because everyone goes there; popular as it is, it gets a few percent in all."""
+MOVED_PERCENT = 5
+"""Trips before which a van has taken the bike to another station."""
+CUSTOMER_PERCENT = 12
+SHORTEST_S = 61
+FIRST_BIKE = 14_529
+USER_TYPES = pa.array(["Subscriber", "Customer"])
+SCHEMA = pa.schema(
+    {
+        "ts": pa.timestamp("us"),
+        "bikeid": pa.int64(),
+        "start_station_id": pa.int64(),
+        "end_station_id": pa.int64(),
+        "duration": pa.int64(),
+        "user_type": pa.dictionary(pa.int8(), pa.string()),
+    }
+)
+LIMITS = {
+    "bikes": (1, 1_000_000),
+    "stations": (1, 2000),
+    "per_day": (1, 100_000_000),
+    "seed": (0, 2**63 - 1),
+    "start_us": (-(2**61), 2**61),
+}
+
+
+@dataclass(frozen=True)
+class BikesEvents:
+    """An endless stream of bike trips in the order in which they end, `per_day` for every day of event time.
+
+    `ts` is the end of the trip and `duration` its seconds. A bike starts where its last trip ended, unless a van
+    has moved it, and not before it ended. Stations are popular to very different degrees.
+
+    >>> events = BikesEvents()
+    >>> events.batch(0, 1).drop_columns(["ts", "user_type"]).to_pylist()
+    [{'bikeid': 17155, 'start_station_id': 3269, 'end_station_id': 3563, 'duration': 611}]
+    >>> events.batch(5, 9) == events.batch(0, 9).slice(5)
+    True
+    """
+
+    bikes: int = 5000
+    stations: int = 800
+    per_day: int = 40_000
+    seed: int = 0
+    start_us: int = 1_538_352_000_000_000  # 2018-10-01T00:00:00Z
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        for name, (low, high) in LIMITS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(f"bikes {name} must be a whole number from {low} to {high}; got {value!r}")
+
+    @staticmethod
+    def schema() -> pa.Schema:
+        """Columns of every batch.
+
+        >>> BikesEvents.schema().names
+        ['ts', 'bikeid', 'start_station_id', 'end_station_id', 'duration', 'user_type']
+        """
+        return SCHEMA
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        if not 0 <= start <= stop:
+            raise ConfigError(f"bikes batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        columns = np.empty((len(SCHEMA), stop - start), np.int64)
+        clock = (self.start_us, self.per_day)
+        _fill(columns, start, np.uint64(self.seed), (self.bikes, self.stations, _stride(self.bikes)), clock)
+        user_type = pa.DictionaryArray.from_arrays(columns[-1].astype(np.int8), USER_TYPES)
+        numbers = [pa.array(column).view(field.type) for column, field in zip(columns[:-1], SCHEMA, strict=False)]
+        return pa.RecordBatch.from_arrays([*numbers, user_type], schema=SCHEMA)
+
+
+def _stride(bikes: int) -> int:
+    """Find a step near the golden section that visits every bike once before it repeats."""
+    stride = max(1, round(bikes * 0.618))
+    while gcd(stride, bikes) > 1:
+        stride += 1
+    return stride
+
+
+@compiled
+def _mix(bits: np.uint64) -> np.uint64:
+    """Scatter 64 bits: splitmix64."""
+    bits += np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@compiled
+def _below(bound: int, bits: np.uint64) -> int:
+    """Turn the lower 32 bits into a whole number from 0 to bound - 1."""
+    return int(np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(bound)) >> np.uint64(32)))
+
+
+@compiled
+def _skewed(bound: int, bits: np.uint64) -> int:
+    """Give a whole number from 0 to bound - 1, a small one more often: a product of two random shares of it."""
+    return _below(1 + _below(bound, bits), bits >> np.uint64(32))
+
+
+@compiled
+def _station(stations: int, bits: np.uint64) -> int:
+    """Choose a station by its popularity."""
+    if _below(100, bits) < STATION_PERCENT:
+        return STATION
+    place = _skewed(stations, _mix(bits))
+    steps = 3 * ((place + 1) // 2)
+    return STATION + steps if place % 2 else STATION - steps
+
+
+@compiled
+def _ends_us(index: int, per_day: int) -> int:
+    """When trip number `index` ends, from the start of the stream."""
+    return index // per_day * DAY_US + index % per_day * DAY_US // per_day
+
+
+@compiled
+def _fill(columns: Ints, start: int, seed: np.uint64, city: tuple[int, int, int], clock: tuple[int, int]) -> None:
+    """Write the events from number `start` on until the columns are full."""
+    ts, bikeid, start_station_id, end_station_id, duration, user_type = columns
+    (bikes, stations, stride), (start_us, per_day) = city, clock
+    stream = _mix(seed)
+    for n in range(columns.shape[1]):
+        index = start + n
+        turn, rank = divmod(index, bikes)
+        # Rounds begin with different bikes, so that a bike's trips come at different distances.
+        shift = _below(bikes, _mix(~stream ^ np.uint64(turn)))
+        bike = (rank + shift) * stride % bikes
+        bits = _mix(stream ^ np.uint64(turn * bikes + bike))
+        other = _mix(~bits)
+        ts[n] = start_us + _ends_us(index, per_day)
+        bikeid[n] = FIRST_BIKE + bike
+        end_station_id[n] = _station(stations, bits)
+        duration[n] = SHORTEST_S + _skewed(3600, other)
+        user_type[n] = _below(100, bits >> np.uint64(32)) < CUSTOMER_PERCENT
+        if turn == 0 or _below(100, _mix(other)) < MOVED_PERCENT:
+            start_station_id[n] = _station(stations, other)
+        else:
+            start_station_id[n] = _station(stations, _mix(stream ^ np.uint64((turn - 1) * bikes + bike)))
+        if turn > 0:
+            rank_before = (rank + shift - _below(bikes, _mix(~stream ^ np.uint64(turn - 1)))) % bikes
+            free_us = _ends_us(index, per_day) - _ends_us((turn - 1) * bikes + rank_before, per_day)
+            duration[n] = min(duration[n], free_us // MICROSECONDS)

@@ -1,0 +1,198 @@
+"""Events of the `linear_road` workload: vehicles on expressways that report where they are every 30 s.
+
+An event is a function of its index alone, so a source can be split, replayed and resumed anywhere: a vehicle's
+trip has three stretches of constant speed, so that its place at any time is a short sum.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shoal.errors import ConfigError
+from shoal.kernels.compiled import compiled
+
+Ints = npt.NDArray[np.int64]
+
+MICROSECONDS = 1_000_000
+REPORT = 0
+"""The type of a position report; 2, 3 and 4 are questions about accounts, expenses and travel times."""
+OTHER_EVERY = 100
+"""One event in so many is no position report."""
+ROUND_S = 30
+"""Seconds from one report of a vehicle to its next."""
+SEGMENTS = 100
+SEGMENT_FEET = 5280
+ROAD_FEET = SEGMENTS * SEGMENT_FEET
+FEET_PER_ROUND = 44
+"""How far one mile per hour takes a vehicle in a round."""
+EXIT_LANE = 4
+NAMES = ("ts", "type", "vid", "speed", "xway", "lane", "dir", "seg", "pos")
+SCHEMA = pa.schema([(name, pa.timestamp("us") if name == "ts" else pa.int64()) for name in NAMES])
+LIMITS = {
+    "expressways": (1, 1000),
+    "vehicles": (1, 1_000_000),
+    "seed": (0, 2**63 - 1),
+    "start_us": (-(2**61), 2**61),
+}
+
+# Trips, in rounds.
+SHORTEST, LONGEST = 20, 40
+PLATOON = 4  # neighbouring slots start together and drive one way, so that they can meet in an accident
+JAM_PERCENT = 40  # trips that crawl through a jam
+SLOTS_PER_SITE = 1500  # of an expressway, for one place of jams in either direction
+SITE_ROUNDS = 120  # then jams are elsewhere
+CRASH_ONE_IN = 60  # trips of a platoon; one to three of its vehicles come to a stop
+
+
+@dataclass(frozen=True)
+class LinearRoadEvents:
+    """An endless stream of reports: every one of `vehicles` slots of an expressway reports once in 30 s.
+
+    A slot makes one trip after another, each under a new `vid`; a vehicle reports at the seconds that are
+    `vid` modulo 30 from the start. Feet and segments fall in direction 1. Jams crowd a few segments for an
+    hour, and vehicles that stop together for at least four reports, mostly near a jam, are an accident.
+    An event of another type follows a report of its vehicle and has -1 for all that a report would say.
+
+    >>> events = LinearRoadEvents()
+    >>> events.batch(0, 1).drop_columns(["ts", "type"]).to_pylist()
+    [{'vid': 0, 'speed': 75, 'xway': 0, 'lane': 1, 'dir': 1, 'seg': 88, 'pos': 464933}]
+    >>> events.batch(5, 9) == events.batch(0, 9).slice(5)
+    True
+    """
+
+    expressways: int = 2
+    vehicles: int = 3000  # on the road at any time, per expressway
+    seed: int = 0
+    start_us: int = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        for name, (low, high) in LIMITS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(f"linear road {name} must be a whole number from {low} to {high}; got {value!r}")
+
+    @staticmethod
+    def schema() -> pa.Schema:
+        """Columns of every batch.
+
+        >>> LinearRoadEvents.schema().names
+        ['ts', 'type', 'vid', 'speed', 'xway', 'lane', 'dir', 'seg', 'pos']
+        """
+        return SCHEMA
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        if not 0 <= start <= stop:
+            raise ConfigError(f"linear road batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        columns = np.empty((len(NAMES), stop - start), np.int64)
+        _fill(columns, start, np.uint64(self.seed), self.expressways, self.vehicles, self.start_us)
+        arrays = [pa.array(column).view(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+@compiled
+def _mix(bits: np.uint64) -> np.uint64:
+    """Scatter 64 bits: splitmix64."""
+    bits += np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@compiled
+def _below(bound: int, bits: np.uint64, shift: int = 0) -> int:
+    """Turn 32 of the bits, the lower ones of those left after a shift, into a whole number from 0 to bound - 1."""
+    return int(np.int64((((bits >> np.uint64(shift)) & np.uint64(0xFFFFFFFF)) * np.uint64(bound)) >> np.uint64(32)))
+
+
+@compiled
+def _turn(rank: int, slots: int) -> tuple[int, int]:
+    """Second of the round and slot of the report with this rank in it; slot s reports in second s % 30."""
+    fewer, seconds_with_more = divmod(slots, ROUND_S)
+    with_more = seconds_with_more * (fewer + 1)
+    if rank < with_more:
+        second, place = divmod(rank, fewer + 1)
+    else:
+        second, place = divmod(rank - with_more, fewer)
+        second += seconds_with_more
+    return second, place * ROUND_S + second
+
+
+@compiled
+def _site_feet(stream: np.uint64, where: int) -> int:
+    """Where the jams of a site begin, from the start of its direction."""
+    return SEGMENT_FEET * (25 + _below(50, _mix(~stream ^ np.uint64(where))))
+
+
+@compiled
+def _drive(age: int, first: int, last: int, speeds: tuple[int, int, int]) -> tuple[int, int]:
+    """Speed, and feet from the place where the middle stretch begins, for a trip of this age."""
+    if age < first:
+        return speeds[0], FEET_PER_ROUND * speeds[0] * (age - first)
+    if age < last:
+        return speeds[1], FEET_PER_ROUND * speeds[1] * (age - first)
+    return speeds[2], FEET_PER_ROUND * (speeds[1] * (last - first) + speeds[2] * (age - last))
+
+
+@compiled
+def _report(
+    stream: np.uint64, turn: int, road: int, local: int, expressways: int, vehicles: int
+) -> tuple[int, int, int, int, int]:
+    """Trip number, speed, lane, direction and feet of a slot of an expressway in a round."""
+    platoon, member = local // PLATOON, local % PLATOON
+    habit = _mix(stream ^ np.uint64(platoon * expressways + road))
+    length = SHORTEST + _below(LONGEST - SHORTEST + 1, habit)
+    offset = _below(length, habit, 32)
+    trip, age = divmod(turn + offset, length)
+    shared = _mix(habit ^ np.uint64(trip))  # by the platoon
+    own = _mix(shared + np.uint64(member + 1))
+    direction = int(np.int64(shared & np.uint64(1)))
+    crash = _below(CRASH_ONE_IN, shared, 1) == 0 and member <= _below(3, shared, 32)
+    bits = _mix(shared) if crash else _mix(own)
+    sites = max(1, vehicles // SLOTS_PER_SITE)
+    period = (trip * length - offset + LONGEST) // SITE_ROUNDS
+    where = ((period * sites + _below(sites, bits, 8)) * 2 + direction) * expressways + road
+    first, last = length // 3, length - length // 6
+    before, between, after = 45 + _below(31, own), 45 + _below(31, own, 16), 45 + _below(31, own, 32)
+    if crash:
+        between, last = 0, first + 3 + _below(8, bits, 16)
+        place = _site_feet(stream, where) + _below(9 * SEGMENT_FEET, bits, 24) - 2 * SEGMENT_FEET
+    elif _below(100, own, 24) < JAM_PERCENT:
+        between = 5 + _below(21, own, 8)
+        place = _site_feet(stream, where) + _below(SEGMENT_FEET, bits, 24)
+    else:
+        run_up = FEET_PER_ROUND * before * first
+        end = FEET_PER_ROUND * (between * (last - first) + after * (length - last))
+        place = run_up + _below(ROAD_FEET - run_up - end, bits, 24)
+    speed, feet = _drive(age, first, last, (before, between, after))
+    lane = 1 + _below(3, bits, 32)
+    if age in (0, length - 1):
+        lane = 0 if age == 0 else EXIT_LANE
+    feet += place
+    return trip, speed, lane, direction, feet if direction == 0 else ROAD_FEET - 1 - feet
+
+
+@compiled
+def _fill(columns: Ints, start: int, seed: np.uint64, expressways: int, vehicles: int, start_us: int) -> None:
+    """Write the events from number `start` on until the columns are full."""
+    ts, kind, vid, speed, xway, lane, direction, seg, pos = columns
+    slots = expressways * vehicles
+    vids_per_trip = -(-slots // ROUND_S) * ROUND_S
+    stream = _mix(seed)
+    for n in range(columns.shape[1]):
+        index = start + n
+        turn, rank = divmod(index - (index + 1) // OTHER_EVERY, slots)
+        second, slot = _turn(rank, slots)
+        road, local = divmod(slot, vehicles)
+        trip, mph, track, way, feet = _report(stream, turn, road, local, expressways, vehicles)
+        ts[n] = start_us + (turn * ROUND_S + second) * MICROSECONDS
+        vid[n] = trip * vids_per_trip + slot
+        if (index + 1) % OTHER_EVERY == 0:
+            kind[n] = 2 + _below(3, _mix(stream ^ np.uint64(index)))
+            speed[n] = xway[n] = lane[n] = direction[n] = seg[n] = pos[n] = -1
+        else:
+            kind[n], speed[n], xway[n], lane[n] = REPORT, mph, road, track
+            direction[n], seg[n], pos[n] = way, feet // SEGMENT_FEET, feet

@@ -1,0 +1,187 @@
+"""Taxi trips of the `nyt` workload, made to look like New York's: vendors, distances, places, fares, passengers.
+
+An event is a function of its index alone, so a source can be split, replayed and resumed anywhere.
+Columns are drawn independently of each other, but for the fare, which follows the distance.
+"""
+
+from dataclasses import dataclass
+from math import exp
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shoal.errors import ConfigError
+from shoal.kernels.compiled import compiled
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MICROSECONDS = 1_000_000
+MICRODEGREES = 1_000_000
+VENDORS = ("CMT", "VTS")
+VENDOR = pa.array(VENDORS)
+COORDINATES = ("pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude")
+SCHEMA = pa.schema(
+    {
+        "ts": pa.timestamp("us"),
+        "vendor": pa.dictionary(pa.int8(), pa.string()),
+        "distance": pa.float64(),
+        **dict.fromkeys(COORDINATES, pa.float64()),
+        "fare": pa.float64(),
+        "passengers": pa.int64(),
+    }
+)
+LIMITS = {"per_s": (1, 1_000_000_000), "seed": (0, 2**63 - 1), "start_us": (-(2**61), 2**61)}
+
+SPREAD = 0.85
+MEDIAN_LOG = -SPREAD * NormalDist().inv_cdf(0.25)  # so that a quarter of the trips is at most a mile long
+QUANTILES = 4096
+# In hundredths of a mile, as meters print them; so it does not matter how a platform rounds the logarithm.
+DISTANCES = np.array(
+    [
+        round(exp(NormalDist(MEDIAN_LOG, SPREAD).inv_cdf((quantile + 0.5) / QUANTILES)), 2)
+        for quantile in range(QUANTILES)
+    ]
+)
+PASSENGERS_OF_PERCENT = np.repeat(np.arange(1, 7), [70, 14, 4, 2, 6, 4])
+INVALID_PER_MILLE = 20
+
+
+class Place(NamedTuple):
+    """Where trips begin and end: a centre, how far around it, and how many of a hundred."""
+
+    latitude: float
+    longitude: float
+    around: float
+    percent: int
+
+
+PLACES = (
+    Place(40.7555, -73.9845, 0.012, 26),  # Midtown
+    Place(40.7330, -73.9960, 0.011, 18),  # the Village
+    Place(40.7740, -73.9580, 0.012, 15),  # Upper East Side
+    Place(40.7870, -73.9750, 0.011, 10),  # Upper West Side
+    Place(40.7130, -74.0080, 0.009, 9),  # Downtown
+    Place(40.6900, -73.9800, 0.025, 5),  # Brooklyn
+    Place(40.7700, -73.8720, 0.005, 5),  # La Guardia
+    Place(40.6450, -73.7850, 0.008, 4),  # Kennedy
+    Place(40.7400, -73.9300, 0.120, 8),  # anywhere in the city
+)
+PLACE_OF_PERCENT = np.repeat(np.arange(len(PLACES)), [place.percent for place in PLACES])
+# Latitude, longitude and reach of the place a percent stands for, in whole microdegrees.
+CENTRES = np.rint(np.array([place[:3] for place in PLACES]) * MICRODEGREES).astype(np.int64)[PLACE_OF_PERCENT]
+
+
+@dataclass(frozen=True)
+class NytEvents:
+    """An endless stream of trips in the order of their ends, `per_s` for every second of event time.
+
+    Of a thousand trips 20 have a coordinate that is missing (0, 0) or far outside of the city.
+
+    >>> events = NytEvents()
+    >>> events.batch(0, 4)["vendor"].to_pylist()
+    ['VTS', 'CMT', 'VTS', 'VTS']
+    >>> events.batch(2, 4) == events.batch(0, 4).slice(2)
+    True
+    """
+
+    per_s: int = 1_000_000
+    seed: int = 0
+    start_us: int = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        for name, (low, high) in LIMITS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(f"nyt {name} must be a whole number from {low} to {high}; got {value!r}")
+
+    @staticmethod
+    def schema() -> pa.Schema:
+        """Columns of every batch.
+
+        >>> NytEvents.schema().names[:4]
+        ['ts', 'vendor', 'distance', 'pickup_latitude']
+        """
+        return SCHEMA
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        if not 0 <= start <= stop:
+            raise ConfigError(f"nyt batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        size = stop - start
+        ts, passengers = np.empty(size, np.int64), np.empty(size, np.int64)
+        vendor, amounts = np.empty(size, np.int8), np.empty((2 + len(COORDINATES), size))
+        _fill((ts, vendor, passengers, amounts), start, np.uint64(self.seed), self.per_s, self.start_us)
+        distance, fare, *coordinates = (pa.array(column) for column in amounts)
+        arrays = [
+            pa.array(ts).view(SCHEMA.field("ts").type),
+            pa.DictionaryArray.from_arrays(vendor, VENDOR),
+            distance,
+            *coordinates,
+            fare,
+            pa.array(passengers),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+@compiled
+def _mix(bits: np.uint64) -> np.uint64:
+    """Scatter 64 bits: splitmix64."""
+    bits += np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@compiled
+def _below(bound: int, bits: np.uint64) -> np.int64:
+    """Turn the lower 16 bits into a whole number from 0 to bound - 1."""
+    return np.int64(((bits & np.uint64(0xFFFF)) * np.uint64(bound)) >> np.uint64(16))
+
+
+@compiled
+def _near(centre: int, around: int, bits: np.uint64) -> float:
+    """Turn the lower 32 bits into degrees, most often the centre and triangular around it."""
+    steps = np.int64(bits & np.uint64(0xFFFF)) - np.int64((bits >> np.uint64(16)) & np.uint64(0xFFFF))
+    return float(centre + ((steps * around) >> 16)) / MICRODEGREES
+
+
+@compiled
+def _spoil(coordinates: Floats, n: int, kind: int) -> None:
+    """Make the coordinates of a trip invalid in one of the ways that occur."""
+    if kind == 0:  # no reception at all
+        coordinates[:, n] = 0.0
+    elif kind == 1:  # none when the trip began
+        coordinates[:2, n] = 0.0
+    elif kind == 2:  # ended north of the city's surroundings, in Albany
+        coordinates[2, n] += 1.9
+    else:  # began west of them, in Pennsylvania
+        coordinates[1, n] -= 2.3
+
+
+@compiled
+def _fill(columns: Any, start: int, seed: np.uint64, per_s: int, start_us: int) -> None:
+    """Write the trips from number `start` on until the columns are full."""
+    ts, vendor, passengers, amounts = columns
+    distance, fare, coordinates = amounts[0], amounts[1], amounts[2:]
+    stream = _mix(seed)
+    for n in range(len(ts)):
+        first = _mix(stream ^ np.uint64(start + n))
+        places = _mix(first)
+        ts[n] = start_us + (start + n) * MICROSECONDS // per_s
+        vendor[n] = np.int8(first >> np.uint64(63))
+        distance[n] = DISTANCES[first & np.uint64(QUANTILES - 1)]
+        passengers[n] = PASSENGERS_OF_PERCENT[_below(100, first >> np.uint64(12))]
+        # By the mile and by the half dollar, waiting included.
+        fare[n] = 2.5 + np.rint(2 * distance[n] * (2.2 + float((first >> np.uint64(28)) & np.uint64(255)) / 256)) / 2
+        for end in range(2):
+            latitude, longitude, around = CENTRES[_below(100, places >> np.uint64(16 * end))]
+            bits = _mix(places + np.uint64(1 + end))
+            coordinates[2 * end, n] = _near(latitude, around, bits)
+            coordinates[2 * end + 1, n] = _near(longitude, around, bits >> np.uint64(32))
+        if _below(1000, places >> np.uint64(32)) < INVALID_PER_MILLE:
+            _spoil(coordinates, n, int(_below(4, places >> np.uint64(48))))

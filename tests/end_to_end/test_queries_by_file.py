@@ -1,0 +1,137 @@
+"""Queries added, replaced and removed by files while the job runs: nobody else notices."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from tests.small_city import answers, city, digest
+
+from shoal.cli.queries import _ask_all
+from shoal.connectors.sinks import ParquetSink
+from shoal.errors import ConfigError
+from shoal.model.aggregate import count, max_
+from shoal.model.expression import col
+from shoal.model.graph import Query
+from shoal.model.messages import AddQuery, EpochCommitted, RemoveQuery, ReplaceQuery
+from shoal.model.window import tumbling
+from shoal.query.graphfile import load_graph, save_graph
+from shoal.runtimes.spark.checkpoint import Checkpoint
+from shoal.session.digest import differences
+from shoal.session.run import Run, start
+from shoal.workloads.traffic import vehicles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 1_500
+
+
+def fastest(limit: float, name: str = "fastest") -> Query:
+    part = vehicles().filter(col("speed") >= limit).key_by("region").window(tumbling(1))
+    return part.aggregate(n=count(), fastest=max_("speed")).sink(name)
+
+
+class Outside(threading.Thread):
+    """Another process, as far as the run can tell: it knows nothing but the checkpoint."""
+
+    def __init__(self, steps: Callable[[], None]) -> None:
+        super().__init__()
+        self._steps = steps
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._steps()
+        except BaseException as error:  # noqa: BLE001  (raised again where the test can see it)
+            self.error = error
+
+
+def after(place: str, epoch: int) -> None:
+    """Wait until an epoch is committed."""
+    while (Checkpoint(place).last_epoch() or 0) < epoch:
+        time.sleep(0.01)
+
+
+def windows(table: pa.Table) -> list[Any]:
+    return sorted(set(table["window_end"].to_pylist()))
+
+
+@pytest.mark.timeout(240)
+def test_queries_changed_by_files_leave_all_others_as_they_were(spark: "SparkSession", tmp_path: Path) -> None:
+    place = str(tmp_path / "checkpoint")
+    ready = city(events=None, rows_per_epoch=ROWS)
+    run = start(ready.job, spark=spark, checkpoint=place, sink=ParquetSink(str(tmp_path / "results")))
+    name = "vehicle_count[2]"
+
+    def steps() -> None:
+        try:
+            after(place, 1)
+            _ask_all(place, [AddQuery(fastest(0.0))], 60)
+            after(place, (Checkpoint(place).last_epoch() or 0) + 3)
+            _ask_all(place, [ReplaceQuery(fastest(40.0)), RemoveQuery(name)], 60)
+            with pytest.raises(ConfigError, match="refused: query 'fastest' is declared twice"):
+                _ask_all(place, [AddQuery(fastest(0.0))], 60)
+            after(place, (Checkpoint(place).last_epoch() or 0) + 3)
+            _ask_all(place, [RemoveQuery("fastest")], 60)
+            after(place, (Checkpoint(place).last_epoch() or 0) + 2)
+        finally:
+            run.drain()
+
+    outside = Outside(steps)
+    outside.start()
+    run.wait()
+    outside.join()
+    if outside.error is not None:
+        raise outside.error
+    expected = ready.expected(run.consumed)
+    counts = expected["vehicle_count"].filter(pc.field("region") != 2)
+    got = answers(run)
+    added = got.pop("fastest")
+    got["vehicle_count"] = got["vehicle_count"].filter(pc.field("query") != name)
+    assert differences(got, {**expected, "vehicle_count": counts}) == []
+    assert 0 < len(windows(added)) < len(windows(expected["vehicle_count"]))
+    assert list((tmp_path / "checkpoint" / "commands").glob("*.json")) == []
+
+
+def test_a_query_replaced_by_one_with_the_same_state_goes_on_with_it(spark: "SparkSession", tmp_path: Path) -> None:
+    """The new query only adds a filter behind the aggregate, so not a single window is lost."""
+    ready = city(rows_per_epoch=ROWS)
+    name = "vehicle_count[1]"
+    old = ready.job.graph.queries[name]
+    again = vehicles().filter(col("region") == 1).select("ts", "region")
+    flow = again.key_by("region").window(_window(old)).aggregate(vehicle_count=count())
+    new = flow.filter(col("vehicle_count") >= 0).sink(name, table=old.table)
+    assert {o.id for o in old.operators if o.kind == "aggregate"} <= {o.id for o in new.operators}
+
+    def replace(run: Run, event: EpochCommitted) -> None:
+        if event.epoch == 1:
+            run.replace(new)
+
+    run = start(ready.job, spark=spark, checkpoint=str(tmp_path))
+    run.wait(replace)
+    assert run.refused == []
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+def _window(query: Query) -> Any:
+    from shoal.model.window import window_from_data
+
+    return window_from_data(next(o.parameters for o in query.operators if o.kind == "window"))
+
+
+def test_a_graph_from_a_file_gives_the_same_results(spark: "SparkSession") -> None:
+    from shoal.session.job import Job
+
+    ready = city()
+    graph = load_graph(save_graph(ready.job.graph), "city.yaml")
+    run = start(Job("again", graph, ready.job.sources), spark=spark)
+    run.wait()
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+    plain = start(ready.job, spark=spark)
+    plain.wait()
+    assert digest(run) == digest(plain)

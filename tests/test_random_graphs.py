@@ -1,0 +1,81 @@
+"""Any graph, cut into epochs, bound and rebound at random, has the answers it would have row by row."""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.naive import interpret
+from tests.query.in_process import InProcess
+from tests.random_graphs import cases
+
+from shoal.model.graph import Graph
+from shoal.policies.static import shuffled
+
+Row = Mapping[str, Any]
+
+
+def rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.9g}") + 0.0 if math.isfinite(value) else str(value)
+    return [rounded(each) for each in value] if isinstance(value, list) else value
+
+
+def canonical(rows: Sequence[Row]) -> list[str]:
+    return sorted(repr(sorted((name, rounded(value)) for name, value in row.items())) for row in rows)
+
+
+def epochs_of(rows: Mapping[str, Sequence[Row]], graph: Graph, draw: random.Random) -> list[dict[str, Any]]:
+    """Rows in the order of time, so that none is late, cut into epochs and blocks at random places."""
+    ordered = {}
+    for stream, several in rows.items():
+        time = graph.streams[stream].parameters["time"]
+        ordered[stream] = sorted(several, key=lambda row: row[time])
+    number = draw.randint(1, 5)
+    cuts = {s: sorted(draw.randint(0, len(each)) for _ in range(number - 1)) for s, each in ordered.items()}
+    epochs = []
+    for n in range(number):
+        epoch = {}
+        for stream, several in ordered.items():
+            bounds = [0, *cuts[stream], len(several)]
+            part = several[bounds[n] : bounds[n + 1]]
+            half = draw.randint(0, len(part))
+            blocks = [block for block in (part[:half], part[half:]) if block]
+            for block in blocks:
+                draw.shuffle(block)
+            epoch[stream] = blocks
+        epochs.append(epoch)
+    return epochs
+
+
+def check(graph: Graph, rows: Mapping[str, Sequence[Row]], seed: int) -> None:
+    draw = random.Random(seed)
+    run = InProcess()
+    for epoch in epochs_of(rows, graph, draw):
+        run.epoch(graph, shuffled(graph, 3, draw.getrandbits(32)), epoch)
+    run.drain(graph, shuffled(graph, 3, draw.getrandbits(32)))
+    wanted = interpret(graph, rows)
+    got = {table: canonical(answers) for table, answers in run.results.items() if answers}
+    assert got == {table: canonical(answers) for table, answers in wanted.items() if answers}
+    assert not any(run.late.values())
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(), st.integers(0, 1 << 30))
+def test_any_graph_has_the_answers_it_would_have_row_by_row(
+    case: tuple[Graph, Mapping[str, Sequence[Row]]], seed: int
+) -> None:
+    check(*case, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(), st.integers(0, 1 << 30))
+def test_three_hundred_graphs_have_the_answers_they_would_have_row_by_row(
+    case: tuple[Graph, Mapping[str, Sequence[Row]]], seed: int
+) -> None:
+    check(*case, seed)
