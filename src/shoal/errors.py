@@ -12,6 +12,10 @@ class GraphError(ShoalError, ValueError):
     """A query or graph that cannot exist: unknown column, wrong type, duplicate name, bad window."""
 
 
+class SqlError(ShoalError, ValueError):
+    """A text that is no SQL, or SQL that asks for what Shoal does not do; quotes the clause it is about."""
+
+
 class SchemaError(ShoalError, ValueError):
     """A stream schema that is wrong in itself, or data that does not have the declared columns."""
 

@@ -18,10 +18,11 @@ from shoal.model.aggregate import count, max_
 from shoal.model.expression import col
 from shoal.model.graph import Query
 from shoal.model.messages import AddQuery, EpochCommitted, RemoveQuery, ReplaceQuery
-from shoal.model.window import tumbling
+from shoal.model.window import tumbling, window_from_data
 from shoal.query.graphfile import load_graph, save_graph
 from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.session.digest import differences
+from shoal.session.job import Job
 from shoal.session.run import Run, start
 from shoal.workloads.traffic import vehicles
 
@@ -119,14 +120,10 @@ def test_a_query_replaced_by_one_with_the_same_state_goes_on_with_it(spark: "Spa
 
 
 def _window(query: Query) -> Any:
-    from shoal.model.window import window_from_data
-
     return window_from_data(next(o.parameters for o in query.operators if o.kind == "window"))
 
 
 def test_a_graph_from_a_file_gives_the_same_results(spark: "SparkSession") -> None:
-    from shoal.session.job import Job
-
     ready = city()
     graph = load_graph(save_graph(ready.job.graph), "city.yaml")
     run = start(Job("again", graph, ready.job.sources), spark=spark)

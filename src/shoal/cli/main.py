@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import click
 
 from shoal import __version__
+from shoal.cli.graph import write_graph
+from shoal.cli.queries import queries
 from shoal.cli.run import RunOptions, run_target
 from shoal.errors import ConfigError, RunError, ShoalError
 from shoal.model.aggregate import AGGREGATE_KINDS
@@ -64,6 +66,7 @@ def cli() -> None:
     metavar="URI",
     help="parquet:DIR, arrow:DIR or csv:DIR instead of generated events; ?follow waits for new files.",
 )
+@click.option("--functions", metavar="FILE.py", help="Functions (shoal.udf) that a SQL file calls.")
 @click.option("--sink", metavar="URI", help="parquet:DIR or console: (results are kept in memory without).")
 @click.option("--checkpoint", metavar="DIR", help="Keep position and state here and go on from there.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
@@ -85,9 +88,18 @@ def cli() -> None:
     help="Print one JSON object and nothing else on stdout.",
 )
 def run(settings: Sequence[str], conf: Sequence[str], **options: object) -> None:
-    """Run TARGET: a workload (see `shoal workloads`) or FILE.py:NAME of a job."""
+    """Run TARGET: a workload (see `shoal workloads`), a graph FILE.yaml, a FILE.sql, or FILE.py:NAME of a job."""
     chosen = RunOptions(settings=_pairs(settings, "--set"), conf=_pairs(conf, "--conf"), **options)  # type: ignore[arg-type]
     sys.exit(run_target(chosen))
+
+
+@cli.command()
+@click.argument("target")
+@click.option("-o", "--output", metavar="FILE", help="File to write; stdout without.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
+def graph(target: str, output: str | None, settings: Sequence[str]) -> None:
+    """Write the graph of TARGET as YAML, which `shoal run FILE.yaml` takes."""
+    write_graph(target, output, _pairs(settings, "--set"))
 
 
 @cli.command()
@@ -113,6 +125,9 @@ def operators(as_json: bool) -> None:
         return
     for name, summary in OPERATORS.items():
         click.echo(f"{name:12} {summary}")
+
+
+cli.add_command(queries)
 
 
 def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:

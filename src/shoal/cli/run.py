@@ -41,6 +41,7 @@ class RunOptions:
     rate: float | None
     epoch_rows: int
     source: str | None
+    functions: str | None
     sink: str | None
     checkpoint: str | None
     seed: int
@@ -54,7 +55,7 @@ class RunOptions:
 def run_target(options: RunOptions) -> int:
     """Run and report; returns the exit code."""
     chosen = _target(options)
-    sink = _sink(options)
+    sink = _sink(options, chosen)
     if options.check:
         _refuse_check_in_vain(options, chosen, sink)
     interrupted = threading.Event()
@@ -114,7 +115,7 @@ def _target(options: RunOptions) -> Target:
         events = WORKLOADS[options.target].events
     source = source_from_uri(options.source, options.epoch_rows) if options.source else None
     amount = Amount(events, options.rate, options.epoch_rows)
-    return target(options.target, options.seed, amount, options.settings, source)
+    return target(options.target, options.seed, amount, options.settings, source, options.functions)
 
 
 def _refuse_limits(options: RunOptions) -> None:
@@ -123,8 +124,8 @@ def _refuse_limits(options: RunOptions) -> None:
             raise ConfigError(f"{name} is for generated events; {options.source or options.target} has its own")
 
 
-def _sink(options: RunOptions) -> Sink:
-    sink = sink_from_uri(options.sink) if options.sink else MemorySink()
+def _sink(options: RunOptions, chosen: Target) -> Sink:
+    sink = sink_from_uri(options.sink) if options.sink else chosen.sink or MemorySink()
     if options.as_json and isinstance(sink, ConsoleSink):
         raise ConfigError("--json and --sink console: both write to stdout; leave one of them out")
     return sink

@@ -4,13 +4,17 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pyarrow as pa
 
 from shoal.connectors.files import Files
 from shoal.connectors.formats import FORMATS
+from shoal.connectors.sinks import Sink
 from shoal.connectors.source import Source
 from shoal.errors import ConfigError
+from shoal.model.functions import Function
+from shoal.session.graphfile import job_from_graph
 from shoal.session.job import Job
 from shoal.workloads.catalog import WORKLOADS, workload
 from shoal.workloads.workload import Amount
@@ -20,15 +24,28 @@ Expected = Callable[[int], Mapping[str, pa.Table]]
 
 @dataclass(frozen=True)
 class Target:
-    """A job under the name the user gave, with its oracle if it has one."""
+    """A job under the name the user gave, with its oracle and its sink if it has one."""
 
     name: str
     job: Job
     expected: Expected | None
+    sink: Sink | None = None
 
 
-def target(text: str, seed: int, amount: Amount, settings: Mapping[str, str], source: Source | None) -> Target:
-    """A workload by name, or the `job` of a Python file (`file.py:job`)."""
+def target(
+    text: str,
+    seed: int,
+    amount: Amount,
+    settings: Mapping[str, str],
+    source: Source | None,
+    functions: str | None = None,
+) -> Target:
+    """A workload by name, a graph file (`file.yaml`), a SQL file, or the `job` of a Python file (`file.py:job`).
+
+    `functions` is a Python file with functions that a SQL file calls.
+    """
+    if functions is not None and not text.endswith(".sql"):
+        raise ConfigError(f"--functions is for SQL files; {text} takes none")
     if text in WORKLOADS:
         ready = workload(text).ready(seed, amount, settings, source)
         return Target(text, ready.job, ready.expected)
@@ -37,10 +54,42 @@ def target(text: str, seed: int, amount: Amount, settings: Mapping[str, str], so
         if settings:
             raise ConfigError(f"--set is for workloads; {text} takes no settings")
         return Target(text, _from_file(Path(path), attribute, source), None)
-    raise ConfigError(f"target must be a workload ({', '.join(WORKLOADS)}) or FILE.py:NAME; got {text!r}")
+    if text.endswith((".yaml", ".yml")):
+        return Target(text, job_from_graph(Path(text), amount.rows_per_epoch, source, settings), None)
+    if text.endswith(".sql"):
+        if settings:
+            raise ConfigError(f"--set is for workloads; {text} takes no settings")
+        return _from_sql(Path(text), functions, source)
+    raise ConfigError(
+        f"target must be a workload ({', '.join(WORKLOADS)}), FILE.yaml, FILE.sql or FILE.py:NAME; got {text!r}"
+    )
 
 
-def _from_file(path: Path, attribute: str, source: Source | None) -> Job:
+def _from_sql(path: Path, functions: str | None, source: Source | None) -> Target:
+    """A SQL file; the functions of a Python file are known in it by their names."""
+    from shoal.query.sql.script import parse_script
+    from shoal.session.script import job_of_script, sink_of
+
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}")
+    found = vars(_module(Path(functions))).values() if functions is not None else ()
+    own = {each.name: each for each in found if isinstance(each, Function)}
+    if functions is not None and not own:
+        raise ConfigError(f"{functions} has no function for SQL; mark some with @shoal.udf")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} must be UTF-8 text") from error
+    script = parse_script(text, functions=own, place=str(path))
+    streams = sorted({stream for query in script.queries for stream in query.streams})
+    if source is not None and len(streams) != 1:
+        raise ConfigError(f"--source replaces the source of a job with one stream; {path} has {len(streams)}")
+    job = job_of_script(script, path.stem, {} if source is None else {streams[0]: source})
+    return Target(str(path), job, None, sink_of(script))
+
+
+def _module(path: Path) -> ModuleType:
+    """A Python file, executed as it is."""
     if not path.is_file():
         raise ConfigError(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -48,7 +97,11 @@ def _from_file(path: Path, attribute: str, source: Source | None) -> Job:
         raise ConfigError(f"cannot load {path} as Python")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, attribute, None)
+    return module
+
+
+def _from_file(path: Path, attribute: str, source: Source | None) -> Job:
+    found = getattr(_module(path), attribute, None)
     job = found() if callable(found) else found
     if not isinstance(job, Job):
         raise ConfigError(f"{path}:{attribute} must be a Job or a function that returns one; got {type(job).__name__}")

@@ -164,7 +164,7 @@ def measure(text: str) -> Measure:
         )
     if kind == "count":
         return Measure("count", found[2] or found[3] or "")
-    return Measure(kind, found[2] or "", found[3])  # type: ignore[arg-type]
+    return Measure(kind, found[2] or "", found[3])
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,7 +96,8 @@ def _join(parameters: Mapping[str, Any]) -> Kernel:
     band, where = parameters["band"], parameters["where"]
     return JoinKernel(
         tuple((pair[0], pair[1]) for pair in parameters["keys"]),
-        *parameters["within_us"],
+        parameters["within_us"][0],
+        parameters["within_us"][1],
         None if band is None else tuple(band),
         None if where is None else from_data(where),
         parameters["how"],

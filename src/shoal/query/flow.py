@@ -106,7 +106,9 @@ class Flow:
         """
         self.not_inside_window("assign")
         self._check_time("assign")
-        if not isinstance(window, Window) or window.on or window.clock != "event":
+        if not isinstance(window, Window):
+            raise GraphError(f"{self.place('assign')} needs a window over event time; got {window!r}")
+        if window.on or window.clock != "event":
             raise GraphError(
                 f"{self.place('assign')} needs a window over event time such as tumbling(10); got {window}"
             )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from shoal.query.flow import Flow
 
 Band = tuple[str, str, float | None, float | None]
 """Column here, column there, least and most of there less here; None leaves a side open."""
-Table = pa.Table | Mapping[str, Sequence[Any]]
+Table: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
 """A static table: Arrow, or columns by name."""
 How = Literal["inner", "left", "full"]
 HOWS: tuple[How, ...] = get_args(How)
@@ -60,7 +60,7 @@ class Terms:
             raise GraphError(f"a join must be {', '.join(HOWS)}; got {how!r}")
         if lower > upper or max(abs(lower), abs(upper)) > LARGEST_US:
             raise GraphError(f"a join's time bounds must be (least, most) seconds; got {within_s}")
-        return cls(keys, lower, upper, band, where, how, defaults, suffix, groups)  # type: ignore[arg-type]
+        return cls(keys, lower, upper, band, where, how, defaults, suffix, groups)
 
 
 def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
@@ -120,7 +120,7 @@ def _check_keys(left: Flow, right: Flow, terms: Terms, place: str) -> None:
 
 
 def _check_band(left: Flow, right: Flow, band: Band, place: str) -> None:
-    if len(band) != 4 or (band[2] is None and band[3] is None):
+    if band[2] is None and band[3] is None:
         raise GraphError(f"{place} needs band=(column here, column there, least, most) with a bound; got {band!r}")
     for flow, name in ((left, band[0]), (right, band[1])):
         if name not in flow.schema or flow.schema.type_of(name) not in ("int64", "float64", "timestamp"):

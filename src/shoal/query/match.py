@@ -34,8 +34,11 @@ def matched(
     for variable, condition in define.items():
         if variable not in wanted.variables:
             raise GraphError(f"{place} defines {variable!r}; the pattern has {', '.join(wanted.variables)}")
-        if not isinstance(condition, Expression) or condition.type_in(flow.schema, f"{place} {variable!r}") != "bool":
+        if not isinstance(condition, Expression):
             raise GraphError(f"{place} needs a condition for {variable!r}, such as col('speed') > 0; got {condition!r}")
+        type_ = condition.type_in(flow.schema, f"{place} {variable!r}")
+        if type_ != "bool":
+            raise GraphError(f"{place} needs a condition for {variable!r}; {condition.text} is {type_}")
     if not measures:
         raise GraphError(f"{place} needs at least one measure, e.g. measures={{'n': 'count(*)'}}")
     chosen = {name: measure(said) for name, said in measures.items()}

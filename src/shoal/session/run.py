@@ -23,6 +23,7 @@ from shoal.model.messages import (
     Event,
     Rebind,
     RemoveQuery,
+    ReplaceQuery,
 )
 from shoal.policies.static import STATIC
 from shoal.session.job import Job
@@ -80,6 +81,10 @@ class Run:
     def add(self, query: Query) -> None:
         """Run one more query from the next epoch on; the others keep their state."""
         self.runtime.apply(AddQuery(query))
+
+    def replace(self, query: Query) -> None:
+        """Run another query under the name of one that runs; operators that both have keep their state."""
+        self.runtime.apply(ReplaceQuery(query))
 
     def remove(self, name: str) -> None:
         """Stop a query with the next epoch."""

@@ -3,11 +3,16 @@
 from collections.abc import Mapping
 
 from shoal.errors import ConfigError
+from shoal.workloads.linear_road import LINEAR_ROAD
+from shoal.workloads.nexmark import NEXMARK
+from shoal.workloads.nyt import NYT
+from shoal.workloads.patterns import BIKES, BUSES
 from shoal.workloads.traffic import TRAFFIC
 from shoal.workloads.workload import Workload
 from shoal.workloads.ysb import YSB
 
-WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in (TRAFFIC, YSB)}
+_ALL = (TRAFFIC, YSB, NYT, LINEAR_ROAD, NEXMARK, BIKES, BUSES)
+WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _ALL}
 
 
 def workload(name: str) -> Workload:

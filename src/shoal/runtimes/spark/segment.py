@@ -63,8 +63,8 @@ def _part(content: bytes, entry: Mapping[str, object], place: str) -> Part:
     if zlib.crc32(blob) != entry["crc"]:
         raise CheckpointError(f"state file {place} is damaged: a checksum does not match")
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
-        content = table_from(reader.read_next_batch())
-    return Part(tuple(entry["instances"]), int(str(entry["table"])), content)  # type: ignore[arg-type]
+        table = table_from(reader.read_next_batch())
+    return Part(tuple(entry["instances"]), int(str(entry["table"])), table)  # type: ignore[arg-type]
 
 
 def table_from(batch: pa.RecordBatch) -> Table:

@@ -1,0 +1,48 @@
+"""`shoal graph`: any target's graph as YAML."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from shoal.cli.target import target
+from shoal.errors import ConfigError
+from shoal.model.graph import Graph
+from shoal.query.graphfile import save_graph
+from shoal.query.sql.script import parse_script
+from shoal.query.stream import Stream
+from shoal.session.graphfile import graph_file
+from shoal.workloads.workload import Amount
+
+_CREATED = re.compile(r"\bcreate\s+(?:\w+\s+)*?table\s+(?:if\s+not\s+exists\s+)?[`\"]?(\w+)", re.IGNORECASE)
+
+
+def target_graph(text: str, settings: Mapping[str, str], streams: Mapping[str, Stream] | None = None) -> Graph:
+    """The graph of a target, without the sources that a graph file or a SQL file would need to run.
+
+    A SQL file may also read `streams`, as far as it does not create tables of those names itself.
+    """
+    if text.endswith((".yaml", ".yml")) and not settings:
+        return graph_file(Path(text)).graph
+    if text.endswith(".sql") and not settings:
+        try:
+            script = Path(text).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"there is no file {text} with UTF-8 text") from error
+        created = set(_CREATED.findall(script))
+        known = {name: stream for name, stream in (streams or {}).items() if name not in created}
+        return Graph.of(parse_script(script, streams=known, place=text).queries)
+    return target(text, 0, Amount(), settings, None).job.graph
+
+
+def write_graph(text: str, output: str | None, settings: Mapping[str, str]) -> None:
+    """Write the graph of a target to a file, or to stdout."""
+    written = save_graph(target_graph(text, settings))
+    if output is None:
+        click.echo(written, nl=False)
+        return
+    try:
+        Path(output).write_text(written, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {output}: {(error.strerror or str(error)).lower()}") from error

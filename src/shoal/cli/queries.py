@@ -1,0 +1,183 @@
+"""`shoal queries`: look at the queries of a run, and change them while it runs."""
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from shoal.cli.graph import target_graph
+from shoal.connectors.directory import Directory
+from shoal.errors import CheckpointError, ConfigError, RunError
+from shoal.model.graph import STATEFUL, Graph, Query
+from shoal.model.messages import AddQuery, RemoveQuery, ReplaceQuery
+from shoal.model.schema import TIME, Schema
+from shoal.query.flow import Flow
+from shoal.query.replay import source
+from shoal.runtimes.spark.checkpoint import Checkpoint
+from shoal.runtimes.spark.mailbox import Answer, Letters, QueryCommand
+
+POLL_S = 0.05
+GRACE_S = 10.0
+"""How much longer to wait for the answer to a command that has been taken up."""
+
+_timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Seconds to wait for the run's answer.",
+)
+
+
+@click.group()
+def queries() -> None:
+    """Look at the queries of a run, and change them while it runs; RUN_DIR is its checkpoint directory."""
+
+
+@queries.command("list")
+@click.argument("run_dir")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def list_(run_dir: str, as_json: bool) -> None:
+    """List the queries of a run as its last epoch had them."""
+    epoch, graph = _last_graph(run_dir)
+    listed = [_described(query) for query in graph.queries.values()]
+    if as_json:
+        click.echo(json.dumps({"epoch": epoch, "queries": listed}))
+        return
+    width = max([len("query"), *(len(each["name"]) for each in listed)])
+    table_width = max([len("table"), *(len(each["table"]) for each in listed)])
+    click.echo(f"{'query':{width}}  {'table':{table_width}}  operators  instances  streams")
+    for each in listed:
+        click.echo(
+            f"{each['name']:{width}}  {each['table']:{table_width}}  {each['operators']:9}  {each['instances']:9}  "
+            f"{', '.join(each['streams'])}"
+        )
+
+
+@queries.command()
+@click.argument("run_dir")
+@click.argument("target")
+@click.option("--name", help="Name for the query, if the target has one only.")
+@click.option("--replace", is_flag=True, help="Replace queries of the same name; without, that is an error.")
+@_timeout
+def add(run_dir: str, target: str, name: str | None, replace: bool, timeout: float) -> None:
+    """Add all queries of TARGET (FILE.yaml, FILE.sql, FILE.py:NAME or a workload) to a run.
+
+    A SQL file may read the streams of the run without creating tables for them.
+    """
+    _epoch, graph = _last_graph(run_dir)
+    streams = {stream: source(operator.parameters) for stream, operator in graph.streams.items()}
+    wanted = list(target_graph(target, {}, streams).queries.values())
+    if name is not None:
+        if len(wanted) != 1:
+            raise ConfigError(f"--name is for a target with one query; {target} has {len(wanted)}")
+        wanted = [renamed(wanted[0], name)]
+    running = graph.queries if replace else {}
+    _ask_all(run_dir, [ReplaceQuery(q) if q.name in running else AddQuery(q) for q in wanted], timeout)
+
+
+@queries.command()
+@click.argument("run_dir")
+@click.argument("name")
+@_timeout
+def remove(run_dir: str, name: str, timeout: float) -> None:
+    """Remove the query called NAME from a run."""
+    _last_graph(run_dir)
+    _ask_all(run_dir, [RemoveQuery(name)], timeout)
+
+
+def renamed(query: Query, name: str) -> Query:
+    """A query under another name; its table goes with it unless it had a name of its own."""
+    table = name if query.table == query.name else query.table
+    (behind,) = query.sink.inputs
+    flow = Flow(tuple(sorted(query.operators[:-1], key=lambda each: each.id == behind)), Schema.of(query.columns), TIME)
+    return flow.sink(name, table=table)
+
+
+def _last_graph(run_dir: str) -> tuple[int, Graph]:
+    """The last committed epoch of a run and its graph."""
+    checkpoint = Checkpoint(run_dir)
+    last = checkpoint.last_epoch() if Directory(run_dir).exists("epochs") else None
+    if last is None:
+        raise ConfigError(f"{run_dir} is not the checkpoint of a run that has committed an epoch")
+    return last, checkpoint.graph(checkpoint.manifest(last).graph)
+
+
+def _described(query: Query) -> dict[str, Any]:
+    graph = Graph.of([query])
+    return {
+        "name": query.name,
+        "streams": list(query.streams),
+        "table": query.table,
+        "operators": len(graph.operators),
+        "instances": sum(operator.groups for operator in graph.operators.values() if operator.kind in STATEFUL),
+    }
+
+
+def _ask_all(run_dir: str, commands: Sequence[QueryCommand], timeout_s: float) -> None:
+    """Ask for all changes, wait for all answers, and say what became of each."""
+    if not _is_running(run_dir):
+        raise ConfigError(f"no job is running on {run_dir}; start it with --checkpoint {run_dir}, then ask again")
+    letters = Letters(run_dir)
+    until_s = time.monotonic() + timeout_s
+    asked = [(command, letters.ask(command)) for command in commands]
+    refused = []
+    for command, number in asked:
+        answer = _wait(letters, number, until_s)
+        if answer is None:
+            rest = asked[asked.index((command, number)) :]
+            answer = _given_up(letters, [number for _, number in rest], run_dir, timeout_s)
+        if answer.epoch is None:
+            refused.append(answer.reason)
+        else:
+            click.echo(f"{_said(command)} in epoch {answer.epoch}")
+    if refused:
+        raise ConfigError("; ".join(f"refused: {reason}" for reason in refused))
+
+
+def _wait(letters: Letters, number: str, until_s: float) -> Answer | None:
+    while True:
+        answer = letters.answer(number)
+        if answer is not None or time.monotonic() >= until_s:
+            return answer
+        time.sleep(POLL_S)
+
+
+def _given_up(letters: Letters, numbers: Sequence[str], run_dir: str, timeout_s: float) -> Answer:
+    """Withdraw what has not been taken up; whoever has been taken up is waited for a little longer."""
+    first, *others = numbers
+    for number in reversed(others):
+        letters.withdraw(number)
+    if not letters.withdraw(first):
+        until_s = time.monotonic() + GRACE_S
+        while letters.is_open(first) and time.monotonic() < until_s:
+            time.sleep(POLL_S)
+        if answer := letters.answer(first):
+            return answer
+        if letters.is_open(first):
+            raise RunError(f"the job on {run_dir} is carrying the command out and has not answered yet; see `list`")
+    if not _is_running(run_dir):
+        raise ConfigError(f"no job is running on {run_dir}; the command was withdrawn")
+    raise RunError(
+        f"the job on {run_dir} did not answer within {timeout_s:g} s, so the command was withdrawn; "
+        "commands are taken up when the next input comes"
+    )
+
+
+def _is_running(run_dir: str) -> bool:
+    """Whether somebody holds the checkpoint; on a remote one nobody knows, so it is taken to be so."""
+    checkpoint = Checkpoint(run_dir)
+    try:
+        checkpoint.lock()
+    except CheckpointError:
+        return True
+    checkpoint.unlock()
+    return "://" in run_dir
+
+
+def _said(command: QueryCommand) -> str:
+    if isinstance(command, RemoveQuery):
+        return f"removed {command.name}"
+    return f"{'added' if isinstance(command, AddQuery) else 'replaced'} {command.query.name}"

@@ -1,0 +1,225 @@
+"""Documents: YAML whose every part knows its line, and how plain data is written as YAML a person can read.
+
+YAML 1.2's simple rules hold, in both directions: `true` and `false` are the only conditions, so `on`, `yes` and `no`
+are texts, as are dates.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import yaml
+
+from shoal.errors import GraphError
+
+WIDTH = 118
+_SHORT = 40
+_PLAIN = re.compile(r"[^\W\d][\w.-]*(?: [\w.-]+)*")
+_NULL, _BOOL = re.compile(r"~|null|Null|NULL|"), re.compile(r"true|True|TRUE|false|False|FALSE")
+_INT = re.compile(r"[-+]?[0-9]+")
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+_TEXT = "tag:yaml.org,2002:str"
+_AMBIGUOUS = re.compile(r"yes|no|on|off", re.IGNORECASE)
+"""Texts that readers of YAML 1.1 take for conditions: written in quotes, read as what they are."""
+
+
+_Loader: Any = type(
+    "_Loader",
+    (getattr(yaml, "CSafeLoader", yaml.SafeLoader),),  # the fast one, where it was built
+    {"yaml_implicit_resolvers": {}},  # leaves every scalar a text; `_meaning` decides what it is
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a document: a mapping, a list or a scalar, with the line it begins in."""
+
+    node: yaml.Node
+    file: str
+
+    @classmethod
+    def of(cls, text: str, file: str) -> "Part":
+        """The whole of a document."""
+        try:
+            node = yaml.compose(text, _Loader)
+        except yaml.MarkedYAMLError as error:
+            began, noticed = error.context_mark, error.problem_mark or error.context_mark
+            last = text.rstrip().count("\n") + 1
+            line = f" line {min(noticed.line + 1, last)}" if noticed else ""
+            within = f" {error.context} that begins in line {began.line + 1}" if began and error.context else ""
+            raise GraphError(f"{file}{line}: this is not YAML: {error.problem or 'an error'}{within}") from error
+        except yaml.YAMLError as error:
+            raise GraphError(f"{file}: this is not YAML: {' '.join(str(error).split())}") from error
+        if node is None:
+            raise GraphError(f"{file}: the file is empty; it must have a key 'spequeries'")
+        return cls(node, file)
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return f"{self.file} line {self.node.start_mark.line + 1}"
+
+    def fail(self, problem: str) -> NoReturn:
+        """Refuse the document because of this part."""
+        raise GraphError(f"{self.place}: {problem}")
+
+    def entries(self, what: str, known: Iterable[str] | None = None, *, hyphens: bool = False) -> dict[str, "Part"]:
+        """The entries of a mapping; unknown and repeated keys are refused. `hyphens`: take `_` in keys for `-`."""
+        if not isinstance(self.node, yaml.MappingNode):
+            self.fail(f"{what} must be a mapping; got {self.shown}")
+        allowed = None if known is None else tuple(known)
+        found: dict[str, Part] = {}
+        for key_node, value in self.node.value:
+            key = Part(key_node, self.file)
+            name = key.text(f"key of {what}")
+            name = name.replace("_", "-") if hyphens else name
+            if allowed is not None and name not in allowed:
+                key.fail(f"{what} has no key {name!r}; there are {', '.join(allowed) or 'none'}")
+            if name in found:
+                key.fail(f"{what} has key {name!r} twice")
+            found[name] = Part(value, self.file)
+        return found
+
+    def items(self, what: str) -> list["Part"]:
+        """The items of a list."""
+        if not isinstance(self.node, yaml.SequenceNode):
+            self.fail(f"{what} must be a list; got {self.shown}")
+        return [Part(node, self.file) for node in self.node.value]
+
+    def text(self, what: str) -> str:
+        """A scalar as a text."""
+        value = self.data()
+        if isinstance(value, bool | float) or value is None or not isinstance(value, str | int):
+            self.fail(f"{what} must be a text; got {self.shown}")
+        return str(value)
+
+    def number(self, what: str) -> int:
+        """A whole number."""
+        value = self.data()
+        if type(value) is not int:
+            self.fail(f"{what} must be a whole number; got {self.shown}")
+        return value
+
+    def data(self) -> Any:
+        """The part as plain data."""
+        if isinstance(self.node, yaml.MappingNode):
+            return {name: part.data() for name, part in self.entries("mapping").items()}
+        if isinstance(self.node, yaml.SequenceNode):
+            return [part.data() for part in self.items("list")]
+        return self._scalar()
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether it is a mapping."""
+        return isinstance(self.node, yaml.MappingNode)
+
+    @property
+    def shown(self) -> str:
+        """The part in a few characters, for errors."""
+        text = flow(self.data())
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
+    def _scalar(self) -> Any:
+        value, tag = str(self.node.value), self.node.tag
+        if getattr(self.node, "style", None) or tag != _TEXT:
+            if tag not in (_TEXT, "!"):
+                self.fail(f"tag {tag!r} is not understood; leave it out")
+            return value
+        return _meaning(value)
+
+
+def _meaning(text: str) -> Any:
+    """What a text without quotes stands for."""
+    if _NULL.fullmatch(text):
+        return None
+    if _BOOL.fullmatch(text):
+        return text[0] in "tT"
+    if _INT.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return text
+
+
+def flow(value: Any) -> str:
+    """Plain data in one line.
+
+    >>> flow(["gt", ["col", "speed"], ["lit", 3.6]]), flow({"on": "a, b", "k": None})
+    ('[gt, [col, speed], [lit, 3.6]]', '{"on": "a, b", k: null}')
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{flow(str(name))}: {flow(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, float):
+        return _float(value)
+    return str(value) if isinstance(value, int) else _text(str(value))
+
+
+def _float(value: float) -> str:
+    if math.isfinite(value):
+        text = repr(value)
+        return text if "." in text else text.replace("e", ".0e")
+    return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+
+
+def _text(text: str) -> str:
+    """A text as it is where nothing could be mistaken, else in quotes."""
+    if _PLAIN.fullmatch(text) and not _AMBIGUOUS.fullmatch(text) and isinstance(_meaning(text), str):
+        return text
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def block(name: str, value: Any, indent: int) -> Iterator[str]:
+    """The lines of one entry of a mapping: in one line where it fits, else an element in each."""
+    start = " " * indent + f"{flow(name)}:"
+    line = f"{start} {flow(value)}"
+    if len(line) <= WIDTH or not isinstance(value, Mapping | list) or not value:
+        yield line
+    elif isinstance(value, Mapping):
+        yield start
+        for key, each in value.items():
+            yield from _wrapped(" " * (indent + 2) + f"{flow(str(key))}: ", each)
+    else:
+        yield start
+        for each in value:
+            yield from _wrapped(" " * indent + "- ", each)
+
+
+def _wrapped(start: str, value: Any) -> Iterator[str]:
+    """A value behind the start of its line, folded where that becomes too long."""
+    indent = " " * (len(start) - len(start.lstrip()) + 4)
+    line = start
+    for atom in _atoms(value, WIDTH - len(start)):
+        if len(line) + len(atom) > WIDTH and line.strip() and line != start:
+            yield line.rstrip()
+            line = indent
+        line += f"{atom} "
+    yield line.rstrip()
+
+
+def _atoms(value: Any, room: int) -> list[str]:
+    """The pieces of a value between which a line may be folded: short lists stay whole."""
+    text = flow(value)
+    if len(text) <= room or not isinstance(value, list) or not value:
+        return [text]
+    atoms: list[str] = []
+    for each in value:
+        atoms += _atoms(each, _SHORT)
+        atoms[-1] += ","
+    return ["[" + atoms[0], *atoms[1:-1], atoms[-1][:-1] + "]"] if len(atoms) > 1 else [f"[{atoms[0][:-1]}]"]

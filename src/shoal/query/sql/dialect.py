@@ -1,0 +1,133 @@
+"""The SQL dialect: standard SQL with Flink's windows, watermarks, table functions and row patterns.
+
+>>> tree = parse("SELECT road FROM cars WHERE speed > 30")[0]
+>>> quoted(tree)
+'SELECT road FROM cars WHERE speed > 30'
+>>> parse("SELECT road FROM cars WHERE", place="cars.sql")
+Traceback (most recent call last):
+shoal.errors.SqlError: cars.sql, line 1, column 23: something is missing in WHERE
+"""
+
+import re
+from typing import Any, ClassVar
+
+from sqlglot import exp, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parser import Parser
+from sqlglot.tokenizer_core import TokenType
+
+from shoal.errors import SqlError
+
+STATEMENTS = "CREATE TABLE, CREATE VIEW, INSERT INTO ... SELECT and SELECT"
+LONGEST_QUOTE = 120
+_CALLS = ("CAST", "EXTRACT", "SUBSTRING")
+"""Functions with a syntax of their own; all others stay calls by name, which the user may define."""
+
+
+class StreamingParser(Parser):
+    """Reads what other dialects lack: WATERMARK, TABLE(TUMBLE(TABLE t, ...)), and WITHIN in MATCH_RECOGNIZE."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: Parser.FUNCTION_PARSERS[name] for name in _CALLS}
+    FUNC_TOKENS: ClassVar[set[TokenType]] = {*Parser.FUNC_TOKENS, TokenType.SESSION, TokenType.TABLE}
+    CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
+        **Parser.CONSTRAINT_PARSERS,
+        "WATERMARK": lambda self: self.expression(
+            exp.WatermarkColumnConstraint(
+                this=self._match(TokenType.FOR) and self._parse_column(),
+                expression=self._match(TokenType.ALIAS) and self._parse_disjunction(),
+            )
+        ),
+    }
+    SCHEMA_UNNAMED_CONSTRAINTS: ClassVar[set[str]] = {*Parser.SCHEMA_UNNAMED_CONSTRAINTS, "WATERMARK"}
+
+    def _parse_lambda(self, alias: bool = False) -> exp.Expr | None:
+        """An argument of a function: a value, `TABLE t [PARTITION BY ...]`, or either of them behind `NAME =>`."""
+        if self._next and self._next.token_type == TokenType.FARROW:
+            name = self._curr.text
+            self._advance(2)
+            return exp.Kwarg(this=exp.var(name), expression=self._parse_lambda(alias))
+        if self._curr.token_type == TokenType.TABLE:
+            self._advance()
+            table = self._parse_table_parts()
+            if table is not None:
+                table.set("partition", self._parse_partition_by())
+            return table
+        return super()._parse_lambda(alias)
+
+    def _parse_match_recognize(self) -> exp.MatchRecognize | None:
+        """A row pattern; WITHIN stands behind PATTERN, where the standard has nothing."""
+        self._within: exp.Expr | None = None
+        found = super()._parse_match_recognize()
+        if found is not None:
+            found.set("within", self._within)
+        return found
+
+    def _match_text_seq(self, *texts: str, advance: bool = True) -> bool:
+        """Match words; WITHIN is taken in on the way to DEFINE."""
+        if texts == ("DEFINE",) and super()._match_text_seq("WITHIN"):
+            self._within = self._parse_interval()
+        return super()._match_text_seq(*texts, advance=advance)
+
+    def _warn_unsupported(self) -> None:
+        """Refuse statements that would only be passed on to a database."""
+        self.raise_error(f"statements are {STATEMENTS}; got another", self._tokens[0])
+
+
+class Streaming(Dialect):
+    """Standard SQL with Flink's additions; names in backticks or double quotes."""
+
+    class Tokenizer(tokens.Tokenizer):
+        """Words and quotes."""
+
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            **tokens.Tokenizer.KEYWORDS,
+            "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+        }
+
+    Parser = StreamingParser
+
+
+def parse(text: str, place: str = "sql") -> list[exp.Expr]:
+    """The statements of a text as syntax trees; an error says the line and column."""
+    try:
+        return [tree for tree in Streaming().parse(text) if tree is not None and not isinstance(tree, exp.Semicolon)]
+    except ParseError as error:
+        raise SqlError(_explained(error, place)) from None
+    except TokenError as error:
+        raise SqlError(_unclosed(error, text, place)) from None
+
+
+def quoted(tree: exp.Expr) -> str:
+    """A clause as it is quoted in errors: in one line, not too long."""
+    text = " ".join(tree.sql(dialect=Streaming, comments=False).split())
+    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 4] + " ..."
+
+
+def call_name(tree: exp.Expr | None) -> str:
+    """The name of a called function in capitals, or nothing."""
+    return tree.name.upper() if isinstance(tree, exp.Anonymous) else ""
+
+
+def _explained(error: ParseError, place: str) -> str:
+    """What is wrong with a text, and where."""
+    first: dict[str, Any] = error.errors[0] if error.errors else {"description": str(error), "line": 1, "col": 1}
+    word = first.get("highlight") or ""
+    column = max(1, first["col"] - len(word) + 1)
+    what = str(first["description"])
+    if missing := re.search(r"Required keyword.*?(\w+)'>$", what):
+        return f"{place}, line {first['line']}, column {column}: something is missing in {missing[1].upper()}"
+    what = what.removeprefix("Invalid expression / ").strip()
+    near = f" near {word!r}" if word else ""
+    return f"{place}, line {first['line']}, column {column}: {what[:1].lower() + what[1:]}{near}"
+
+
+def _unclosed(error: TokenError, text: str, place: str) -> str:
+    """What is wrong with a text that cannot be cut into words; where it ends, if nothing says where it is."""
+    found = re.search(r"Missing (.+) from (\d+):(\d+)", str(error.__cause__))
+    if found:
+        return f"{place}, line {found[2]}, column {found[3]}: a closing {found[1]} is missing"
+    lines = text.splitlines() or [""]
+    return f"{place}, line {len(lines)}, column {len(lines[-1]) + 1}: a quote or comment is never closed"

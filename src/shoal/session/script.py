@@ -1,0 +1,93 @@
+"""SQL scripts as jobs: sources and sinks from the WITH options of their tables."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from shoal.connectors.files import Files
+from shoal.connectors.formats import FORMATS
+from shoal.connectors.sinks import ParquetSink
+from shoal.errors import ConfigError
+from shoal.model.functions import Function
+from shoal.query.sql.script import Script, TableOptions, parse_script
+from shoal.query.stream import Stream
+from shoal.session.job import Job
+
+_SOURCE_OPTIONS = ("connector", "path", "format", "follow", "rows_per_epoch")
+_SINK_OPTIONS = ("connector", "path", "format")
+_TRUTHS = {"true": True, "false": False}
+
+
+def job_from_sql(
+    text: str,
+    name: str,
+    *,
+    functions: Mapping[str, Function] | None = None,
+    streams: Mapping[str, Stream] | None = None,
+    sources: Mapping[str, Any] | None = None,
+) -> Job:
+    """A job from a SQL text: its queries, fed by the given sources and by those its tables name.
+
+    >>> job = job_from_sql(
+    ...     '''CREATE TABLE cars (ts TIMESTAMP(3), speed DOUBLE, WATERMARK FOR ts AS ts)
+    ...            WITH ('connector' = 'files', 'path' = '/data/cars', 'format' = 'csv', 'follow' = 'false');
+    ...        INSERT INTO fast SELECT ts, speed FROM cars WHERE speed > 130''',
+    ...     name="cars",
+    ... )
+    >>> job.sources["cars"].format, list(job.graph.queries)
+    ('csv', ['fast'])
+    """
+    script = parse_script(text, streams=streams, functions=functions, place=name)
+    return job_of_script(script, name, sources or {})
+
+
+def job_of_script(script: Script, name: str, sources: Mapping[str, Any]) -> Job:
+    """A job from a script; a given source goes before what a table's options say."""
+    read = {stream for query in script.queries for stream in query.streams}
+    declared = {table: source_of(script.tables[table]) for table in read & set(script.tables) - set(sources)}
+    return Job.of(name, script.queries, {**declared, **{key: sources[key] for key in sources if key in read}})
+
+
+def source_of(table: TableOptions) -> Files:
+    """The source that a table's options describe."""
+    options = table.options
+    _check(table, _SOURCE_OPTIONS)
+    follow = options.get("follow", "true").lower()
+    rows = options.get("rows_per_epoch")
+    if follow not in _TRUTHS:
+        raise ConfigError(f"option 'follow' of table {table.name!r} must be 'true' or 'false'; got {follow!r}")
+    if rows is not None and not rows.isdigit():
+        raise ConfigError(f"option 'rows_per_epoch' of table {table.name!r} must be a number; got {rows!r}")
+    return Files(
+        options["path"],
+        format=cast(Any, options.get("format", "parquet")),
+        rows_per_epoch=None if rows is None else int(rows),
+        follow=_TRUTHS[follow],
+    )
+
+
+def sink_of(script: Script) -> ParquetSink | None:
+    """The sink that the options of the script's result tables describe: one directory for all, or none."""
+    written = [table for table in script.tables.values() if table.role == "sink" and table.options]
+    for table in written:
+        _check(table, _SINK_OPTIONS)
+        if table.options.get("format", "parquet") != "parquet":
+            raise ConfigError(f"format of result table {table.name!r} must be parquet; got {table.options['format']!r}")
+    paths = sorted({table.options["path"] for table in written})
+    if len(paths) > 1:
+        raise ConfigError(f"result tables of one script must have the same 'path'; got {' and '.join(paths)}")
+    return ParquetSink(paths[0]) if paths else None
+
+
+def _check(table: TableOptions, known: tuple[str, ...]) -> None:
+    """Refuse connectors and options there are not."""
+    options = table.options
+    if options.get("connector") != "files":
+        raise ConfigError(
+            f"connector of table {table.name!r} must be 'files', with 'path' and 'format' "
+            f"({', '.join(FORMATS)}); got {options.get('connector', 'none')!r}"
+        )
+    if "path" not in options:
+        raise ConfigError(f"table {table.name!r} needs the option 'path', a directory")
+    unknown = [key for key in options if key not in known]
+    if unknown:
+        raise ConfigError(f"table {table.name!r} has no option {unknown[0]!r}; there are {', '.join(known)}")

@@ -1,0 +1,247 @@
+"""`shoal queries` and `shoal graph`: what they say, and what they leave in the mailbox of a run."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.small_city import city
+
+from shoal.cli import queries as queries_module
+from shoal.cli.main import main
+from shoal.cli.queries import renamed
+from shoal.connectors.directory import Directory
+from shoal.errors import GraphError, ShoalError
+from shoal.model.expression import col
+from shoal.model.graph import Graph
+from shoal.policies.static import round_robin
+from shoal.query.graphfile import load_graph, save_graph
+from shoal.runtimes.spark import mailbox as mailbox_module
+from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest
+from shoal.runtimes.spark.mailbox import FOLDER, Mailbox
+from shoal.runtimes.spark.position import Position, changed
+from shoal.workloads.traffic import STREAM, vehicles
+
+GRAPH = Graph.of(list(city().job.graph.queries.values())[:3])
+FAST = vehicles().select("ts", "speed").sink("fast")
+NAME = "avg_speed[0]"
+
+
+def shoal(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["shoal", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def committed(root: Path, graph: Graph, epoch: int = 4) -> None:
+    """Write what an epoch leaves, as far as the command looks at it."""
+    checkpoint = Checkpoint(str(root))
+    checkpoint.write_graph(graph)
+    checkpoint.write_manifest(Manifest(epoch, graph.digest, 2, (), {}, (), {}))
+
+
+class Job:
+    """A job that does nothing but carry commands out, an epoch for each look into its mailbox."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.graph, self.quiet = root, GRAPH, False
+        self.position = Position(GRAPH, round_robin(GRAPH, 2), declared=tuple(GRAPH.queries), streams=(STREAM,))
+        self._checkpoint, self._ended = Checkpoint(str(root)), threading.Event()
+        committed(root, GRAPH)
+        self._checkpoint.lock()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        mailbox, epoch = Mailbox(str(self.root)), 4
+        while not self._ended.wait(0.01):
+            if self.quiet:
+                continue
+            epoch += 1
+            for number, command in mailbox.take(epoch):
+                try:
+                    self.position = changed(self.position, command, {STREAM})
+                except ShoalError as error:
+                    mailbox.refuse(number, str(error))
+            committed(self.root, self.position.graph, epoch)
+            mailbox.answer(epoch)
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._checkpoint.unlock()
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    monkeypatch.setattr(mailbox_module, "LOOK_INTERVAL_S", 0.0)
+    running = Job(tmp_path / "run")
+    yield running
+    running.end()
+
+
+@pytest.fixture
+def fast(tmp_path: Path) -> Path:
+    path = tmp_path / "fast.yaml"
+    path.write_text(save_graph(Graph.of([FAST])))
+    return path
+
+
+def test_queries_are_listed_as_the_last_epoch_had_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counted = vehicles().partition_by("region", groups=3)
+    committed(tmp_path, Graph.of([FAST, counted.deduplicate(5).sink("once", table="seldom")]))
+    assert shoal(monkeypatch, "queries", "list", tmp_path) == 0
+    assert capsys.readouterr().out == (
+        "query  table   operators  instances  streams\n"
+        "fast   fast            3          0  vehicles\n"
+        "once   seldom          3          3  vehicles\n"
+    )
+    assert shoal(monkeypatch, "queries", "list", tmp_path, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "epoch": 4,
+        "queries": [
+            {"name": "fast", "streams": ["vehicles"], "table": "fast", "operators": 3, "instances": 0},
+            {"name": "once", "streams": ["vehicles"], "table": "seldom", "operators": 3, "instances": 3},
+        ],
+    }
+
+
+def test_a_query_is_added_replaced_and_removed(
+    job: Job, fast: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shoal(monkeypatch, "queries", "add", job.root, fast) == 0
+    assert job.position.graph.queries["fast"] == FAST
+    assert shoal(monkeypatch, "queries", "add", job.root, fast, "--name", "faster") == 0
+    assert job.position.graph.queries["faster"] == vehicles().select("ts", "speed").sink("faster")
+    other = vehicles().filter(col("speed") > 50)
+    fast.write_text(save_graph(Graph.of([other.select("ts", "speed").sink("fast")])))
+    assert shoal(monkeypatch, "queries", "add", job.root, fast, "--replace") == 0
+    assert "filter" in [operator.kind for operator in job.position.graph.queries["fast"].operators]
+    assert shoal(monkeypatch, "queries", "remove", job.root, "fast") == 0
+    assert "fast" not in job.position.graph.queries
+    said = capsys.readouterr().out.splitlines()
+    assert [line.rpartition(" in epoch ")[0] for line in said] == [
+        "added fast",
+        "added faster",
+        "replaced fast",
+        "removed fast",
+    ]
+    assert Directory(str(job.root)).names(FOLDER) == []
+
+
+def test_all_queries_of_a_target_are_added(job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text(save_graph(Graph.of([renamed(FAST, "one"), renamed(FAST, "two")])))
+    assert shoal(monkeypatch, "queries", "add", job.root, path) == 0
+    assert list(job.position.graph.queries) == [*GRAPH.queries, "one", "two"]
+
+
+def test_sql_may_read_the_streams_of_the_run(job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "fast.sql"
+    path.write_text("INSERT INTO fast SELECT ts, speed FROM vehicles WHERE speed > 100")
+    assert shoal(monkeypatch, "queries", "add", job.root, path) == 0
+    assert job.position.graph.queries["fast"].streams == ("vehicles",)
+
+
+def test_a_refusal_is_the_users_mistake_with_the_reason(
+    job: Job, fast: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shoal(monkeypatch, "queries", "remove", job.root, "nobody") == 2
+    assert f"refused: no query is named 'nobody'; there are {NAME}" in capsys.readouterr().err
+    assert shoal(monkeypatch, "queries", "add", job.root, fast) == 0
+    assert shoal(monkeypatch, "queries", "add", job.root, fast) == 2
+    assert "refused: query 'fast' is declared twice" in capsys.readouterr().err
+
+
+def test_a_run_that_does_not_answer_gets_its_command_withdrawn(
+    job: Job, fast: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.quiet = True
+    time.sleep(0.1)
+    assert shoal(monkeypatch, "queries", "add", job.root, fast, "--timeout", "0.2") == 1
+    assert "did not answer within 0.2 s, so the command was withdrawn" in capsys.readouterr().err
+    job.quiet = False
+    time.sleep(0.1)
+    assert "fast" not in job.position.graph.queries
+
+
+def test_a_command_that_is_just_being_carried_out_is_waited_for(
+    job: Job, fast: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = Mailbox.answer
+
+    def late(self: Mailbox, last: int) -> None:
+        if self._taken:
+            time.sleep(0.5)
+        answer(self, last)
+
+    monkeypatch.setattr(Mailbox, "answer", late)
+    assert shoal(monkeypatch, "queries", "add", job.root, fast, "--timeout", "0.2") == 0
+    assert capsys.readouterr().out.startswith("added fast in epoch ")
+    monkeypatch.setattr(queries_module, "GRACE_S", 0.1)
+    assert shoal(monkeypatch, "queries", "remove", job.root, "fast", "--timeout", "0.2") == 1
+    assert "is carrying the command out and has not answered yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["remove", "run", "x"], "no job is running on run; start it with --checkpoint run", id="no job"),
+        pytest.param(["remove", "empty", "x"], "empty is not the checkpoint of a run that has committed", id="no run"),
+        pytest.param(["list", "nowhere"], "nowhere is not the checkpoint of a run", id="no directory"),
+        pytest.param(["add", "run", "nothing.yaml"], "there is no file nothing.yaml", id="no target"),
+        pytest.param(
+            ["add", "run", "traffic", "--name", "x"], "--name is for a target with one query", id="many names"
+        ),
+        pytest.param(
+            ["add", "run", "fast.yaml", "--name", "a/b"], "must not begin with '.' or contain '/'", id="no name"
+        ),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    arguments: list[str],
+    message: str,
+    fast: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    committed(tmp_path / "run", GRAPH)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert shoal(monkeypatch, "queries", *arguments) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
+    assert not (tmp_path / "nowhere").exists()
+    assert not (tmp_path / "run" / FOLDER).exists()
+
+
+def test_the_graph_of_any_target_is_written_as_yaml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "small.yaml"
+    settings = ("--set", "regions=2")
+    assert shoal(monkeypatch, "graph", "traffic", *settings, "-o", path) == 0
+    assert capsys.readouterr().out == ""
+    assert len(load_graph(path.read_text(), "small.yaml").queries) == 6
+    assert shoal(monkeypatch, "graph", path) == 0
+    assert capsys.readouterr().out == path.read_text()
+    assert shoal(monkeypatch, "graph", "traffic", "-o", tmp_path / "no" / "where.yaml") == 2
+    assert "cannot write" in capsys.readouterr().err
+    assert shoal(monkeypatch, "graph", path, *settings) == 2
+    assert "--set is for workloads" in capsys.readouterr().err
+
+
+def test_a_new_name_goes_to_the_table_unless_that_has_its_own() -> None:
+    assert renamed(FAST, "x").table == "x"
+    assert renamed(GRAPH.queries[NAME], "x").table == "avg_speed"
+    with pytest.raises(GraphError, match="must not write table 'dead_letters'"):
+        renamed(FAST, "dead_letters")

@@ -1,0 +1,501 @@
+"""Graph files in Shoal's own operators: every graph comes back from its text, and every mistake names its line."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.expressions import TEXTS
+from tests.random_graphs import cases
+
+from shoal.errors import GraphError
+from shoal.model.aggregate import (
+    approx_distinct,
+    count,
+    count_distinct,
+    max_,
+    mean,
+    min_,
+    stddev,
+    sum_,
+    top_k,
+    user_aggregate,
+    variance,
+)
+from shoal.model.expression import col, lit, lookup
+from shoal.model.functions import Function, call, if_, udf
+from shoal.model.graph import Graph
+from shoal.model.pattern import prev
+from shoal.model.window import hop, rows, session, tumbling
+from shoal.query.document import Part, block
+from shoal.query.flow import Flow
+from shoal.query.graphfile import load_file, load_graph, save_graph
+from shoal.query.stream import Stream
+from shoal.workloads.traffic import queries
+
+SCHEMA = {"ts": "timestamp", "road": "int64", "kind": "string", "speed": "float64", "toll": "bool", "seen": "timestamp"}
+CARS = Stream("cars", SCHEMA, time="ts", lateness_s=1.5, max_ahead_s=None)
+BUSES = Stream("buses", {"ts": "timestamp", "road": "int64", "line": "string", "late": "float64"}, time="ts")
+COUNTED = CARS.key_by("road").window(tumbling(10)).aggregate(n=count())
+
+
+class Longest:
+    """An aggregate of the user's own."""
+
+    def zero(self) -> list[str]:
+        return []
+
+    def add(self, state: list[str], values: list[str]) -> list[str]:
+        return [max([*state, *values], key=len)]
+
+    def merge(self, a: list[str], b: list[str]) -> list[str]:
+        return [*a, *b]
+
+    def result(self, state: list[str]) -> str:
+        return state[0]
+
+
+@udf("int64")
+def cell(speed: Any, road: Any) -> Any:
+    return (speed // 1).astype(int) + road
+
+
+FLOWS = {
+    "stream": CARS,
+    "filter": CARS.filter((col("speed") > 80.0) & ~col("toll") | col("kind").is_in(["a", "on", "1", ""])),
+    "split": CARS.split(col("speed") / 3.6 > 20)[1],
+    "select": CARS.select("ts", "road", kmh=col("speed") * 3.6, far=lit(math.inf), none=lit(""), tiny=lit(1e-7)),
+    "select that redefines": CARS.select("road", "ts", road=col("road") + 1, speed=col("speed")),
+    "select that computes first": CARS.select(twice=col("speed") * 2, speed=col("speed")),
+    "with_columns": CARS.with_columns(speed=col("road"), fast=if_(col("speed") > 30, "yes", "no")),
+    "functions": CARS.select(up=call("upper", "kind"), rank=lookup("road", {1: 10, 2: 20}, default=-1)),
+    "user function": CARS.select("ts", cell=cell("speed", col("road") + 1)),
+    "retime": CARS.retime("seen").key_by("kind").window(hop(4, 2)).aggregate(n=count()),
+    "assign": CARS.assign(hop(4, 2)).key_by("window_end").rank("speed", 3),
+    "every aggregate": CARS.key_by("road")
+    .window(hop(30, 10))
+    .aggregate(
+        n=count(),
+        sum=sum_("speed"),
+        mean=mean("speed"),
+        least=min_("seen"),
+        most=max_("road"),
+        top=top_k("speed", 3),
+        var=variance("speed"),
+        dev=stddev("speed"),
+        different=count_distinct("kind"),
+        about=approx_distinct("kind"),
+        longest=user_aggregate(Longest, "kind", "string"),
+    ),
+    "partition_by": CARS.partition_by("road", groups=7).key_by("kind").window(tumbling(1)).aggregate(n=count()),
+    "no keys": CARS.window(tumbling(0.5)).aggregate(n=count()),
+    "session": CARS.key_by("kind").window(session(30)).aggregate(n=count()),
+    "rows": CARS.key_by("kind").window(rows(10, 1, partial=True)).aggregate(n=count()),
+    "external time": CARS.key_by("kind").window(tumbling(5, on="seen")).aggregate(n=count()),
+    "processing time": CARS.key_by("kind").window(tumbling(5, clock="processing")).aggregate(n=count()),
+    "two aggregates": COUNTED.key_by("n").window(tumbling(60)).aggregate(roads=count()),
+    "rank": COUNTED.partition_by("window_end", groups=2).rank([("n", True), ("road", False)], 2, ties=True, column="r"),
+    "deduplicate": CARS.key_by("kind", "road").deduplicate(3.25),
+    "deduplicate for ages": CARS.key_by("kind").deduplicate(30_000_000_000.000001),
+    "match": CARS.key_by("road").match(
+        "A+ (B | C)? !D E{2,3}",
+        within_s=60,
+        define={"A": col("speed") > prev("speed"), "E": col("toll"), "D": col("road") == 7},
+        measures={"began": "first(A.ts)", "n": "count(*)", "a": "count(A)", "mean": "mean(E.speed)", "end": "last(ts)"},
+        after="next_row",
+        selection="next",
+    ),
+    "lookup_join": CARS.lookup_join(
+        {"kind": ["car", "truck"], "tons": [1.5, 20.0], "axles": [2, 5], "slow": [False, True]},
+        on="kind",
+        how="left",
+        defaults={"axles": 3},
+    ),
+    "lookup_join on another name": CARS.lookup_join({"id": [1, 2], "key": ["x", "y"]}, on={"road": "id"}),
+    "join": CARS.join(
+        BUSES,
+        on={"road": "road", "kind": "line"},
+        within_s=(-2.5, 10),
+        band=("speed", "late", None, 3.5),
+        where=col("speed") > col("late"),
+        suffix="_bus",
+        groups=4,
+    ),
+    "left join": CARS.join(BUSES, on="road", within_s=(0, 5), how="left", defaults={"line": "none"}),
+    "full join": CARS.join(BUSES, on="road", within_s=(0, 5), how="full"),
+    "union": CARS.select("ts", "road").union(BUSES.select("ts", "road")),
+    "union with itself": CARS.select("ts", "road").union(CARS.select("ts", "road")),
+    "union of two times": COUNTED.union(
+        CARS.key_by("road").window(session(9)).aggregate(n=count()).select("road", "window_end", "n")
+    ),
+}
+
+
+def loaded(text: str) -> Graph:
+    return load_graph(text, "file.yaml")
+
+
+def same(graph: Graph) -> str:
+    """Check that a graph comes back from its text, which is returned."""
+    text = save_graph(graph)
+    again = loaded(text)
+    assert again == graph
+    assert again.digest == graph.digest
+    assert save_graph(again) == text
+    return text
+
+
+@pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS)
+def test_what_every_method_makes_comes_back(flow: Flow) -> None:
+    same(Graph.of([flow.sink("q", table="answers")]))
+
+
+def test_a_cogroup_comes_back() -> None:
+    flow = CARS.cogroup(BUSES, tumbling(10), on="road", left={"cars": count()}, right={"late": max_("late")}, groups=3)
+    same(Graph.of([flow.sink("q")]))
+
+
+def test_a_graph_of_many_queries_comes_back_in_order() -> None:
+    named = [
+        flow.sink(f"on [{name}]: #1", table=f"t {name}") for name, flow in FLOWS.items() if name != "union of two times"
+    ]
+    same(Graph.of(named))
+    same(Graph.of(queries(3)))
+    same(Graph())
+
+
+def test_the_text_is_made_for_people() -> None:
+    query = CARS.filter(col("speed") > 80.5).select("ts", "road").key_by("road").window(hop(30, 1)).aggregate(n=count())
+    assert (
+        same(Graph.of([query.sink("busy")]))
+        == """\
+spequeries:
+  queries:
+  - id: 1
+    name: busy
+    operators:
+    - name: source-1
+      type: source
+      parameters:
+        stream: cars
+        schema: {ts: timestamp, road: int64, kind: string, speed: float64, toll: bool, seen: timestamp}
+        time: ts
+        lateness_us: 1500000
+        max_ahead_us: null
+    - name: filter-1
+      type: filter
+      parameters:
+        condition: [gt, [col, speed], [lit, 80.5]]
+    - name: select-1
+      type: select
+      parameters:
+        columns: [[ts, [col, ts]], [road, [col, road]]]
+    - name: window-1
+      type: window
+      parameters:
+        size_us: 30000000
+        slide_us: 1000000
+    - name: aggregate-1
+      type: aggregate
+      parameters:
+        keys: [road]
+        aggregates: {n: [count, "", 0]}
+        types: {ts: timestamp, road: int64}
+        time: ts
+    - name: sink-1
+      type: sink
+      parameters:
+        query: busy
+        table: busy
+        columns: {road: int64, window_end: timestamp, n: int64}
+    edges:
+    - {stream: cars, from: source-1, to: filter-1}
+    - {stream: filter-1, from: filter-1, to: select-1}
+    - {stream: select-1, from: select-1, to: window-1}
+    - {stream: window-1, from: window-1, to: aggregate-1}
+    - {stream: busy, from: aggregate-1, to: sink-1}
+"""
+    )
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.sampled_from(TEXTS),
+    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=60,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PLAIN)
+def test_whatever_is_plain_data_comes_back_from_yaml(data: Any) -> None:
+    again = Part.of("\n".join(block("k", data, 0)), "file.yaml").data()["k"]
+    assert repr(again) == repr(data)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 86_400_000_000), st.text(min_size=1), st.text(), st.integers(-(2**63), 2**63 - 1))
+def test_any_name_text_number_and_span_comes_back(us: int, name: str, text: str, number: int) -> None:
+    flow = CARS.filter((col("kind") == text) | (col("road") == number)).key_by("kind").deduplicate(us / 1e6)
+    same(Graph.of([flow.sink(name, table="t")]))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases())
+def test_any_graph_comes_back(case: tuple[Graph, Any]) -> None:
+    same(case[0])
+
+
+SHORT = """
+stream-definitions:
+- stream-id: 7
+  name: cars
+  tuple-format: [{name: ts, type: timestamp}, {name: road, type: int}, {name: speed, type: double}]
+  lateness-s: 2
+spequeries:
+  queries:
+  - name: busy
+    operators:
+    - {name: out, type: sink}
+    - {name: n, type: aggregate, parameters: {keys: [road], aggregates: {n: [count]}}}
+    - {name: ten, type: window, parameters: {size_us: 10000000, slide_us: 10000000}}
+    - {name: fast, type: filter, parameters: {condition: [gt, [col, speed], [lit, 80]]}}
+    - {name: in, type: source, parameters: {stream: cars}}
+    edges:
+    - {from: n, to: out}
+    - {from: ten, to: n}
+    - {from: fast, to: ten}
+    - {from: in, to: fast}
+"""
+
+
+def test_what_follows_from_the_rest_may_be_left_out() -> None:
+    cars = Stream("cars", {"ts": "timestamp", "road": "int64", "speed": "float64"}, time="ts", lateness_s=2)
+    flow = cars.filter(col("speed") > 80).key_by("road").window(tumbling(10)).aggregate(n=count())
+    assert loaded(SHORT) == Graph.of([flow.sink("busy")])
+
+
+def test_a_function_can_be_named() -> None:
+    functions: dict[str, Function] = {"cell": cell}
+    text = SHORT.replace("[gt, [col, speed], [lit, 80]]", "[gt, [udf, cell, [col, speed], [col, road]], [lit, 80]]")
+    graph = load_graph(text, "file.yaml", functions)
+    assert same(graph).count("test_graphfile:cell") + same(graph).count("pickle:") == 1
+    with pytest.raises(GraphError, match=r"line 14: filter 'fast': there is no function 'cell'; there are none"):
+        loaded(text)
+
+
+def test_the_order_of_edges_is_the_order_of_inputs() -> None:
+    graph = Graph.of([FLOWS["join"].sink("q")])
+    lines = save_graph(graph).splitlines()
+    first, second = (at for at, line in enumerate(lines) if "to: join-1" in line)
+    lines[first], lines[second] = lines[second], lines[first]
+    with pytest.raises(GraphError, match="join on stream 'buses'"):
+        loaded("\n".join(lines))
+
+
+def wrong(old: str, new: str, text: str = SHORT) -> str:
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("a: [1\n- b", "file.yaml line 2: this is not YAML", id="not YAML"),
+        pytest.param("", "file.yaml: the file is empty", id="empty"),
+        pytest.param("x: 1", "line 1: a graph file has no key 'x'; there are name, ", id="unknown key at the top"),
+        pytest.param("name: x", "line 1: a graph file must have a key 'spequeries'", id="no queries"),
+        pytest.param("spequeries: []", "line 1: spequeries must be a mapping with a key 'queries'", id="a list of SQL"),
+        pytest.param("spequeries: {}", "line 1: spequeries must have a key 'queries'", id="no list of queries"),
+        pytest.param("spequeries: {queries: &x [*x]}", "nested too deeply", id="a circle of references"),
+        pytest.param("spequeries: &x {queries: [{name: *x}]}", "nested too deeply", id="a value in itself"),
+        pytest.param(
+            wrong("type: sink", "type: sing"), "line 11: operator type must be one of source, filter", id="unknown type"
+        ),
+        pytest.param(
+            wrong("{name: out, type: sink}", "{name: out}"), "line 11: an operator must have a type", id="no type"
+        ),
+        pytest.param(
+            wrong("name: out, type", "name: n, type"),
+            "line 12: query 'busy' has two operators named 'n'",
+            id="two of one name",
+        ),
+        pytest.param(
+            wrong("type: sink}", "type: sink, kind: x}"),
+            "line 11: operator has no key 'kind'; there are name, type",
+            id="unknown key",
+        ),
+        pytest.param(
+            wrong("{stream: cars}", "{stream: cars, speed: 1}"),
+            "line 15: source 'in' has no key 'speed'; there are stream",
+            id="unknown parameter",
+        ),
+        pytest.param(
+            wrong("{keys: [road], aggregates", "{keys: [road], keys: [road], aggregates"),
+            "line 12: aggregate 'n' has key 'keys' twice",
+            id="a key twice",
+        ),
+        pytest.param(
+            wrong("size_us: 10000000, ", ""),
+            "line 13: window 'ten': the parameters are not of the form",
+            id="half a window",
+        ),
+        pytest.param(
+            wrong("{condition: [gt, [col, speed], [lit, 80]]}", "{}"),
+            "line 14: filter 'fast': parameter 'condition' is missing",
+            id="a parameter is missing",
+        ),
+        pytest.param(
+            wrong("- {from: in, to: fast}", ""),
+            "line 14: filter 'fast': there must be 1 edges to it; got none",
+            id="no edge",
+        ),
+        pytest.param(
+            wrong("- {from: in, to: fast}", "- {from: in, to: fast}\n    - {from: in, to: fast}"),
+            "line 14: filter 'fast': there must be 1 edges to it; got in, in",
+            id="an edge too many",
+        ),
+        pytest.param(
+            wrong("- {from: in, to: fast}", "- {from: in, to: quick}"),
+            "line 20: there is no operator 'quick'; there are out, n",
+            id="an edge to nowhere",
+        ),
+        pytest.param(
+            wrong("- {from: in, to: fast}", "- {from: in}"),
+            "line 20: an edge must say where it leads",
+            id="half an edge",
+        ),
+        pytest.param(
+            wrong("- {from: in, to: fast}", "- {to: fast}"),
+            "line 20: an edge must say where it comes from",
+            id="the other half",
+        ),
+        pytest.param(
+            wrong("- {from: in, to: fast}", "- {from: n, to: fast}"),
+            "line 9: the edges of query 'busy' must not lead in a circle; they do, among out, n, ten, fast",
+            id="a circle",
+        ),
+        pytest.param(
+            wrong("{stream: cars}", "{stream: boats}"),
+            "line 15: source 'in': stream 'boats' is not defined; give a schema here, or one of cars",
+            id="unknown stream",
+        ),
+        pytest.param(
+            wrong("[col, speed]", "[col, sped]"),
+            "line 14: filter 'fast': filter on stream 'cars' names unknown column 'sped'",
+            id="unknown column",
+        ),
+        pytest.param(wrong("[gt,", "[greater,"), "line 14: filter 'fast': unknown expression", id="unknown expression"),
+        pytest.param(wrong("[gt, [col, speed], [lit, 80]]", "[udf]"), "line 14: filter 'fast': ", id="half a function"),
+        pytest.param(
+            wrong("[count]", "[average, speed]"),
+            "line 12: aggregate 'n': aggregate must be one of count",
+            id="unknown aggregate",
+        ),
+        pytest.param(
+            wrong("{n: [count]}}", "{n: [count]}, types: {ts: timestamp}}"),
+            "line 12: aggregate 'n': parameter 'types' must be {ts: timestamp, road: int64, speed: float64}, "
+            "or be left out; got {ts: timestamp}",
+            id="wrong types",
+        ),
+        pytest.param(
+            wrong("{n: [count]}}", "{n: [count]}, groups: 5}"),
+            "line 12: aggregate 'n': groups needs a partition",
+            id="groups of nothing",
+        ),
+        pytest.param(
+            wrong("{name: out, type: sink}", "{name: out, type: sink, parameters: {query: lazy}}"),
+            "line 11: sink 'out': parameter 'query' must be busy",
+            id="another query's sink",
+        ),
+        pytest.param(
+            wrong("type: source, parameters: {stream: cars}", "type: union"),
+            "line 9: query 'busy' must have a source",
+            id="no source",
+        ),
+        pytest.param(
+            wrong("- {from: n, to: out}\n", "- {from: n, to: out}\n    - {from: out, to: in}\n"),
+            "must not lead in a circle",
+            id="behind the sink",
+        ),
+        pytest.param(
+            wrong(
+                "{name: out, type: sink}",
+                "{name: out, type: filter, parameters: {condition: [gt, [col, n], [lit, 1]]}}",
+            ),
+            "line 9: query 'busy' must end in its one sink",
+            id="no sink",
+        ),
+        pytest.param(wrong("- name: busy", "- id: 3"), "line 9: a query must have a name", id="no name"),
+        pytest.param(
+            wrong("type: double", "type: decimal"),
+            "line 5: type of a field must be one of int, long",
+            id="unknown type of a field",
+        ),
+        pytest.param(
+            wrong("lateness-s: 2", "lateness-s: soon"),
+            "line 6: lateness-s must be a number of seconds; got soon",
+            id="no number",
+        ),
+        pytest.param(
+            wrong("name: road, type: int", "name: ts, type: int"),
+            "line 5: stream 'cars' has field 'ts' twice",
+            id="a field twice",
+        ),
+        pytest.param(
+            wrong("type: timestamp", "type: long"),
+            "line 3: stream 'cars' needs a rowtime-column, or a column of type timestamp",
+            id="no event time",
+        ),
+        pytest.param(
+            wrong("lateness-s: 2", "rowtime-column: {column: speed}"),
+            "line 6: rowtime-column of stream 'cars' must be a timestamp or long",
+            id="a rowtime that is none",
+        ),
+        pytest.param(wrong("name: busy", "name: !!python/object:os.system busy"), "is not understood", id="a tag"),
+    ],
+)
+def test_a_mistake_names_file_and_line_and_what_would_be_valid(text: str, message: str) -> None:
+    with pytest.raises(GraphError) as refused:
+        loaded(text)
+    assert message in str(refused.value)
+    assert str(refused.value).startswith("file.yaml")
+
+
+def test_two_queries_of_one_name_are_refused_where_the_second_stands() -> None:
+    twice = SHORT + SHORT.split("queries:\n", 2)[2]
+    with pytest.raises(GraphError, match=r"line 21: query 'busy' is declared twice"):
+        loaded(twice)
+
+
+DATASETS = """
+datasets:
+- {id: 1, name: small, file: small.csv, type: csv}
+- {name: big, file: cars, format: parquet, stream: cars, follow: true}
+"""
+
+
+def test_a_file_also_says_where_events_lie() -> None:
+    file = load_file(SHORT + DATASETS, "file.yaml")
+    assert [(each.file, each.type, each.format, each.stream, each.follow) for each in file.datasets] == [
+        ("small.csv", "csv", "", "", False),
+        ("cars", "", "parquet", "cars", True),
+    ]
+    assert file.streams["cars"].id == "7"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        pytest.param("file: small.csv, ", "", "line 23: a dataset must have a file", id="no file"),
+        pytest.param("type: csv", "type: xml", "line 23: type of a dataset must be one of csv, yaml", id="no type"),
+        pytest.param(", type: csv", "", "line 23: a dataset must have either a type", id="neither"),
+        pytest.param("parquet", "orc", "line 24: format of a dataset must be one of parquet, arrow, csv", id="format"),
+        pytest.param(
+            "csv, type: csv", "csv, type: csv, follow: true", "line 23: follow of a dataset must be", id="follow"
+        ),
+    ],
+)
+def test_a_dataset_that_is_none_is_refused(old: str, new: str, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        load_file(SHORT + wrong(old, new, DATASETS), "file.yaml")
