@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from shoal.model.expression import Expression, col, lit, lookup
+from shoal.model.expression import Expression, col, lit
+from shoal.model.lookup import lookup
 
 Row = Mapping[str, Any]
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from shoal.model.expression import Expression, col, lit, lookup
+from shoal.model.expression import Expression, col, lit
 from shoal.model.functions import call, floor, if_, round_
+from shoal.model.lookup import lookup
 from shoal.model.pattern import prev
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]

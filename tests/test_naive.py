@@ -14,9 +14,10 @@ from tests.random_graphs import MOST_OPERATORS, Rows, cases
 from tests.random_windows import patterns
 
 from shoal.model.aggregate import Aggregate, count, count_distinct, max_, mean, min_, stddev, sum_, top_k, variance
-from shoal.model.expression import Expression, col, lit, lookup
+from shoal.model.expression import Expression, col, lit
 from shoal.model.functions import call, floor, if_, round_
 from shoal.model.graph import Graph
+from shoal.model.lookup import lookup
 from shoal.model.pattern import pattern as read
 from shoal.model.pattern import prev
 from shoal.model.window import AnyWindow, hop, rows, session, tumbling

@@ -18,9 +18,10 @@ from shoal.model.aggregate import (
     variance,
 )
 from shoal.model.binding import Binding, Move
-from shoal.model.expression import col, lit, lookup
+from shoal.model.expression import col, lit
 from shoal.model.functions import abs_, call, floor, if_, round_, udf
 from shoal.model.graph import Graph, Query
+from shoal.model.lookup import lookup
 from shoal.model.pattern import prev
 from shoal.model.window import hop, rows, session, tumbling
 from shoal.query.flow import Flow

@@ -15,9 +15,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from shoal.kernels.aggregate import WINDOW, AggregateKernel
-from shoal.kernels.table import INSTANCE
 from shoal.kernels.block import ARROW_TYPES, Block
 from shoal.kernels.panes import PaneShape
+from shoal.kernels.table import INSTANCE
 from shoal.model.aggregate import Aggregate, count, max_, mean, min_, sum_, top_k
 from shoal.model.window import Window
 

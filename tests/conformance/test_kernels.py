@@ -13,8 +13,8 @@ from tests.conformance.kernels import CASES, EVENTS, INSTANCES, Answer, Event, K
 
 from shoal.kernels.aggregate import AggregateKernel, PaneState
 from shoal.kernels.kernel import FOREVER_US
-from shoal.kernels.table import INSTANCE
 from shoal.kernels.panes import PaneTable
+from shoal.kernels.table import INSTANCE
 from shoal.model.fragment import FragmentId
 
 every_kernel = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.kernels.aggregate import WINDOW, AggregateKernel
-from shoal.kernels.kernel import FOREVER_US, NEVER_US
-from shoal.kernels.table import INSTANCE
 from shoal.kernels.block import Block
+from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.panes import PaneShape
+from shoal.kernels.table import INSTANCE
 from shoal.model.aggregate import count, max_, top_k
 from shoal.model.window import Window
 

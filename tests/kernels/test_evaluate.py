@@ -12,7 +12,8 @@ from tests.expressions import INTEGERS, TEXTS, VALUES, expressions, value_of
 
 from shoal.kernels.block import ARROW_TYPES, Block, as_arrow
 from shoal.kernels.evaluate import evaluate, positions
-from shoal.model.expression import Expression, col, lit, lookup
+from shoal.model.expression import Expression, col, lit
+from shoal.model.lookup import lookup
 from shoal.model.schema import Schema
 
 TYPES = {"i": "int64", "j": "int64", "x": "float64", "y": "float64", "s": "string", "r": "string"}

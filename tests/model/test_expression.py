@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.expressions import expressions
 
 from shoal.errors import GraphError
-from shoal.model.expression import Binary, Column, Expression, IsIn, Lookup, col, from_data, lit, lookup
+from shoal.model.expression import Binary, Column, Expression, IsIn, col, from_data, lit
+from shoal.model.lookup import Lookup, lookup
 from shoal.model.schema import Schema
 
 TYPES = {"i": "int64", "x": "float64", "s": "string", "b": "bool", "ts": "timestamp", "tops": "list<int64>"}

@@ -205,7 +205,9 @@ def crossed() -> Query:
             id="an aggregate without a window",
         ),
         pytest.param(
-            crossed, "filter of query 'q' is fed by ID, which is not before it", id="operators that do not feed each other"
+            crossed,
+            "filter of query 'q' is fed by ID, which is not before it",
+            id="operators that do not feed each other",
         ),
         pytest.param(
             lambda: Operator("guess", {}),  # type: ignore[arg-type]

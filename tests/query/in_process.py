@@ -65,9 +65,7 @@ class InProcess:
         arrays = [pa.array([row[wanted.name] for row in rows], wanted.type) for wanted in needed]
         return Block.from_arrow(pa.RecordBatch.from_arrays(arrays, schema=needed))
 
-    def _advance(
-        self, program: Program, binding: Binding, routers: list[Router], after_us: Mapping[str, int]
-    ) -> None:
+    def _advance(self, program: Program, binding: Binding, routers: list[Router], after_us: Mapping[str, int]) -> None:
         marks = {**self.watermarks_us, **after_us}
         for depth in range(1, program.depth + 1):
             fresh: dict[tuple[int, int], list[Tables]] = defaultdict(list)

@@ -23,9 +23,10 @@ from shoal.model.aggregate import (
     user_aggregate,
     variance,
 )
-from shoal.model.expression import col, lit, lookup
+from shoal.model.expression import col, lit
 from shoal.model.functions import Function, call, if_, udf
 from shoal.model.graph import Graph
+from shoal.model.lookup import lookup
 from shoal.model.pattern import prev
 from shoal.model.window import hop, rows, session, tumbling
 from shoal.query.document import Part, block

@@ -16,12 +16,13 @@ from tests.query.row_by_row import RowByRow
 from shoal.errors import GraphError
 from shoal.kernels.block import Block
 from shoal.model.aggregate import Aggregate, count, max_, mean, min_, sum_, top_k
-from shoal.model.expression import Expression, col, lit, lookup
+from shoal.model.expression import Expression, col, lit
 from shoal.model.graph import Graph, Query
+from shoal.model.lookup import lookup
 from shoal.model.window import Window, hop, tumbling
 from shoal.policies.static import shuffled
-from shoal.query.program import Program, compile_graph, program_instances
 from shoal.query.flow import KEY_TYPES, Flow
+from shoal.query.program import Program, compile_graph, program_instances
 from shoal.query.stream import Stream
 from shoal.workloads.traffic import queries as traffic_queries
 

@@ -6,9 +6,9 @@ from shoal.model.aggregate import count, max_, mean, min_, sum_, top_k
 from shoal.model.expression import col
 from shoal.model.graph import Graph
 from shoal.model.window import hop, tumbling
+from shoal.query.flow import Flow
 from shoal.query.program import compile_graph
 from shoal.query.rehearsal import rehearse
-from shoal.query.flow import Flow
 from shoal.query.stream import Stream
 
 CARS = Stream("cars", {"ts": "timestamp", "i": "int64", "x": "float64", "s": "string", "b": "bool"}, time="ts")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.kernels.table import INSTANCE
 from shoal.kernels.block import Block
+from shoal.kernels.table import INSTANCE
 from shoal.model.expression import col, lit
 from shoal.query.steps import DispatchByGroup, DispatchByValue, Filter, Select, Step
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from shoal.kernels import loops
 from shoal.kernels.block import Block, Column, encoded
 from shoal.kernels.functions import call, call_user
-from shoal.model.expression import Binary, Constant, Expression, IsIn, Lookup, Not, Value
+from shoal.model.expression import Binary, Constant, Expression, IsIn, Not, Value
 from shoal.model.expression import Column as ColumnOf
 from shoal.model.functions import Call, Udf
+from shoal.model.lookup import Lookup
 from shoal.model.pattern import Previous
 
 DENSE_TABLE = 1 << 22

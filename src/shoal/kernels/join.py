@@ -124,11 +124,12 @@ class JoinKernel(RowKernel):
         size = int(max(ours.max(), theirs.max())) + 1
         begin = np.searchsorted(theirs[order], np.arange(size + 1))
         rows = (ours, values[0], times[0])
+        slack = _slack(values[0], reach)
         index = (begin, values[1][order], times[1][order])
         counts, nothing = np.empty(len(left), np.int64), np.zeros(0, np.int64)
-        _meet(rows, index, reach, (lower, upper), counts, nothing, nothing)
+        _meet(rows, index, (*reach, slack), (lower, upper), counts, nothing, nothing)
         lefts, rights = np.empty(int(counts.sum()), np.int64), np.empty(int(counts.sum()), np.int64)
-        _meet(rows, index, reach, (lower, upper), counts, lefts, rights)
+        _meet(rows, index, (*reach, slack), (lower, upper), counts, lefts, rights)
         return lefts, order[rights]
 
     def _groups(self, left: RowTable, right: RowTable) -> tuple[Ints, Ints]:
@@ -189,6 +190,14 @@ def _bounds(band: tuple[str, str, float | None, float | None], values: NDArray[A
     return low, (_OPEN if most is None else int(np.floor(most)))
 
 
+def _slack(values: NDArray[Any], reach: tuple[Any, Any]) -> Any:
+    """How much further than the reach to look, since a sum of floats is not their difference turned round."""
+    if values.dtype != np.float64:
+        return 0
+    largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+    return 1e-15 * (largest + sum(abs(bound) for bound in reach if np.isfinite(bound)))
+
+
 def _repeated(value: Any, type_: str, length: int) -> Column:
     if type_ == "string":
         return pa.array([value] * length, pa.string())
@@ -199,7 +208,7 @@ def _repeated(value: Any, type_: str, length: int) -> Column:
 def _meet(
     rows: tuple[Ints, NDArray[Any], Ints],
     index: tuple[Ints, NDArray[Any], Ints],
-    reach: tuple[Any, Any],
+    reach: tuple[Any, Any, Any],
     within: tuple[int, int],
     counts: Ints,
     lefts: Ints,
@@ -214,7 +223,7 @@ def _meet(
     used = 0
     for i in range(groups.size):
         first, stop = begin[groups[i]], begin[groups[i] + 1]
-        least, most = values[i] + reach[0], values[i] + reach[1]
+        least, most = values[i] + reach[0] - reach[2], values[i] + reach[1] + reach[2]
         end = stop
         while first < end:
             middle = (first + end) // 2
@@ -224,7 +233,9 @@ def _meet(
                 end = middle
         found = 0
         while first < stop and others[first] <= most:
-            if within[0] <= other_times[first] - times[i] <= within[1]:
+            apart = others[first] - values[i]
+            close = within[0] <= other_times[first] - times[i] <= within[1]
+            if close and reach[0] <= apart <= reach[1]:
                 if lefts.size:
                     lefts[used] = i
                     rights[used] = first

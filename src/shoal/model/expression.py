@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from shoal.errors import GraphError
 from shoal.model.schema import FieldType, Schema
 
 Value = int | float | str | bool
-_LITERAL_TYPES: dict[type, FieldType] = {bool: "bool", int: "int64", float: "float64", str: "string"}
+LITERAL_TYPES: dict[type, FieldType] = {bool: "bool", int: "int64", float: "float64", str: "string"}
 _NUMERIC = ("int64", "float64")
 _ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod")
 _COMPARISON = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -50,7 +50,7 @@ class Expression:
         """Whether the value is one of a fixed list."""
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise GraphError(f"is_in needs a list of values; got {values!r}")
-        return IsIn(self, tuple(sorted(values, key=_by_type)))
+        return IsIn(self, tuple(sorted(values, key=by_type)))
 
     def __bool__(self) -> bool:
         """Refuse `and`, `or`, `not` and chained comparisons, which Python would decide too early."""
@@ -172,7 +172,7 @@ class Constant(Expression):
 
     def __post_init__(self) -> None:
         """Refuse values no column can hold."""
-        if type(self.value) not in _LITERAL_TYPES:
+        if type(self.value) not in LITERAL_TYPES:
             raise GraphError(
                 f"a constant must be an int, float, str or bool; got {type(self.value).__name__} {self.value!r}"
             )
@@ -187,7 +187,7 @@ class Constant(Expression):
 
     def type_in(self, schema: Schema, place: str) -> FieldType:  # noqa: ARG002  (a constant is what it is everywhere)
         """The constant's type."""
-        return _LITERAL_TYPES[type(self.value)]
+        return LITERAL_TYPES[type(self.value)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,48 +290,9 @@ class IsIn(Expression):
         type_ = self.value.type_in(schema, place)
         wanted = "int64" if type_ == "timestamp" else type_
         for choice in self.choices:
-            if _LITERAL_TYPES[type(choice)] != wanted:
+            if LITERAL_TYPES[type(choice)] != wanted:
                 raise GraphError(f"{place}: is_in needs choices of type {wanted}; got {choice!r}")
         return "bool"
-
-
-@dataclass(frozen=True, eq=False)
-class Lookup(Expression):
-    """A static table: the value belonging to an integer or string key, or a default for unknown keys."""
-
-    key: Expression
-    table: tuple[tuple[Value, Value], ...]
-    default: Value
-
-    def __post_init__(self) -> None:
-        """Refuse values no column can hold, and keys with two values."""
-        for value in (self.default, *(value for pair in self.table for value in pair)):
-            Constant(value)
-        keys = [key for key, _ in self.table]
-        if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise GraphError(f"lookup holds key {twice!r} twice")
-
-    def data(self) -> list[Any]:
-        """Plain form."""
-        return ["lookup", self.key.data(), [list(pair) for pair in self.table], self.default]
-
-    def children(self) -> tuple[Expression, ...]:
-        """The key."""
-        return (self.key,)
-
-    def type_in(self, schema: Schema, place: str) -> FieldType:
-        """Type of the table's values; keys must be of the key's type."""
-        key_type = self.key.type_in(schema, place)
-        if key_type not in ("int64", "string"):
-            raise GraphError(f"{place}: lookup needs an int64 or string key; got {key_type}")
-        for key, value in self.table:
-            if _LITERAL_TYPES[type(key)] != key_type or type(value) is not type(self.default):
-                raise GraphError(
-                    f"{place}: lookup needs keys of type {key_type} and values of the default's type "
-                    f"{type(self.default).__name__}; got {key!r}: {value!r}"
-                )
-        return _LITERAL_TYPES[type(self.default)]
 
 
 def col(name: str) -> Column:
@@ -346,16 +307,6 @@ def col(name: str) -> Column:
 def lit(value: Value) -> Constant:
     """The same value for every row."""
     return Constant(value)
-
-
-def lookup(key: str | Expression, table: Mapping[Any, Value], default: Value) -> Lookup:
-    """The value that a static table holds for a key, e.g. the campaign of an ad.
-
-    >>> lookup("ad", {1: 10, 2: 20}, default=-1).data()
-    ['lookup', ['col', 'ad'], [[1, 10], [2, 20]], -1]
-    """
-    pairs = sorted(table.items(), key=lambda pair: _by_type(pair[0]))
-    return Lookup(as_expression(key, column=True), tuple(pairs), default)
 
 
 def as_expression(value: Any, *, column: bool = False) -> Expression:
@@ -387,17 +338,15 @@ def from_data(data: Sequence[Any]) -> Expression:
             return Not(from_data(condition))
         case ["in", value, [*choices]]:
             return IsIn(from_data(value), tuple(choices))
-        case ["lookup", key, [*pairs], default] if all(len(pair) == 2 for pair in pairs):
-            return Lookup(from_data(key), tuple((key, value) for key, value in pairs), default)
         case [str(op), left, right] if op in _ARITHMETIC + _COMPARISON + _LOGIC:
             return Binary(op, from_data(left), from_data(right))
         case _:
             raise GraphError(f"unknown expression {data!r}")
 
 
-def _by_type(value: Any) -> tuple[str, Any]:
+def by_type(value: Any) -> tuple[str, Any]:
     """Order for values of mixed types, so that equal sets of values have equal texts."""
-    return type(value).__name__, value if type(value) in _LITERAL_TYPES else repr(value)
+    return type(value).__name__, value if type(value) in LITERAL_TYPES else repr(value)
 
 
 def _binary(op: str, left: Any, right: Any) -> Binary:

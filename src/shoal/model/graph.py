@@ -56,12 +56,12 @@ class Operator:
     @cached_property
     def text(self) -> str:
         """Canonical text of what the operator does: equal for operators that do the same, whatever feeds them."""
-        return json.dumps([self.kind, self.parameters], sort_keys=True, separators=(",", ":"))
+        return json.dumps([self.kind, self.parameters], separators=(",", ":"))
 
     @cached_property
     def id(self) -> OperatorId:
-        """Twelve hexadecimal digits that depend on nothing but the operator and its inputs."""
-        text = json.dumps([self.kind, self.parameters, self.inputs], sort_keys=True, separators=(",", ":"))
+        """Twelve hexadecimal digits that depend on the operator, its columns in order and its inputs alone."""
+        text = json.dumps([self.kind, self.parameters, self.inputs], separators=(",", ":"))
         return OperatorId(hashlib.sha256(text.encode()).hexdigest()[:12])
 
     @property

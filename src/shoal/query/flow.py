@@ -105,7 +105,7 @@ class Flow:
         ranked or joined with each other.
         """
         self.not_inside_window("assign")
-        self._check_time("assign")
+        self.check_time("assign")
         if not isinstance(window, Window):
             raise GraphError(f"{self.place('assign')} needs a window over event time; got {window!r}")
         if window.on or window.clock != "event":
@@ -120,7 +120,7 @@ class Flow:
         """Cut the stream into windows; an aggregate must follow."""
         if not isinstance(window, AnyWindow):
             raise GraphError(f"{self.place('window')} needs a window such as hop(30, 1); got {window!r}")
-        self._check_time("window")
+        self.check_time("window")
         self.not_inside_window("window")
         if isinstance(window, Window) and window.on:
             self._check_timestamp(window.on, "window")
@@ -147,7 +147,7 @@ class Flow:
         there are taken in the order of their columns; with `ties` they have the same rank, and all of them are kept.
         """
         self.not_inside_window("rank")
-        self._check_time("rank")
+        self.check_time("rank")
         order = [[by, True]] if isinstance(by, str) else [[name, bool(descending)] for name, descending in by]
         for name, _ in order:
             if col(str(name)).type_in(self.schema, self.place("rank")).startswith("list"):
@@ -161,7 +161,7 @@ class Flow:
     def deduplicate(self, within_s: float) -> "Flow":
         """Drop a row if one with the same keys was kept less than `within_s` seconds of event time before it."""
         self.not_inside_window("deduplicate")
-        self._check_time("deduplicate")
+        self.check_time("deduplicate")
         if not self.keys:
             raise GraphError(f"{self.place('deduplicate')} needs key_by or partition_by before it")
         within_us = self.duration_us(within_s, "deduplicate")
@@ -314,6 +314,14 @@ class Flow:
         if type(groups) is not int or not 1 <= groups <= LARGEST_GROUPS:
             raise GraphError(f"{self.place(what)} needs between 1 and {LARGEST_GROUPS} groups; got {groups}")
 
+    def without_keys(self, what: str) -> None:
+        """Refuse keys that nothing would use."""
+        if self.keys:
+            raise GraphError(
+                f"{self.place(what)} does not go by key_by or partition_by; got keys {', '.join(self.keys)}; "
+                "leave them out, or name them in on= of a join"
+            )
+
     def not_inside_window(self, what: str) -> None:
         """Refuse anything but an aggregate behind a window."""
         if self.operators[-1].kind == "window":
@@ -365,7 +373,8 @@ class Flow:
         if any(uses_previous(expression) for expression in expressions):
             raise GraphError(f"{self.place(what)} cannot look at the row before; prev is for the conditions of a match")
 
-    def _check_time(self, what: str) -> None:
+    def check_time(self, what: str) -> None:
+        """Refuse operators that need event time where a select has dropped it."""
         if self.time != TIME and self.time not in self.schema:
             raise GraphError(
                 f"{self.place(what)} needs the event-time column {self.time!r}; "

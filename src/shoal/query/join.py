@@ -67,10 +67,8 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     """Two flows joined into one."""
     for flow in (left, right):
         flow.not_inside_window("join")
-        if flow.time != TIME and flow.time not in flow.schema:
-            raise GraphError(
-                f"{flow.place('join')} needs the event-time column {flow.time!r}; keep it in the select before"
-            )
+        flow.without_keys("join")
+        flow.check_time("join")
     place = left.place("join")
     _check_keys(left, right, terms, place)
     ours, theirs = _columns(left, right, terms)
@@ -180,6 +178,7 @@ def united(flows: Sequence[Flow]) -> Flow:
         raise GraphError(f"{first.place('union')} needs at least one other flow")
     for flow in flows:
         flow.not_inside_window("union")
+        flow.without_keys("union")
         if flow.schema != first.schema:
             raise GraphError(
                 f"{first.place('union')} needs flows with the same columns; got {first.schema.as_dict()} "
@@ -196,7 +195,10 @@ def looked_up(flow: Flow, table: Table, on: str | Mapping[str, str], how: str, d
     """A flow with the columns of a static table."""
     flow.not_inside_window("lookup_join")
     place = flow.place("lookup_join")
-    column, key = next(iter(on.items())) if isinstance(on, Mapping) else (on, on)
+    pairs = list(on.items()) if isinstance(on, Mapping) else [(on, on)]
+    if len(pairs) != 1:
+        raise GraphError(f"{place} goes by one column; got {on!r}")
+    [(column, key)] = pairs
     arrow = table if isinstance(table, pa.Table) else pa.table(dict(table))
     if how not in ("inner", "left"):
         raise GraphError(f"{place} must be inner or left; got {how!r}")

@@ -23,6 +23,7 @@ def matched(
 ) -> "Flow":
     """A flow with a match operator behind it."""
     flow.not_inside_window("match")
+    flow.check_time("match")
     place = flow.place("match")
     wanted = pattern(text)
     if after not in AFTER or selection not in SELECTIONS:

@@ -168,7 +168,7 @@ def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source
     split = counts(amount.events)
     job_queries = [query(number, site) for number in numbers]
     needed = {stream for each in job_queries for stream in each.streams}
-    sources = {
+    sources: dict[str, Generator] = {
         kind: Generator(
             events[kind],
             split[kind],
@@ -180,12 +180,14 @@ def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source
     }
 
     def answers(number: int) -> dict[str, pa.Table]:
-        if number != sum(split[kind] for kind in sources):
+        if number != sum(split[kind] for kind in OF_CYCLE if kind in sources):
             raise ConfigError("nexmark's oracle needs all events; leave --seconds out or --check")
-        tables = [oracle_input(events[kind], split[kind], list(COLUMNS[kind]), None) for kind in OF_CYCLE]
+        person, auction, bid = (
+            oracle_input(events[kind], split[kind], list(COLUMNS[kind]), None) for kind in ("person", "auction", "bid")
+        )
         found: dict[str, pa.Table] = {}
         for each in numbers:
-            found |= expected(each, *tables, site.within_s, site.window_s, site.slide_s)
+            found |= expected(each, person, auction, bid, site.within_s, site.window_s, site.slide_s)
         if "q6" in found:
             found["q6"] = found["q6"].drop_columns(["auction"])
         return found

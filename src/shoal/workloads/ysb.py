@@ -6,8 +6,9 @@ from typing import Any
 from shoal.connectors.generator import Generator
 from shoal.connectors.source import Source
 from shoal.model.aggregate import count
-from shoal.model.expression import col, lookup
+from shoal.model.expression import col
 from shoal.model.graph import Query
+from shoal.model.lookup import lookup
 from shoal.model.window import tumbling
 from shoal.query.stream import Stream
 from shoal.session.job import Job

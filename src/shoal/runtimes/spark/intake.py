@@ -48,9 +48,8 @@ class Intake:
         yield from outbox.rows()
         for letters in self._dead:
             yield 0, wire.DEAD, wire.pack(letters)
-        refused = {
-            reason: self._refused[reason] + outbox.refused[reason] for reason in {*self._refused, *outbox.refused}
-        }
+        for reason, number in outbox.refused.items():
+            self._refused[reason] += number
         header = {
             "stream": self.stream,
             "rows": self.rows,
