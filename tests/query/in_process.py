@@ -74,9 +74,8 @@ class InProcess:
                     if program.lanes[parcel.lane].depth == depth:
                         content = _resent(parcel.content)
                         fresh[parcel.worker, parcel.lane].append({parcel.table: content})
-            for lane in program.lanes:
-                if lane.kernel is not None and lane.depth == depth:
-                    routers.append(self._advance_lane(program, lane, binding, fresh, marks))
+            lanes = [lane for lane in program.lanes if lane.kernel is not None and lane.depth == depth]
+            routers += [self._advance_lane(program, lane, binding, fresh, marks) for lane in lanes]
         for router in routers:
             self._collect(router)
         self.watermarks_us = marks

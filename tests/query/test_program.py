@@ -247,8 +247,8 @@ def for_each_a(build: Callable[[int], Flow], table: str | None = None) -> list[Q
                 CARS.window(tumbling(0.00001)).aggregate(n=count(), total=sum_("b")).sink("q"),
                 CARS.window(tumbling(0.00001)).aggregate(total=sum_("b"), n=count()).sink("r"),
             ],
-            1,
-            id="the order of aggregates makes no other lane",
+            2,
+            id="the order of aggregates is the order of columns, and makes another lane",
         ),
         pytest.param(
             [

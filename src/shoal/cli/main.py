@@ -12,7 +12,9 @@ from shoal.cli.queries import queries
 from shoal.cli.run import RunOptions, run_target
 from shoal.errors import ConfigError, RunError, ShoalError
 from shoal.model.aggregate import AGGREGATE_KINDS
+from shoal.policies.scheduling import SCHEDULING
 from shoal.policies.static import STATIC
+from shoal.session.run import RUNTIMES
 from shoal.workloads.catalog import WORKLOADS
 
 FAILED = 1
@@ -22,8 +24,16 @@ OPERATORS = {
     "source": "read a stream: generator, Parquet, Arrow or CSV files, or a Spark DataFrame",
     "filter": "keep the rows for which a condition holds",
     "select": "keep, rename or compute columns (also: with_columns)",
-    "window": "cut event time into tumbling or hopping windows",
+    "lookup": "add the columns of a static table by key (lookup_join)",
+    "assign": "give every row the windows it lies in, without aggregating",
+    "retime": "go by another timestamp column from here on",
+    "union": "the rows of several flows with the same columns (the other way round: split)",
+    "window": "cut a stream into windows: tumbling, hop, session, rows; by event, processing or external time",
     "aggregate": f"{', '.join(AGGREGATE_KINDS)} per key and window (keys: key_by, partition_by)",
+    "join": "pair rows of two flows by key, time and range: inner, left, full (also: cogroup)",
+    "rank": "the first k rows per key among the rows of one window",
+    "deduplicate": "drop rows whose key was kept a short time before",
+    "match": "find patterns of rows per key: sequences, repetition, alternatives, negation, within a time",
     "sink": "name the query and the table its results go to",
 }
 
@@ -36,7 +46,7 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("target")
-@click.option("--on", type=click.Choice(["spark"]), default="spark", show_default=True, help="Runtime.")
+@click.option("--on", type=click.Choice(list(RUNTIMES)), default="spark", show_default=True, help="Runtime.")
 @click.option(
     "--policy",
     type=click.Choice(list(STATIC)),
@@ -45,11 +55,18 @@ def cli() -> None:
     help="Binding of instances to workers.",
 )
 @click.option(
+    "--scheduling",
+    type=click.Choice(list(SCHEDULING)),
+    default="state-based",
+    show_default=True,
+    help="Which operator runs next, on the local runtime.",
+)
+@click.option(
     "--workers",
     type=click.IntRange(1, 4096),
     default=2,
     show_default=True,
-    help="Workers (tasks of the stateful stage).",
+    help="Workers (tasks of the stateful stage, or threads).",
 )
 @click.option("--events", type=click.IntRange(0), help="Stop after so many events.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds.")

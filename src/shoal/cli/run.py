@@ -35,6 +35,7 @@ class RunOptions:
     target: str
     on: str
     policy: str
+    scheduling: str
     workers: int
     events: int | None
     seconds: float | None
@@ -58,9 +59,11 @@ def run_target(options: RunOptions) -> int:
     sink = _sink(options, chosen)
     if options.check:
         _refuse_check_in_vain(options, chosen, sink)
+    if options.on == "local":
+        _refuse_spark_options(options)
     interrupted = threading.Event()
     with Progress(quiet=options.as_json) as progress:
-        progress.say("starting Spark, about 10 s ...")
+        progress.say("starting Spark, about 10 s ..." if options.on == "spark" else "loading kernels ...")
         run = start(
             chosen.job,
             on=options.on,
@@ -69,6 +72,7 @@ def run_target(options: RunOptions) -> int:
             checkpoint=options.checkpoint,
             sink=sink,
             conf=options.conf,
+            scheduling=options.scheduling,
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(
@@ -87,6 +91,17 @@ def run_target(options: RunOptions) -> int:
         summary, wrong = _summary(run, options, sink, chosen.expected, progress)
     _print(summary, wrong, options)
     return WRONG if summary.oracle == "different" else DONE
+
+
+def _refuse_spark_options(options: RunOptions) -> None:
+    given = {
+        "--checkpoint": options.checkpoint,
+        "--conf": options.conf,
+        "--shuffle-bindings": options.shuffle_bindings,
+    }
+    for name, value in given.items():
+        if value:
+            raise ConfigError(f"{name} is for --on spark; the local runtime keeps no checkpoint and binds nothing yet")
 
 
 def _number(number: int, one: str, many: str) -> str:
@@ -163,6 +178,8 @@ def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progr
 
 def _interrupted(run: Run, options: RunOptions) -> int:
     kept = f"run it again with --checkpoint {run.checkpoint} to go on" if options.checkpoint else "nothing was kept"
+    if options.on == "local":
+        kept = "every event taken in has been answered"
     epochs = _number(run.tally.epochs, "epoch", "epochs")
     click.echo(f"interrupted after {epochs}, all committed; {kept}", err=True)
     return INTERRUPTED
@@ -181,8 +198,8 @@ def _summary(
     summary = Summary(
         workload=options.target,
         runtime=options.on,
-        policy="random" if options.shuffle_bindings else options.policy,
-        mechanism="lazy",
+        policy=_policy(options),
+        mechanism="lazy" if options.on == "spark" else "none",
         workers=options.workers,
         topology=run.topology,
         seed=options.seed,
@@ -192,6 +209,13 @@ def _summary(
         oracle=oracle,
     )
     return summary, wrong
+
+
+def _policy(options: RunOptions) -> str:
+    """What decides where and when operators run."""
+    if options.on == "local":
+        return options.scheduling
+    return "random" if options.shuffle_bindings else options.policy
 
 
 def _results(sink: Sink, run: Run) -> dict[str, pa.Table]:

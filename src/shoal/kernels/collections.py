@@ -17,14 +17,16 @@ Objects = NDArray[np.object_]
 
 def add_set(cells: Ints, column: Column, into: Objects) -> None:
     """The different values of each cell; the cells are empty before."""
+    if not cells.size:
+        return
     if isinstance(column, pa.Array):
         texts = encoded(column)
         values = np.asarray(texts.dictionary.to_pylist(), object)
         codes = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     else:
         values, codes = np.unique(column.astype(np.int64), return_inverse=True)
-    pairs = np.unique(cells * max(1, len(values)) + codes)
-    owners = pairs // max(1, len(values))
+    pairs = np.unique(cells * len(values) + codes)
+    owners = pairs // len(values)
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
     for first, last in zip(firsts, [*firsts[1:], owners.size], strict=True):
         into[owners[first]] = np.sort(values[pairs[first:last] % len(values)])

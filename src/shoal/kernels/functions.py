@@ -109,16 +109,19 @@ def _to_string(column: Column) -> Column:
 
 
 def _to_int(column: Column) -> Column:
-    if isinstance(column, pa.Array):
+    if not isinstance(column, pa.Array):
+        return _integers(column)
+    try:
         return plain(column).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return _integers(column)
+    except pa.ArrowInvalid as error:
+        raise RunError(f"as_int64 needs texts of digits: {error}") from error
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Column]] = {
     "abs": np.abs,
     "floor": lambda x: _integers(np.floor(x)),
     "ceil": lambda x: _integers(np.ceil(x)),
-    "round": lambda x: _integers(np.rint(x)),
+    "round": lambda x: _integers(x if x.dtype == np.int64 else np.rint(x)),
     "sqrt": np.sqrt,
     "exp": np.exp,
     "ln": np.log,

@@ -125,7 +125,8 @@ class RowKernel:
             chosen = np.array([f"{number}/{row}" in wanted for row in range(len(table))], bool)
             taken[number] = table.where(chosen)
             state.tables[number] = table.where(~chosen)
-        return {number: table for number, table in taken.items() if len(table)}
+        state.tables = kept(state.tables)
+        return kept(taken)
 
     def absorb(self, state: State, fragments: Tables) -> None:
         """Put fragments into a state."""

@@ -2,7 +2,8 @@
 
 Rows wait in table 0 until the watermark has passed them. Table 1 holds, per key, the rows from the first place on
 where a match may have begun that is not decided yet: its partial match. Each row there carries which variables it
-fits, so that conditions are evaluated once. Table 2 holds every key's last row where a condition looks at it.
+fits, so that conditions are evaluated once, and its place among equal rows. Table 2 holds every key's last row where
+a condition looks at it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from shoal.model.expression import Expression
 from shoal.model.pattern import Measure, Pattern, uses_previous
 from shoal.model.schema import TIME
 
-_FITS, _BEGINS = "#fits", "#begins"
+_FITS, _BEGINS, _PLACE = "#fits", "#begins", "#place"
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class MatchKernel(RowKernel):
         if rows is None:
             return kept({0: waiting, 2: last}), NOTHING
         groups = group_numbers([rows], self.keys)[0]
-        order = in_order(groups, rows, self.names)
+        order = in_order(groups, rows, (*self.names, _PLACE))
         rows, groups = rows.take(order), groups[order]
         begin = np.append(starts(groups), len(rows))
         limit = after_us - self.within_us if after_us < FOREVER_US // 2 else FOREVER_US
@@ -90,8 +91,8 @@ class MatchKernel(RowKernel):
         return kept({0: waiting, 1: left, 2: last}), self._answers(rows, found.match, found.row, found.variable)
 
     def deadlines_us(self, number: int, table: RowTable) -> Ints | None:
-        """When a match that began with a row must be complete."""
-        return None if number == 2 else table[TIME] + self.within_us
+        """When no row can come any more to a match that began with a row."""
+        return None if number == 2 else table[TIME] + self.within_us + 1
 
     def _fitted(self, ready: RowTable, last: RowTable | None) -> tuple[RowTable, RowTable | None]:
         """Rows with the variables each fits, as bits, and every key's last row."""
@@ -108,7 +109,8 @@ class MatchKernel(RowKernel):
             if condition is not None and uses_previous(condition):
                 holds = holds & ~first
             fits |= holds.astype(np.int64) << bit
-        return ready.with_columns(**{_FITS: fits, _BEGINS: np.ones(len(ready), bool)}), last
+        marks = {_FITS: fits, _BEGINS: np.ones(len(ready), bool), _PLACE: np.arange(len(ready))}
+        return ready.with_columns(**marks), last
 
     def _with_previous(
         self, ready: RowTable, last: RowTable | None

@@ -116,9 +116,9 @@ _KEPT = "#kept"
 
 def _directed(column: object, descending: bool) -> NDArray[np.generic]:
     values = sortable(column)
-    if not descending:
-        return values
-    return -values.astype(np.float64) if values.dtype == np.float64 else ~values.astype(np.int64)
+    if values.dtype == np.float64:  # numbered, so that NaN is the largest value and equal to itself
+        values = np.unique(values, return_inverse=True)[1]
+    return ~values.astype(np.int64) if descending else values
 
 
 def _changes(values: Sequence[NDArray[np.generic]]) -> NDArray[np.bool_]:

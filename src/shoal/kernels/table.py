@@ -134,7 +134,8 @@ def from_arrow(array: pa.Array) -> Column:
     if pa.types.is_fixed_size_list(array.type):
         return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), array.type.list_size)
     if pa.types.is_large_list(array.type):
-        return objects([np.asarray(value) for value in array.to_pylist()])
+        dtype = object if pa.types.is_string(array.type.value_type) else np.int64
+        return objects([np.asarray(value, dtype) for value in array.to_pylist()])
     if pa.types.is_large_binary(array.type):
         return objects([json.loads(value) for value in array.to_pylist()])
     if pa.types.is_null(array.type):

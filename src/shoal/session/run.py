@@ -30,6 +30,7 @@ from shoal.session.job import Job
 from shoal.session.summary import Tally
 
 LOG = logging.getLogger("shoal")
+RUNTIMES = ("spark", "local")
 Watcher = Callable[["Run", EpochCommitted], None]
 """Called after every epoch, e.g. to rebind."""
 
@@ -157,6 +158,7 @@ def start(
     spark: Any = None,
     conf: Mapping[str, str] | None = None,
     interval_s: float = 0.0,
+    scheduling: str = "state-based",
 ) -> Run:
     """Start a job and return at once; `Run.wait` follows it to its end.
 
@@ -164,8 +166,10 @@ def start(
     Without a `sink` the results stay in memory, in `Run.sink`.
     """
     began = time.time()
-    if on != "spark":
-        raise ConfigError(f"runtime must be spark; got {on!r}")
+    if on not in RUNTIMES:
+        raise ConfigError(f"runtime must be {' or '.join(RUNTIMES)}; got {on!r}")
+    if on == "local" and checkpoint is not None:
+        raise ConfigError("the local runtime keeps nothing for a restart; leave the checkpoint out")
     if policy not in STATIC:
         raise ConfigError(f"policy must be one of {', '.join(STATIC)}; got {policy!r}")
     if workers < 1:
@@ -174,10 +178,22 @@ def start(
     if "://" not in place:
         place = str(Path(place).absolute())
     kept = sink if sink is not None else MemorySink()
-    runtime = _spark_runtime(job, place, kept, spark, conf, interval_s)
+    if on == "local":
+        runtime = _local_runtime(job, kept, scheduling)
+    else:
+        runtime = _spark_runtime(job, place, kept, spark, conf, interval_s)
     run = Run(job, runtime, policy, workers, kept, place, began, temporary=checkpoint is None)
     runtime.start(job.graph, STATIC[policy](job.graph, workers))
     return run
+
+
+def _local_runtime(job: Job, sink: Sink, scheduling: str) -> Runtime:
+    from shoal.policies.scheduling import SCHEDULING
+    from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+
+    if scheduling not in SCHEDULING:
+        raise ConfigError(f"scheduling must be one of {', '.join(SCHEDULING)}; got {scheduling!r}")
+    return LocalRuntime(LocalSetup(job.sources, sink, SCHEDULING[scheduling]))
 
 
 def _spark_runtime(

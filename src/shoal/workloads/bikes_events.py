@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.scatter import below, mix
 
 Ints = npt.NDArray[np.int64]
 
@@ -104,32 +105,17 @@ def _stride(bikes: int) -> int:
 
 
 @compiled
-def _mix(bits: np.uint64) -> np.uint64:
-    """Scatter 64 bits: splitmix64."""
-    bits += np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@compiled
-def _below(bound: int, bits: np.uint64) -> int:
-    """Turn the lower 32 bits into a whole number from 0 to bound - 1."""
-    return int(np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(bound)) >> np.uint64(32)))
-
-
-@compiled
 def _skewed(bound: int, bits: np.uint64) -> int:
     """Give a whole number from 0 to bound - 1, a small one more often: a product of two random shares of it."""
-    return _below(1 + _below(bound, bits), bits >> np.uint64(32))
+    return below(1 + below(bound, bits), bits >> np.uint64(32))
 
 
 @compiled
 def _station(stations: int, bits: np.uint64) -> int:
     """Choose a station by its popularity."""
-    if _below(100, bits) < STATION_PERCENT:
+    if below(100, bits) < STATION_PERCENT:
         return STATION
-    place = _skewed(stations, _mix(bits))
+    place = _skewed(stations, mix(bits))
     steps = 3 * ((place + 1) // 2)
     return STATION + steps if place % 2 else STATION - steps
 
@@ -145,25 +131,25 @@ def _fill(columns: Ints, start: int, seed: np.uint64, city: tuple[int, int, int]
     """Write the events from number `start` on until the columns are full."""
     ts, bikeid, start_station_id, end_station_id, duration, user_type = columns
     (bikes, stations, stride), (start_us, per_day) = city, clock
-    stream = _mix(seed)
+    stream = mix(seed)
     for n in range(columns.shape[1]):
         index = start + n
         turn, rank = divmod(index, bikes)
         # Rounds begin with different bikes, so that a bike's trips come at different distances.
-        shift = _below(bikes, _mix(~stream ^ np.uint64(turn)))
+        shift = below(bikes, mix(~stream ^ np.uint64(turn)))
         bike = (rank + shift) * stride % bikes
-        bits = _mix(stream ^ np.uint64(turn * bikes + bike))
-        other = _mix(~bits)
+        bits = mix(stream ^ np.uint64(turn * bikes + bike))
+        other = mix(~bits)
         ts[n] = start_us + _ends_us(index, per_day)
         bikeid[n] = FIRST_BIKE + bike
         end_station_id[n] = _station(stations, bits)
         duration[n] = SHORTEST_S + _skewed(3600, other)
-        user_type[n] = _below(100, bits >> np.uint64(32)) < CUSTOMER_PERCENT
-        if turn == 0 or _below(100, _mix(other)) < MOVED_PERCENT:
+        user_type[n] = below(100, bits >> np.uint64(32)) < CUSTOMER_PERCENT
+        if turn == 0 or below(100, mix(other)) < MOVED_PERCENT:
             start_station_id[n] = _station(stations, other)
         else:
-            start_station_id[n] = _station(stations, _mix(stream ^ np.uint64((turn - 1) * bikes + bike)))
+            start_station_id[n] = _station(stations, mix(stream ^ np.uint64((turn - 1) * bikes + bike)))
         if turn > 0:
-            rank_before = (rank + shift - _below(bikes, _mix(~stream ^ np.uint64(turn - 1)))) % bikes
+            rank_before = (rank + shift - below(bikes, mix(~stream ^ np.uint64(turn - 1)))) % bikes
             free_us = _ends_us(index, per_day) - _ends_us((turn - 1) * bikes + rank_before, per_day)
             duration[n] = min(duration[n], free_us // MICROSECONDS)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.scatter import below, mix
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -111,26 +112,11 @@ def _stride(vehicles: int) -> int:
 
 
 @compiled
-def _mix(bits: np.uint64) -> np.uint64:
-    """Scatter 64 bits: splitmix64."""
-    bits += np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@compiled
-def _below(bound: int, bits: np.uint64) -> int:
-    """Turn the lower 32 bits into a whole number from 0 to bound - 1."""
-    return int(np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(bound)) >> np.uint64(32)))
-
-
-@compiled
 def _delay_s(habit: np.uint64, turn: int) -> int:
     """Delay of a bus in a round, noise aside: straight from one random value to the next."""
     stretch, step = divmod(turn, DELAY_ROUNDS)
-    here = _below(45, _mix(habit ^ np.uint64(stretch))) ** 2 - 300
-    there = _below(45, _mix(habit ^ np.uint64(stretch + 1))) ** 2 - 300
+    here = below(45, mix(habit ^ np.uint64(stretch))) ** 2 - 300
+    there = below(45, mix(habit ^ np.uint64(stretch + 1))) ** 2 - 300
     return here + (there - here) * step // DELAY_ROUNDS
 
 
@@ -148,23 +134,23 @@ def _fill(
     ts, line_id, direction, vehicle_id, block_id, delay, congestion = columns
     latitude, longitude = degrees
     (vehicles, stride), (start_us, per_s) = fleet, clock
-    stream = _mix(seed)
+    stream = mix(seed)
     for n in range(columns.shape[1]):
         index = start + n
         turn, rank = divmod(index, vehicles)
         bus = rank * stride % vehicles
-        habit = _mix(~stream ^ np.uint64(bus))
-        bits = _mix(stream ^ np.uint64(index))
-        line = _below(LINES, habit)
-        route = _mix(~stream ^ ~np.uint64(line))
-        run, step = divmod(turn + _below(2 * RUN_ROUNDS, habit >> np.uint64(16)), RUN_ROUNDS)
+        habit = mix(~stream ^ np.uint64(bus))
+        bits = mix(stream ^ np.uint64(index))
+        line = below(LINES, habit)
+        route = mix(~stream ^ ~np.uint64(line))
+        run, step = divmod(turn + below(2 * RUN_ROUNDS, habit >> np.uint64(16)), RUN_ROUNDS)
         share = (step if run % 2 == 0 else RUN_ROUNDS - step) / RUN_ROUNDS
         ts[n] = start_us + index * MICROSECONDS // per_s
         line_id[n], direction[n], vehicle_id[n] = 1 + line, run % 2, FIRST_VEHICLE + bus
-        operator[n] = _below(1 + _below(8, habit >> np.uint64(24)), habit >> np.uint64(32))
-        block_id[n] = BLOCK - BLOCKS // 2 + _below(BLOCKS, bits)
-        delay[n] = _delay_s(habit, turn) + _below(61, bits >> np.uint64(32)) - 30
-        congestion[n] = _below(3000, _mix(bits)) < max(100, delay[n])
+        operator[n] = below(1 + below(8, habit >> np.uint64(24)), habit >> np.uint64(32))
+        block_id[n] = BLOCK - BLOCKS // 2 + below(BLOCKS, bits)
+        delay[n] = _delay_s(habit, turn) + below(61, bits >> np.uint64(32)) - 30
+        congestion[n] = below(3000, mix(bits)) < max(100, delay[n])
         # Lines run across the centre, from one side to the other, 0.1 degrees north to south and 0.2 east to west.
-        latitude[n] = 53.35 + (_below(1001, route) / 1000 - 0.5) * (share - 0.5) * 0.2
-        longitude[n] = -6.26 + (_below(1001, route >> np.uint64(32)) / 1000 - 0.5) * (share - 0.5) * 0.4
+        latitude[n] = 53.35 + (below(1001, route) / 1000 - 0.5) * (share - 0.5) * 0.2
+        longitude[n] = -6.26 + (below(1001, route >> np.uint64(32)) / 1000 - 0.5) * (share - 0.5) * 0.4

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.scatter import mix
 
 Ints = npt.NDArray[np.int64]
 
@@ -94,15 +95,6 @@ class LinearRoadEvents:
 
 
 @compiled
-def _mix(bits: np.uint64) -> np.uint64:
-    """Scatter 64 bits: splitmix64."""
-    bits += np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@compiled
 def _below(bound: int, bits: np.uint64, shift: int = 0) -> int:
     """Turn 32 of the bits, the lower ones of those left after a shift, into a whole number from 0 to bound - 1."""
     return int(np.int64((((bits >> np.uint64(shift)) & np.uint64(0xFFFFFFFF)) * np.uint64(bound)) >> np.uint64(32)))
@@ -124,7 +116,7 @@ def _turn(rank: int, slots: int) -> tuple[int, int]:
 @compiled
 def _site_feet(stream: np.uint64, where: int) -> int:
     """Where the jams of a site begin, from the start of its direction."""
-    return SEGMENT_FEET * (25 + _below(50, _mix(~stream ^ np.uint64(where))))
+    return SEGMENT_FEET * (25 + _below(50, mix(~stream ^ np.uint64(where))))
 
 
 @compiled
@@ -143,15 +135,15 @@ def _report(
 ) -> tuple[int, int, int, int, int]:
     """Trip number, speed, lane, direction and feet of a slot of an expressway in a round."""
     platoon, member = local // PLATOON, local % PLATOON
-    habit = _mix(stream ^ np.uint64(platoon * expressways + road))
+    habit = mix(stream ^ np.uint64(platoon * expressways + road))
     length = SHORTEST + _below(LONGEST - SHORTEST + 1, habit)
     offset = _below(length, habit, 32)
     trip, age = divmod(turn + offset, length)
-    shared = _mix(habit ^ np.uint64(trip))  # by the platoon
-    own = _mix(shared + np.uint64(member + 1))
+    shared = mix(habit ^ np.uint64(trip))  # by the platoon
+    own = mix(shared + np.uint64(member + 1))
     direction = int(np.int64(shared & np.uint64(1)))
     crash = _below(CRASH_ONE_IN, shared, 1) == 0 and member <= _below(3, shared, 32)
-    bits = _mix(shared) if crash else _mix(own)
+    bits = mix(shared) if crash else mix(own)
     sites = max(1, vehicles // SLOTS_PER_SITE)
     period = (trip * length - offset + LONGEST) // SITE_ROUNDS
     where = ((period * sites + _below(sites, bits, 8)) * 2 + direction) * expressways + road
@@ -181,7 +173,7 @@ def _fill(columns: Ints, start: int, seed: np.uint64, expressways: int, vehicles
     ts, kind, vid, speed, xway, lane, direction, seg, pos = columns
     slots = expressways * vehicles
     vids_per_trip = -(-slots // ROUND_S) * ROUND_S
-    stream = _mix(seed)
+    stream = mix(seed)
     for n in range(columns.shape[1]):
         index = start + n
         turn, rank = divmod(index - (index + 1) // OTHER_EVERY, slots)
@@ -191,7 +183,7 @@ def _fill(columns: Ints, start: int, seed: np.uint64, expressways: int, vehicles
         ts[n] = start_us + (turn * ROUND_S + second) * MICROSECONDS
         vid[n] = trip * vids_per_trip + slot
         if (index + 1) % OTHER_EVERY == 0:
-            kind[n] = 2 + _below(3, _mix(stream ^ np.uint64(index)))
+            kind[n] = 2 + _below(3, mix(stream ^ np.uint64(index)))
             speed[n] = xway[n] = lane[n] = direction[n] = seg[n] = pos[n] = -1
         else:
             kind[n], speed[n], xway[n], lane[n] = REPORT, mph, road, track

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.scatter import below, mix
 
 Kind = Literal["person", "auction", "bid"]
 Ints = npt.NDArray[np.int64]
@@ -154,21 +155,6 @@ def _array(column: Ints, field: pa.Field) -> pa.Array:
 
 
 @compiled
-def _mix(bits: np.uint64) -> np.uint64:
-    """Scatter 64 bits: splitmix64."""
-    bits += np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@compiled
-def _below(bound: int, bits: np.uint64) -> np.int64:
-    """Turn the lower 32 bits into a whole number from 0 to bound - 1."""
-    return np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(bound)) >> np.uint64(32))
-
-
-@compiled
 def _skewed(bound: int, bits: np.uint64) -> np.int64:
     """Turn the lower 32 bits into a whole number from 0 to bound - 1, half of them below an eighth of the bound."""
     share = float(bits & np.uint64(0xFFFFFFFF)) / 2**32
@@ -176,13 +162,13 @@ def _skewed(bound: int, bits: np.uint64) -> np.int64:
 
 
 @compiled
-def _person(latest: int, ahead: int, bits: np.uint64) -> np.int64:
+def _person(latest: int, ahead: int, bits: np.uint64) -> int:
     """Number of a person: a quarter the hot one, a tenth anyone up to the latest, else a recent one or one to come."""
-    which, pick = _below(20, bits), bits >> np.uint64(32)
+    which, pick = below(20, bits), bits >> np.uint64(32)
     # All three are computed, as branches that go either way at random cost more.
-    hot, anyone = np.int64(latest // HOT_EVERY * HOT_EVERY), _below(latest + 1, pick)
+    hot, anyone = latest // HOT_EVERY * HOT_EVERY, below(latest + 1, pick)
     oldest = max(0, latest + 1 - RECENT_PERSONS)
-    recent = np.int64(oldest + _below(latest + ahead + 1 - oldest, pick))
+    recent = oldest + below(latest + ahead + 1 - oldest, pick)
     known = hot if which < 5 else anyone
     return known if which < 7 else recent
 
@@ -191,15 +177,15 @@ def _person(latest: int, ahead: int, bits: np.uint64) -> np.int64:
 def _fill_persons(columns: Ints, start: int, seed: np.uint64, per_s: int, start_us: int) -> None:
     """Write the persons from number `start` on until the columns are full."""
     ts, person, name, city, state = columns
-    stream = _mix(seed)
+    stream = mix(seed)
     for i in range(columns.shape[1]):
         number = start + i
         n = number * CYCLE
-        bits = _mix(stream ^ np.uint64(n))
+        bits = mix(stream ^ np.uint64(n))
         ts[i] = start_us + n * MICROSECONDS // per_s
         person[i] = FIRST_PERSON + number
-        name[i] = _below(len(PERSON_NAMES), bits)
-        city[i] = _below(10, bits >> np.uint64(32))
+        name[i] = below(len(PERSON_NAMES), bits)
+        city[i] = below(10, bits >> np.uint64(32))
         state[i] = city[i]
 
 
@@ -207,21 +193,21 @@ def _fill_persons(columns: Ints, start: int, seed: np.uint64, per_s: int, start_
 def _fill_auctions(columns: Ints, start: int, seed: np.uint64, per_s: int, start_us: int) -> None:
     """Write the auctions from number `start` on until the columns are full."""
     ts, auction, seller, category, initial, reserve, expires = columns
-    stream = _mix(seed)
+    stream = mix(seed)
     for i in range(columns.shape[1]):
         number = start + i
         cycle = number // AUCTIONS
         n = cycle * CYCLE + PERSONS + number % AUCTIONS
-        first = _mix(stream ^ np.uint64(n))
-        second = _mix(first)
-        third = _mix(second)
+        first = mix(stream ^ np.uint64(n))
+        second = mix(first)
+        third = mix(second)
         ts[i] = start_us + n * MICROSECONDS // per_s
         auction[i] = FIRST_AUCTION + number
         seller[i] = FIRST_PERSON + _person(cycle, PERSONS_AHEAD, first)
-        category[i] = FIRST_CATEGORY + _below(CATEGORIES, second)
+        category[i] = FIRST_CATEGORY + below(CATEGORIES, second)
         initial[i] = 1 + _skewed(MAX_PRICE // 10, second >> np.uint64(32))
         reserve[i] = initial[i] + _skewed(MAX_PRICE // 2, third)
-        open_us = _below((MAX_AUCTION_S - MIN_AUCTION_S) * MICROSECONDS + 1, third >> np.uint64(32))
+        open_us = below((MAX_AUCTION_S - MIN_AUCTION_S) * MICROSECONDS + 1, third >> np.uint64(32))
         expires[i] = ts[i] + MIN_AUCTION_S * MICROSECONDS + open_us
 
 
@@ -229,19 +215,19 @@ def _fill_auctions(columns: Ints, start: int, seed: np.uint64, per_s: int, start
 def _fill_bids(columns: Ints, start: int, seed: np.uint64, per_s: int, start_us: int) -> None:
     """Write the bids from number `start` on until the columns are full."""
     ts, auction, bidder, price = columns
-    stream = _mix(seed)
+    stream = mix(seed)
     for i in range(columns.shape[1]):
         number = start + i
         cycle = number // BIDS
         n = cycle * CYCLE + PERSONS + AUCTIONS + number % BIDS
-        first = _mix(stream ^ np.uint64(n))
-        second = _mix(first)
+        first = mix(stream ^ np.uint64(n))
+        second = mix(first)
         latest = (cycle + 1) * AUCTIONS - 1
         ts[i] = start_us + n * MICROSECONDS // per_s
         hot, recent = latest // HOT_EVERY * HOT_EVERY, latest - _skewed(min(latest + 1, RECENT_AUCTIONS), first)
         auction[i] = FIRST_AUCTION + (hot if first >> np.uint64(63) else recent)
         bidder[i] = FIRST_PERSON + _person(cycle, 0, second)
-        price[i] = 1 + _skewed(MAX_PRICE, _mix(second))
+        price[i] = 1 + _skewed(MAX_PRICE, mix(second))
 
 
 FILLS: Mapping[Kind, Callable[[Ints, int, np.uint64, int, int], None]] = {

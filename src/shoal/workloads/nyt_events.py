@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.scatter import mix
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -129,15 +130,6 @@ class NytEvents:
 
 
 @compiled
-def _mix(bits: np.uint64) -> np.uint64:
-    """Scatter 64 bits: splitmix64."""
-    bits += np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@compiled
 def _below(bound: int, bits: np.uint64) -> np.int64:
     """Turn the lower 16 bits into a whole number from 0 to bound - 1."""
     return np.int64(((bits & np.uint64(0xFFFF)) * np.uint64(bound)) >> np.uint64(16))
@@ -168,10 +160,10 @@ def _fill(columns: Any, start: int, seed: np.uint64, per_s: int, start_us: int) 
     """Write the trips from number `start` on until the columns are full."""
     ts, vendor, passengers, amounts = columns
     distance, fare, coordinates = amounts[0], amounts[1], amounts[2:]
-    stream = _mix(seed)
+    stream = mix(seed)
     for n in range(len(ts)):
-        first = _mix(stream ^ np.uint64(start + n))
-        places = _mix(first)
+        first = mix(stream ^ np.uint64(start + n))
+        places = mix(first)
         ts[n] = start_us + (start + n) * MICROSECONDS // per_s
         vendor[n] = np.int8(first >> np.uint64(63))
         distance[n] = DISTANCES[first & np.uint64(QUANTILES - 1)]
@@ -180,7 +172,7 @@ def _fill(columns: Any, start: int, seed: np.uint64, per_s: int, start_us: int) 
         fare[n] = 2.5 + np.rint(2 * distance[n] * (2.2 + float((first >> np.uint64(28)) & np.uint64(255)) / 256)) / 2
         for end in range(2):
             latitude, longitude, around = CENTRES[_below(100, places >> np.uint64(16 * end))]
-            bits = _mix(places + np.uint64(1 + end))
+            bits = mix(places + np.uint64(1 + end))
             coordinates[2 * end, n] = _near(latitude, around, bits)
             coordinates[2 * end + 1, n] = _near(longitude, around, bits >> np.uint64(32))
         if _below(1000, places >> np.uint64(32)) < INVALID_PER_MILLE:

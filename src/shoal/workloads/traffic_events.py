@@ -15,6 +15,7 @@ import pyarrow as pa
 from numba import njit
 
 from shoal.errors import ConfigError
+from shoal.workloads.scatter import mix
 
 Profile = Literal["W1", "W2", "W3"]
 Ints = npt.NDArray[np.int64]
@@ -220,18 +221,9 @@ def _stride(vehicles: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _mix(bits: np.uint64) -> np.uint64:
-    """Scatter 64 bits: splitmix64."""
-    bits += np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@njit(nogil=True, cache=True)
 def _random(stream: np.uint64, number: int) -> np.uint64:
     """Give the random bits with this number in this stream."""
-    return _mix(_mix(stream) ^ np.uint64(number))
+    return mix(mix(stream) ^ np.uint64(number))
 
 
 @njit(nogil=True, cache=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.scatter import below, mix
 
 Ints = npt.NDArray[np.int64]
 
@@ -84,33 +85,18 @@ class YsbEvents:
 
 
 @compiled
-def _mix(bits: np.uint64) -> np.uint64:
-    """Scatter 64 bits: splitmix64."""
-    bits += np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@compiled
-def _below(bound: int, bits: np.uint64) -> np.int64:
-    """Turn the lower 32 bits into a whole number from 0 to bound - 1."""
-    return np.int64(((bits & np.uint64(0xFFFFFFFF)) * np.uint64(bound)) >> np.uint64(32))
-
-
-@compiled
 def _fill(columns: Ints, start: int, seed: np.uint64, ads: int, per_s: int, start_us: int) -> None:
     """Write the events from number `start` on until the columns are full."""
     user_id, page_id, ad_id, ad_type, event_type, event_time, ip, spare = columns
-    stream = _mix(seed)
+    stream = mix(seed)
     for n in range(columns.shape[1]):
-        first = _mix(stream ^ np.uint64(start + n))
-        other = _mix(first)
-        event_type[n] = _below(EVENT_TYPES, first)
-        ad_id[n] = _below(ads, first >> np.uint64(32))
+        first = mix(stream ^ np.uint64(start + n))
+        other = mix(first)
+        event_type[n] = below(EVENT_TYPES, first)
+        ad_id[n] = below(ads, first >> np.uint64(32))
         ad_type[n] = ad_id[n] % AD_TYPES
-        user_id[n] = _below(PEOPLE, other)
-        page_id[n] = _below(PAGES, other >> np.uint64(32))
+        user_id[n] = below(PEOPLE, other)
+        page_id[n] = below(PAGES, other >> np.uint64(32))
         event_time[n] = start_us + (start + n) * MICROSECONDS // per_s
         ip[n] = np.int64(other & np.uint64(0xFFFFFFFF))
         spare[n] = start + n

@@ -4,6 +4,7 @@ import pytest
 
 from shoal.errors import CheckpointError
 from shoal.kernels.panes import PaneTable
+from shoal.kernels.table import INSTANCE, RowTable
 from shoal.model.graph import InstanceId
 from shoal.runtimes.spark.segment import Part, chosen, decode, encode
 
@@ -18,11 +19,15 @@ def part(rows: int = 4, instances: tuple[InstanceId, ...] = NAMES) -> Part:
         keys=(numbers * 10, pa.array([f"key {n}" for n in range(rows)])),
         slots=(numbers + 1, np.linspace(0, 1, rows), np.arange(3 * rows, dtype=np.float64).reshape(rows, 3)),
     )
-    return Part(instances, table)
+    return Part(instances, 0, table)
+
+
+def rows_of_a_join() -> RowTable:
+    return RowTable({INSTANCE: np.array([0, 1, 1]), "#time": np.arange(3), "name": pa.array(["a", "b", "c"])})
 
 
 def plain(parts: list[Part]) -> list[object]:
-    return [(each.instances, each.table.to_arrow().to_pydict()) for each in parts]
+    return [(each.instances, each.table, each.content.to_arrow().to_pydict()) for each in parts]
 
 
 @pytest.mark.parametrize(
@@ -30,6 +35,7 @@ def plain(parts: list[Part]) -> list[object]:
     [
         pytest.param([part(), part(1, (InstanceId("c/0"),))], id="two lanes"),
         pytest.param([part(0)], id="a lane without rows"),
+        pytest.param([part(), Part(NAMES, 1, rows_of_a_join())], id="two tables of one lane"),
         pytest.param([], id="nothing"),
     ],
 )
@@ -55,6 +61,7 @@ def test_every_truncation_is_found() -> None:
 
 def test_instances_are_taken_over_under_their_new_numbers() -> None:
     taken = chosen(part(), {InstanceId("b/0"): 7})
+    assert isinstance(taken, PaneTable)
     assert taken.instance.tolist() == [7, 7]
     assert taken.pane.tolist() == [101, 103]
     assert taken.slots[0].tolist() == [2, 4]

@@ -10,13 +10,15 @@ import pyarrow as pa
 from shoal.connectors.admission import Refusal, dead_letters
 from shoal.connectors.source import RawBatch
 from shoal.kernels.block import Block
-from shoal.kernels.table import INSTANCE
+from shoal.kernels.table import INSTANCE, Table
 from shoal.model.schema import TIME
 from shoal.query.lane import Lane
 from shoal.query.router import Router
 from shoal.runtimes.spark import wire
 
 WireRow = tuple[int, int, bytes]
+LARGEST_PIECE = 1 << 18
+"""Rows of state that travel in one message."""
 
 
 @dataclass
@@ -30,8 +32,9 @@ class Outbox:
     def rows(self) -> Iterator[WireRow]:
         """Everything, addressed to the workers it belongs to; results are spread over all."""
         for parcel in self.router.parcels():
-            content = wire.pack(parcel.content.to_arrow())
-            yield parcel.worker, wire.address(parcel.lane, parcel.table), content
+            address = wire.address(parcel.lane, parcel.table)
+            for piece in _pieces(parcel.content):
+                yield parcel.worker, address, wire.pack(piece.to_arrow())
         yield from self._results()
         for lane, late in self.router.late:
             yield 0, wire.DEAD, wire.pack(self._late(lane, late))
@@ -61,3 +64,12 @@ class Outbox:
             refusals.append(Refusal("late", detail, rows))
             self.refused["late"] += int(rows.size)
         return dead_letters(stream, RawBatch(batch, f"stream {stream}"), refusals)
+
+
+def _pieces(table: Table) -> Iterator[Table]:
+    """A table in messages that Spark can carry."""
+    if len(table) <= LARGEST_PIECE:
+        yield table
+        return
+    for start in range(0, len(table), LARGEST_PIECE):
+        yield table.take(np.arange(start, min(len(table), start + LARGEST_PIECE)))

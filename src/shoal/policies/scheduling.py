@@ -1,0 +1,224 @@
+"""Scheduling policies: which operator a free worker runs next, and how many events it takes.
+
+Every policy is a pure function of what the operators look like. Costs are per event; an operator's output cost is
+what it takes to bring one of its events out at the end: its own cost and that of everything behind it, divided by
+how much of its output arrives there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+LEAST_EVENTS = 1000
+"""Events an operator takes at least when it is its turn."""
+LEAST_COST_S = 1e-9
+
+
+@dataclass(frozen=True)
+class OperatorState:
+    """One operator as a policy sees it; `downstream` are the places of its readers in the list of operators."""
+
+    pending: int
+    ready: bool
+    cost_s: float
+    selectivity: float
+    waited_s: float
+    idle_s: float
+    turns: int
+    downstream: tuple[int, ...] = ()
+    weight: float = 1.0
+    is_source: bool = False
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An operator's turn: its place in the list, and about how many events it should take."""
+
+    operator: int
+    events: int
+
+
+class SchedulingPolicy(Protocol):
+    """Chooses turns."""
+
+    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+        """Larger is more urgent; computed anew whenever costs and selectivities have been measured."""
+
+    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:
+        """The next turn, with so much time left until costs are measured again; None where nothing is worth it."""
+
+
+def output_selectivity(operators: Sequence[OperatorState]) -> list[float]:
+    """How many results one event of each operator becomes, along the most productive way."""
+    found: dict[int, float] = {}
+
+    def of(place: int) -> float:
+        if place not in found:
+            behind = max((of(next_) for next_ in operators[place].downstream), default=1.0)
+            found[place] = max(operators[place].selectivity, 1e-6) * behind
+        return found[place]
+
+    return [of(place) for place in range(len(operators))]
+
+
+def output_cost_s(operators: Sequence[OperatorState]) -> list[float]:
+    """The time to bring one result out that begins as an event of each operator."""
+    selectivity = output_selectivity(operators)
+    own = [max(one.cost_s, LEAST_COST_S) / share for one, share in zip(operators, selectivity, strict=True)]
+    return [own[place] + sum(own[next_] for next_ in _behind(operators, place)) for place in range(len(operators))]
+
+
+def _behind(operators: Sequence[OperatorState], place: int) -> set[int]:
+    """Every operator behind another, each once."""
+    seen: set[int] = set()
+    todo = list(operators[place].downstream)
+    while todo:
+        next_ = todo.pop()
+        if next_ not in seen:
+            seen.add(next_)
+            todo += operators[next_].downstream
+    return seen
+
+
+def _best(operators: Sequence[OperatorState], eligible: Callable[[OperatorState], bool], key: Sequence[float]) -> int:
+    """The eligible operator with the largest key; the first of equals, sources only where nothing else is; -1: none."""
+    best = -1
+    for place, one in enumerate(operators):
+        if not (one.ready and eligible(one)):
+            continue
+        if best < 0 or (not one.is_source, key[place]) > (not operators[best].is_source, key[best]):
+            best = place
+    return best
+
+
+@dataclass(frozen=True)
+class Fcfs:
+    """The operator whose oldest event has waited longest, one block at a time."""
+
+    block_events: int = 16_384
+
+    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+        """Nothing to compute."""
+        return [0.0] * len(operators)
+
+    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:  # noqa: ARG002
+        """Oldest first."""
+        place = _best(operators, lambda _: True, [one.waited_s for one in operators])
+        return None if place < 0 else Turn(place, self.block_events)
+
+
+@dataclass(frozen=True)
+class RoundRobin:
+    """The operator that has had the fewest turns, one block at a time."""
+
+    block_events: int = 16_384
+
+    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+        """Nothing to compute."""
+        return [0.0] * len(operators)
+
+    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:  # noqa: ARG002
+        """Fewest turns first."""
+        ready = [place for place, one in enumerate(operators) if one.ready]
+        if not ready:
+            return None
+        return Turn(min(ready, key=lambda place: (operators[place].turns, place)), self.block_events)
+
+
+@dataclass(frozen=True)
+class MinLatency:
+    """The operator whose events are soonest out, one block at a time."""
+
+    block_events: int = 16_384
+
+    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+        """The inverse of the output cost."""
+        return [1.0 / cost for cost in output_cost_s(operators)]
+
+    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:  # noqa: ARG002
+        """Nearest to the end first."""
+        place = _best(operators, lambda _: True, priorities)
+        return None if place < 0 else Turn(place, self.block_events)
+
+
+@dataclass(frozen=True)
+class HighestRate:
+    """The operator that brings most results out per second of work, one block at a time."""
+
+    block_events: int = 16_384
+
+    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+        """Output selectivity over the average cost on the way out."""
+        selectivity = output_selectivity(operators)
+        rates = []
+        for place, one in enumerate(operators):
+            way = [one.cost_s, *(operators[next_].cost_s for next_ in _behind(operators, place))]
+            rates.append(selectivity[place] / max(sum(way) / len(way), LEAST_COST_S))
+        return rates
+
+    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:  # noqa: ARG002
+        """Largest rate first."""
+        place = _best(operators, lambda _: True, priorities)
+        return None if place < 0 else Turn(place, self.block_events)
+
+
+@dataclass(frozen=True)
+class MinCost:
+    """Upstream first, so that each operator finds as much as possible to do at once."""
+
+    threshold: int = 1000
+    idle_s: float = 0.001
+
+    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+        """The number of operators behind each."""
+        return [float(len(_behind(operators, place))) for place in range(len(operators))]
+
+    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:
+        """Most upstream of those with enough to do."""
+        return _thresholded(operators, priorities, left_s, self.threshold, self.idle_s)
+
+
+@dataclass(frozen=True)
+class StateBased:
+    """The operator whose events are soonest out, weighted by its queries' latency, among those with enough to do."""
+
+    threshold: int = 1000
+    idle_s: float = 0.001
+
+    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+        """Weight over output cost."""
+        return [one.weight / cost for one, cost in zip(operators, output_cost_s(operators), strict=True)]
+
+    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:
+        """The largest priority among the eligible."""
+        return _thresholded(operators, priorities, left_s, self.threshold, self.idle_s)
+
+
+def _thresholded(
+    operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float, threshold: int, idle_s: float
+) -> Turn | None:
+    """Operators with more than some events, or that have been idle for long; as many events as time is left for."""
+
+    def eligible(one: OperatorState) -> bool:
+        return one.is_source or one.pending > threshold or one.idle_s > idle_s
+
+    place = _best(operators, eligible, priorities)
+    if place < 0:
+        return None
+    cost_s = max(operators[place].cost_s, LEAST_COST_S)
+    return Turn(place, max(round(max(left_s, 0.0) / cost_s), LEAST_EVENTS))
+
+
+def latency_weight(gradient: float) -> float:
+    """How much more urgent a query is whose latency grew by a share, or less where it fell."""
+    return 1.0 + max(-1.0, min(1.0, gradient)) / 10
+
+
+SCHEDULING: Mapping[str, SchedulingPolicy] = {
+    "state-based": StateBased(),
+    "fcfs": Fcfs(),
+    "round-robin": RoundRobin(),
+    "min-latency": MinLatency(),
+    "min-cost": MinCost(),
+    "highest-rate": HighestRate(),
+}

@@ -1,0 +1,145 @@
+"""The scheduler: worker threads that run operators, one worker per operator at a time, as a policy says."""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from shoal.policies.scheduling import OperatorState, SchedulingPolicy, Turn
+from shoal.runtimes.local.node import Node, SourceNode
+
+MEASURE_S = 0.05
+"""How often costs, selectivities and priorities are computed anew."""
+EPOCH_S = 0.001
+"""How long a worker that finds nothing to do waits before it looks again."""
+
+
+@dataclass
+class _Post:
+    """What the scheduler knows of a node; changed under its lock only."""
+
+    node: Node
+    is_source: bool
+    downstream: tuple[int, ...]
+    running: bool = False
+    turns: int = 0
+    busy_s: float = 0.0
+    last_run_s: float = 0.0
+    cost_s: float = 0.0
+    selectivity: float = 1.0
+    _seen: tuple[float, int, int] = (0.0, 0, 0)
+
+    def measure(self) -> None:
+        """Cost and selectivity since the last time; kept where nothing happened."""
+        busy, consumed, produced = self._seen
+        events = self.node.consumed - consumed if not self.is_source else self.node.produced - produced
+        if events > 0:
+            self.cost_s = (self.busy_s - busy) / events
+            self.selectivity = 1.0 if self.is_source else (self.node.produced - produced) / events
+        self._seen = (self.busy_s, self.node.consumed, self.node.produced)
+
+    def state(self, now_s: float) -> OperatorState:
+        """The node as a policy sees it."""
+        oldest = min((c.oldest_s for c in self.node.inputs if c.oldest_s is not None), default=now_s)
+        return OperatorState(
+            self.node.pending,
+            not self.running and self.node.ready,
+            self.cost_s,
+            self.selectivity,
+            now_s - oldest,
+            now_s - self.last_run_s,
+            self.turns,
+            self.downstream,
+            is_source=self.is_source,
+        )
+
+
+@dataclass
+class Scheduler:
+    """Runs nodes on workers until every source has ended and nothing waits anywhere."""
+
+    nodes: Sequence[Node]
+    policy: SchedulingPolicy
+    workers: int
+    decisions: int = 0
+    deciding_s: float = 0.0
+    error: Exception | None = None
+    _posts: list[_Post] = field(default_factory=list)
+    _priorities: list[float] = field(default_factory=list)
+    _measured_s: float = 0.0
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
+        """Find out who reads from whom."""
+        reader = {id(channel): place for place, node in enumerate(self.nodes) for channel in node.inputs}
+        for node in self.nodes:
+            downstream = tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))
+            self._posts.append(_Post(node, isinstance(node, SourceNode), downstream))
+
+    def start(self) -> list[threading.Thread]:
+        """Start the workers."""
+        threads = [
+            threading.Thread(target=self._work, name=f"shoal-worker-{number}", daemon=True)
+            for number in range(self.workers)
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def busy_s(self) -> float:
+        """Time all operators have worked."""
+        return sum(post.busy_s for post in self._posts)
+
+    def _work(self) -> None:
+        while (turn := self._next()) is not None:
+            post = self._posts[turn.operator]
+            began = time.perf_counter()
+            try:
+                post.node.turn(turn.events)
+            except Exception as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
+                self._fail(error)
+            self._done(post, time.perf_counter() - began)
+
+    def _next(self) -> Turn | None:
+        with self._changed:
+            while not self._finished():
+                began = time.perf_counter()
+                turn = self._decide(time.time())
+                self.deciding_s += time.perf_counter() - began
+                if turn is not None:
+                    self.decisions += 1
+                    self._posts[turn.operator].running = True
+                    return turn
+                self._changed.wait(EPOCH_S)
+            self._changed.notify_all()
+            return None
+
+    def _decide(self, now_s: float) -> Turn | None:
+        if now_s - self._measured_s >= MEASURE_S or not self._priorities:
+            for post in self._posts:
+                post.measure()
+            self._priorities = self.policy.priorities([post.state(now_s) for post in self._posts])
+            self._measured_s = now_s
+        states = [post.state(now_s) for post in self._posts]
+        return self.policy.choose(states, self._priorities, EPOCH_S)
+
+    def _done(self, post: _Post, spent_s: float) -> None:
+        with self._changed:
+            post.running = False
+            post.turns += 1
+            post.busy_s += spent_s
+            post.last_run_s = time.time()
+            self._changed.notify_all()
+
+    def _fail(self, error: Exception) -> None:
+        with self._changed:
+            self.error = self.error or error
+            self._changed.notify_all()
+
+    def _finished(self) -> bool:
+        if self.error is not None:
+            return True
+        sources = [post.node for post in self._posts if isinstance(post.node, SourceNode)]
+        if not all(source.ended for source in sources):
+            return False
+        return not any(post.running or any(c.waiting for c in post.node.inputs) for post in self._posts)

@@ -1,0 +1,132 @@
+"""The local runtime gives what the graph means, whatever the policy, the workers and the size of blocks."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.naive import interpret
+from tests.random_graphs import cases
+from tests.runtimes.local.row_source import RowSource
+from tests.small_city import answers, city
+from tests.test_random_graphs import canonical
+
+from shoal.connectors.sinks import MemorySink
+from shoal.errors import ConfigError
+from shoal.kernels.block import arrow_schema
+from shoal.model.aggregate import count
+from shoal.model.functions import udf
+from shoal.model.graph import Graph
+from shoal.model.messages import AddQuery, CommandRefused, RunEnded
+from shoal.model.schema import Schema
+from shoal.model.window import tumbling
+from shoal.policies.scheduling import SCHEDULING
+from shoal.policies.static import round_robin
+from shoal.query.stream import Stream
+from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+from shoal.runtimes.local.wiring import Sizes
+from shoal.session.digest import differences
+from shoal.session.job import Job
+from shoal.session.run import start
+
+Row = Mapping[str, Any]
+PLAIN = {"ts": "timestamp", "k": "int64"}
+
+
+def results(graph: Graph, rows: Mapping[str, Sequence[Row]], policy: str, workers: int, sizes: Sizes) -> dict[str, Any]:
+    """Result rows by table, times as microseconds."""
+    sources = {}
+    for stream, operator in graph.streams.items():
+        time = operator.parameters["time"]
+        ordered = sorted(rows[stream], key=lambda row: row[time])
+        sources[stream] = RowSource(ordered, arrow_schema(Schema.of(operator.parameters["schema"])))
+    sink = MemorySink()
+    runtime = LocalRuntime(LocalSetup(sources, sink, SCHEDULING[policy], sizes))
+    runtime.start(graph, round_robin(graph, workers))
+    *_, ended = runtime.events()
+    assert ended == RunEnded(None)
+    return {name: sink.table(name).cast(_plain(sink.table(name).schema)).to_pylist() for name in sink.names()}
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in schema])
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(), st.sampled_from(sorted(SCHEDULING)), st.integers(1, 2), st.integers(1, 8192), st.integers(1, 4))
+def test_any_graph_has_the_answers_it_would_have_row_by_row(
+    case: tuple[Graph, Mapping[str, Sequence[Row]]], policy: str, workers: int, block_rows: int, channel_blocks: int
+) -> None:
+    graph, rows = case
+    got = results(graph, rows, policy, workers, Sizes(block_rows, channel_blocks))
+    wanted = {table: canonical(each) for table, each in interpret(graph, rows).items() if each}
+    assert {table: canonical(each) for table, each in got.items() if each} == wanted
+
+
+@pytest.mark.parametrize("policy", sorted(SCHEDULING))
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_workload_equals_its_oracle(policy: str, workers: int) -> None:
+    ready = city()
+    run = start(ready.job, on="local", workers=workers, scheduling=policy)
+    run.wait()
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+def test_a_full_channel_holds_the_source_back() -> None:
+    stream = Stream("s", PLAIN, time="ts")
+    graph = Graph.of([stream.key_by("k").window(tumbling(1)).aggregate(n=count()).sink("counts")])
+    rows = [{"ts": n * 1000, "k": n % 3} for n in range(5000)]
+    random.Random(1).shuffle(rows)
+    got = results(graph, {"s": rows}, "round-robin", 2, Sizes(block_rows=1, channel_blocks=1))
+    assert sum(row["n"] for row in got["counts"]) == 5000
+
+
+def test_a_stopped_run_answers_everything_it_took_in() -> None:
+    ready = city(events=None)
+    run = start(ready.job, on="local", workers=2)
+    run.wait(lambda run, event: run.stop() if run.consumed > 20_000 else None)
+    assert run.consumed > 20_000
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+def test_an_error_in_an_operator_ends_the_run_with_that_error() -> None:
+    @udf("int64")
+    def broken(k: Any) -> Any:
+        raise ValueError("the user's own mistake")
+
+    stream = Stream("s", PLAIN, time="ts")
+    job = Job.of("j", [stream.select("ts", x=broken("k")).sink("t")], {"s": _some_rows()})
+    with pytest.raises(ValueError, match="the user's own mistake"):
+        start(job, on="local").wait()
+
+
+def test_commands_that_it_cannot_carry_out_are_refused() -> None:
+    stream = Stream("s", PLAIN, time="ts")
+    graph = Graph.of([stream.sink("t")])
+    runtime = LocalRuntime(LocalSetup({"s": _some_rows()}, MemorySink()))
+    runtime.start(graph, round_robin(graph, 1))
+    command = AddQuery(stream.select("k").sink("u"))
+    runtime.apply(command)
+    refused = [event for event in runtime.events() if isinstance(event, CommandRefused)]
+    assert refused == [CommandRefused(command, "the local runtime cannot AddQuery while it runs")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"checkpoint": "here"}, "keeps nothing for a restart", id="a checkpoint"),
+        pytest.param({"scheduling": "luck"}, "scheduling must be one of state-based, fcfs", id="an unknown policy"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: Mapping[str, Any], message: str) -> None:
+    job = Job.of("j", [Stream("s", PLAIN, time="ts").sink("t")], {"s": _some_rows()})
+    with pytest.raises(ConfigError, match=message):
+        start(job, on="local", **options)
+
+
+def _some_rows() -> RowSource:
+    schema = arrow_schema(Schema.of(PLAIN))
+    return RowSource([{"ts": n, "k": n} for n in range(10)], schema)
