@@ -62,6 +62,8 @@ def user_answers(states: Objects, aggregate: Any, type_: FieldType) -> Column:
         array = pa.array(answers, ARROW_TYPES[type_])
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise RunError(f"aggregate {type(aggregate).__name__} must give {type_}: {error}") from error
+    if type_ == "int64" and any(isinstance(given, float) for given in answers):  # Arrow would cut fractions off
+        raise RunError(f"aggregate {type(aggregate).__name__} must give int64; got a float")
     if array.null_count:
         raise RunError(f"aggregate {type(aggregate).__name__} must give {type_}; got None")
     if type_ in ("int64", "float64", "bool"):

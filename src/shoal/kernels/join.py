@@ -5,6 +5,7 @@ sorted by key and by the band's column, or by time, the other looking its range 
 rows are there; a row that stays alone is answered, where asked for, once no partner can come any more.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +29,8 @@ MET = "#met"
 HAS_LEFT, HAS_RIGHT = "has_left", "has_right"
 LEFT, RIGHT = 0, 1
 OLD, NEW = 0, 1
-_OPEN = 1 << 60
+Reach = tuple[float | None, float | None]
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _KEY = "#key"
 
 
@@ -114,22 +116,21 @@ class JoinKernel(RowKernel):
         """Rows of both tables with equal keys, close in time and within the band."""
         ours, theirs = self._groups(left, right)
         times = left[TIME], right[TIME]
-        lower, upper = self.lower_us, self.upper_us
-        if self.band is None:
-            values, reach = times, (lower, upper)
-        else:
-            values = left[self.band[0]], right[self.band[1]]
-            reach = _bounds(self.band, values[0])
+        within = (self.lower_us, self.upper_us)
+        values: tuple[NDArray[Any], NDArray[Any]] = times
+        reach: Reach = within
+        if self.band is not None:
+            values, reach = (left[self.band[0]], right[self.band[1]]), self.band[2:]
         order = np.lexsort((values[1], theirs))
         size = int(max(ours.max(), theirs.max())) + 1
         begin = np.searchsorted(theirs[order], np.arange(size + 1))
-        rows = (ours, values[0], times[0])
-        slack = _slack(values[0], reach)
+        rows = (ours, values[0], *_reached(values[0], reach), times[0])
         index = (begin, values[1][order], times[1][order])
+        bounds = (-np.inf if reach[0] is None else float(reach[0]), np.inf if reach[1] is None else float(reach[1]))
         counts, nothing = np.empty(len(left), np.int64), np.zeros(0, np.int64)
-        _meet(rows, index, (*reach, slack), (lower, upper), counts, nothing, nothing)
+        _meet(rows, index, bounds, within, counts, nothing, nothing)
         lefts, rights = np.empty(int(counts.sum()), np.int64), np.empty(int(counts.sum()), np.int64)
-        _meet(rows, index, (*reach, slack), (lower, upper), counts, lefts, rights)
+        _meet(rows, index, bounds, within, counts, lefts, rights)
         return lefts, order[rights]
 
     def _groups(self, left: RowTable, right: RowTable) -> tuple[Ints, Ints]:
@@ -181,21 +182,31 @@ def _told(table: RowTable, rows: Ints) -> RowTable:
     return table.with_columns(**{MET: met})
 
 
-def _bounds(band: tuple[str, str, float | None, float | None], values: NDArray[Any]) -> tuple[Any, Any]:
-    """The band's bounds as numbers of the column's kind."""
-    _, _, least, most = band
+def _reached(values: NDArray[Any], reach: Reach) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The least and the most that a partner of each value may be; None leaves a side open.
+
+    Floats look a little further, since a sum of floats is not their difference turned round.
+    """
+    least, most = reach
     if values.dtype == np.float64:
-        return (-np.inf if least is None else float(least)), (np.inf if most is None else float(most))
-    low = -_OPEN if least is None else int(np.ceil(least))
-    return low, (_OPEN if most is None else int(np.floor(most)))
+        largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+        slack = 1e-15 * (largest + sum(abs(bound) for bound in reach if bound is not None and np.isfinite(bound)))
+        low = np.full(values.size, -np.inf) if least is None else values + least - slack
+        return low, np.full(values.size, np.inf) if most is None else values + most + slack
+    low, none_above = _sums(values, _SMALLEST if least is None else math.ceil(least), is_open=least is None)
+    high, none_below = _sums(values, _LARGEST if most is None else math.floor(most), is_open=most is None)
+    nobody = (none_above > 0) | (none_below < 0)
+    low[nobody], high[nobody] = _LARGEST, _SMALLEST
+    return low, high
 
 
-def _slack(values: NDArray[Any], reach: tuple[Any, Any]) -> Any:
-    """How much further than the reach to look, since a sum of floats is not their difference turned round."""
-    if values.dtype != np.float64:
-        return 0
-    largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
-    return 1e-15 * (largest + sum(abs(bound) for bound in reach if np.isfinite(bound)))
+def _sums(values: Ints, by: int, *, is_open: bool) -> tuple[Ints, Ints]:
+    """Integers and a number added up, at most as far as 64 bits go, and in which direction they would go beyond."""
+    by = min(max(by, _SMALLEST), _LARGEST)
+    if is_open:
+        return np.full(values.size, by), np.zeros(values.size, np.int64)
+    beyond = (values > _LARGEST - by).astype(np.int64) if by > 0 else -(values < _SMALLEST - by).astype(np.int64)
+    return np.where(beyond == 0, values + by, np.where(beyond > 0, _LARGEST, _SMALLEST)), beyond
 
 
 def _repeated(value: Any, type_: str, length: int) -> Column:
@@ -206,36 +217,35 @@ def _repeated(value: Any, type_: str, length: int) -> Column:
 
 @compiled
 def _meet(
-    rows: tuple[Ints, NDArray[Any], Ints],
+    rows: tuple[Ints, NDArray[Any], NDArray[Any], NDArray[Any], Ints],
     index: tuple[Ints, NDArray[Any], Ints],
-    reach: tuple[Any, Any, Any],
+    bounds: tuple[float, float],
     within: tuple[int, int],
     counts: Ints,
     lefts: Ints,
     rights: Ints,
 ) -> None:
-    """For every row (group, value, time) the others of its group within its reach of values and times.
+    """For every row (group, value, least, most, time) the others of its group within its reach of values and times.
 
     Counted where the lists are empty, listed where they are not. The index is sorted by group and value.
     """
-    groups, values, times = rows
+    groups, values, least, most, times = rows
     begin, others, other_times = index
+    inexact = values.dtype == np.float64
     used = 0
     for i in range(groups.size):
         first, stop = begin[groups[i]], begin[groups[i] + 1]
-        least, most = values[i] + reach[0] - reach[2], values[i] + reach[1] + reach[2]
         end = stop
         while first < end:
             middle = (first + end) // 2
-            if others[middle] < least:
+            if others[middle] < least[i]:
                 first = middle + 1
             else:
                 end = middle
         found = 0
-        while first < stop and others[first] <= most:
-            apart = others[first] - values[i]
+        while first < stop and others[first] <= most[i]:
             close = within[0] <= other_times[first] - times[i] <= within[1]
-            if close and reach[0] <= apart <= reach[1]:
+            if close and (not inexact or bounds[0] <= others[first] - values[i] <= bounds[1]):
                 if lefts.size:
                     lefts[used] = i
                     rights[used] = first

@@ -203,11 +203,19 @@ def if_(condition: Expression, then: Expression | Value, otherwise: Expression |
 
 
 def _call_from(data: Sequence[Any], rebuild: Callable[[Any], Expression]) -> Expression:
-    return Call(data[1], tuple(rebuild(argument) for argument in data[2:]))
+    match data:
+        case [_, str(function), *arguments]:
+            return Call(function, tuple(rebuild(argument) for argument in arguments))
+        case _:
+            raise GraphError(f"unknown expression {data!r}")
 
 
 def _udf_from(data: Sequence[Any], rebuild: Callable[[Any], Expression]) -> Expression:
-    return Udf(data[1], data[2], data[3], tuple(rebuild(argument) for argument in data[4:]))
+    match data:
+        case [_, str(name), str(code), str(type_), *arguments]:
+            return Udf(name, code, cast(FieldType, type_), tuple(rebuild(argument) for argument in arguments))
+        case _:
+            raise GraphError(f"unknown expression {data!r}")
 
 
 register_form("call", _call_from)

@@ -105,9 +105,7 @@ class Query:
                 f"{operator.kind} of query {self.name!r} must have {wanted} inputs; got {len(operator.inputs)}"
             )
         if unknown := [id_ for id_ in operator.inputs if id_ not in known]:
-            raise GraphError(
-                f"{operator.kind} of query {self.name!r} is fed by {unknown[0]}, which does not come before"
-            )
+            raise GraphError(f"{operator.kind} of query {self.name!r} is fed by {unknown[0]}, which is not before it")
         for id_ in operator.inputs:
             if (known[id_].kind == "window") != (operator.kind == "aggregate"):
                 raise GraphError(

@@ -1,6 +1,6 @@
 """Static tables in expressions: the value that belongs to a key."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,12 @@ def lookup(key: str | Expression, table: Mapping[Any, Value], default: Value) ->
     return Lookup(as_expression(key, column=True), tuple(pairs), default)
 
 
-register_form(
-    "lookup", lambda data, rebuild: Lookup(rebuild(data[1]), tuple((key, value) for key, value in data[2]), data[3])
-)
+def _lookup_from(data: Sequence[Any], rebuild: Callable[[Any], Expression]) -> Expression:
+    match data:
+        case [_, key, [*pairs], default] if all(len(pair) == 2 for pair in pairs):
+            return Lookup(rebuild(key), tuple((key, value) for key, value in pairs), default)
+        case _:
+            raise GraphError(f"unknown expression {data!r}")
+
+
+register_form("lookup", _lookup_from)

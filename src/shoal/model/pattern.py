@@ -7,7 +7,7 @@
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -202,4 +202,12 @@ def uses_previous(expression: Expression) -> bool:
     return isinstance(expression, Previous) or any(uses_previous(child) for child in expression.children())
 
 
-register_form("prev", lambda data, _: Previous(data[1]))
+def _previous_from(data: Sequence[Any], rebuild: Callable[[Any], Expression]) -> Expression:  # noqa: ARG001
+    match data:
+        case [_, str(name)]:
+            return Previous(name)
+        case _:
+            raise GraphError(f"unknown expression {data!r}")
+
+
+register_form("prev", _previous_from)
