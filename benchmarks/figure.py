@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 INK, SHADE, MUTED = "#1b4f72", "#aed6f1", "#5d6d7e"
 STYLE = {
@@ -79,10 +79,9 @@ def _short(number: float) -> str:
     return f"{number:g}"
 
 
-def soak(
-    samples: Sequence[Mapping[str, float]], series: Mapping[str, str], machine: Mapping[str, Any], path: Path
-) -> None:
+def soak(measured: Mapping[str, Any], series: Mapping[str, str], machine: Mapping[str, Any], path: Path) -> None:
     """Every series over time; the shaded first third is not judged."""
+    samples = measured["samples"]
     minutes = [sample["at_s"] / 60 for sample in samples]
     with mpl.rc_context(STYLE):
         drawing = Figure(figsize=(9, 1.45 * len(series)), layout="constrained")
@@ -95,7 +94,41 @@ def soak(
             axis.set_title(title)
         axes[-1].set_xlabel("minutes")
         axes[-1].set_xlim(0, minutes[-1])
-        heading = f"traffic on Spark at a fixed rate, {machine['cores']} cores; the grey part is not judged"
+        workload = measured.get("workload", "traffic")
+        heading = f"{workload} on Spark at a fixed rate, {machine['cores']} cores; the grey part is not judged"
+        drawing.suptitle(heading, color=MUTED, size=10)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drawing.savefig(path, dpi=130)
+
+
+def window_growth(results: Sequence[Mapping[str, Any]], machine: Mapping[str, Any], path: Path) -> None:
+    """CPU time of an event against the rows in a window, a panel per case; a line grows as the window does."""
+    titles = list(dict.fromkeys(result["title"] for result in results))
+    with mpl.rc_context(STYLE):
+        drawing = Figure(figsize=(3.2 * len(titles), 3.8), layout="constrained")
+        for axis, title in zip(drawing.subplots(1, len(titles)), titles, strict=True):
+            found = [result for result in results if result["title"] == title]
+            x = [result["window_rows"] for result in found]
+            spreads = [result["us_per_event"] for result in found]
+            lows, medians, highs = ([spread[name] for spread in spreads] for name in ("low", "median", "high"))
+            axis.plot(x, [medians[0] * size / x[0] for size in x], "--", color=MUTED, lw=1)
+            axis.fill_between(x, lows, highs, color=SHADE, alpha=0.5, lw=0)
+            axis.plot(x, medians, "o-", color=INK)
+            axis.set_xscale("log", base=2)
+            axis.set_yscale("log")
+            axis.set_ylim(0.4 * min(lows), 100 * min(lows))  # the same number of decades everywhere: slopes compare
+            axis.set_xlim(x[0] / 1.7, x[-1] * 1.7)
+            axis.xaxis.set_major_locator(FixedLocator(x[::2]))
+            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.yaxis.set_minor_formatter(NullFormatter())
+            axis.set_xlabel("rows in the window")
+            axis.set_title(title)
+            for at, median in list(zip(x, medians, strict=True))[:: len(x) - 1 or 1]:
+                place = {"xytext": (0, -15), "textcoords": "offset points", "ha": "center", "fontsize": 8.5}
+                axis.annotate(f"{median:.3g}", (at, median), color=INK, **place)
+        drawing.axes[0].set_ylabel("CPU time of an event, us")
+        heading = f"kernels in one process, {machine['cores']} cores: median and range; dashed: as the window grows"
         drawing.suptitle(heading, color=MUTED, size=10)
         path.parent.mkdir(parents=True, exist_ok=True)
         drawing.savefig(path, dpi=130)

@@ -17,13 +17,14 @@ import figure
 import fixed_cost
 import scaling
 import soak
+import window_growth
 from machine import sentence
 from record import kept
 from table import markdown
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "benchmarks.md"
-NAMES = ("hop", "ysb", "fixed_cost", "scaling", "soak")
+NAMES = ("hop", "ysb", "fixed_cost", "scaling", "window_growth", "soak", "soak_nexmark")
 
 
 def section(name: str, measured: dict[str, Any]) -> str:
@@ -33,7 +34,9 @@ def section(name: str, measured: dict[str, Any]) -> str:
         "ysb": _compared,
         "fixed_cost": _fixed_cost,
         "scaling": lambda found: [markdown(*scaling.rows_of_table(found["results"]))],
+        "window_growth": _window_growth,
         "soak": _soak,
+        "soak_nexmark": _soak,
     }[name](measured)
     return "\n\n".join([f"Measured on {measured['measured_at']}: {sentence(measured['machine'])}.", *parts])
 
@@ -56,12 +59,23 @@ def _fixed_cost(measured: dict[str, Any]) -> list[str]:
     return [markdown(*fixed_cost.summary_rows(results)), markdown(*fixed_cost.breakdown_rows(results))]
 
 
+def _window_growth(measured: dict[str, Any]) -> list[str]:
+    results = measured["results"]
+    return [
+        f"Median of {measured['repeat']} runs (smallest-largest).",
+        markdown(*window_growth.rows_of_growth(results)),
+        markdown(*window_growth.rows_of_table(results)),
+    ]
+
+
 def _soak(measured: dict[str, Any]) -> list[str]:
     totals = measured["totals"]
+    traffic = measured.get("workload", "traffic") == "traffic"
+    right = "every full window's count is right" if traffic else "all answers equal the oracle's"
     text = (
         f"{measured['minutes']:g} minutes at {measured['rate']:,} events/s: {totals['events']:,} events in "
         f"{totals['epochs']:,} epochs, latency median {totals['latency_ms']['p50']:.0f} ms, "
-        f"99th percentile {totals['latency_ms']['p99']:.0f} ms; every full window's count is right."
+        f"99th percentile {totals['latency_ms']['p99']:.0f} ms; {right}."
     )
     return [text, markdown(*soak.rows_of_table(measured["verdicts"]))]
 
@@ -86,8 +100,11 @@ def draw() -> None:
     """The figures."""
     if measured := kept("scaling"):
         figure.scaling(measured["results"], measured["machine"], DOCS / "figures" / "scaling.png")
-    if measured := kept("soak"):
-        figure.soak(measured["samples"], soak.SERIES, measured["machine"], DOCS / "figures" / "soak.png")
+    if measured := kept("window_growth"):
+        figure.window_growth(measured["results"], measured["machine"], DOCS / "figures" / "window_growth.png")
+    for name in ("soak", "soak_nexmark"):
+        if measured := kept(name):
+            figure.soak(measured, soak.SERIES, measured["machine"], DOCS / "figures" / f"{name}.png")
 
 
 def main() -> None:

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.end_to_end.crash import KILLED, Fault, Place, summary
+from tests.end_to_end.crash import KILLED, SHOAL, Fault, Place, summary
 from tests.small_city import EVENTS, city, digest
 
-from shoal.session.run import start
+from shoal.query.program import compile_graph
+from shoal.session.run import Run, start
+from shoal.workloads.linear_road import LINEAR_ROAD
+from shoal.workloads.workload import Amount, Ready
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,3 +135,106 @@ def test_a_python_worker_killed_at_any_moment_does_not_end_the_run(fault: Fault,
     summary(place.run(fault))
     assert place.struck
     assert place.digest() == quiet
+
+
+REPORTS = 4_800
+ROUNDS = 6
+WORKERS = 2
+ROAD = {"expressways": "1", "vehicles": "100", "groups": "2"}
+
+
+def road(rows_per_epoch: int) -> Ready:
+    """Linear Road in small, with six rounds in each epoch and in the flush."""
+    return LINEAR_ROAD.ready(0, Amount(REPORTS, None, rows_per_epoch), ROAD)
+
+
+class RoadPlace(Place):
+    """A directory with one run of Linear Road, whose instances all move before every epoch."""
+
+    def command(self, *options: str) -> list[str]:
+        amount = ["--events", str(REPORTS), "--epoch-rows", str(self.rows_per_epoch)]
+        moving = ["--workers", str(WORKERS), "--shuffle-bindings"]
+        settings = [text for name, value in ROAD.items() for text in ("--set", f"{name}={value}")]
+        kept = ["--checkpoint", str(self.root / "checkpoint"), "--sink", f"parquet:{self.root / 'results'}"]
+        return [SHOAL, "run", "linear-road", *amount, *moving, *settings, *kept, "--json", *options]
+
+    def finish(self, spark: "SparkSession") -> Run:
+        job = road(self.rows_per_epoch).job
+        run = start(job, spark=spark, checkpoint=str(self.root / "checkpoint"), sink=self.sink)
+        run.wait()
+        return run
+
+
+@pytest.fixture(scope="module")
+def quiet_road(spark: "SparkSession") -> str:
+    """The digest of a run in other epochs, to which nothing happens."""
+    ready = road(rows_per_epoch=REPORTS)
+    assert compile_graph(ready.job.graph).depth == ROUNDS
+    run = start(ready.job, spark=spark)
+    run.wait()
+    return digest(run)
+
+
+def task(epoch: int, number: int) -> int:
+    """Which of all tasks with state is the first one of a round (from 1) in an epoch (from 0)."""
+    return epoch * ROUNDS * WORKERS + (number - 1) * WORKERS + 1
+
+
+@pytest.mark.slow
+def test_a_run_killed_between_two_rounds_ends_with_the_right_results(
+    tmp_path: Path, quiet_road: str, spark: "SparkSession"
+) -> None:
+    """The first round of the second epoch has written its state, the second round has not begun."""
+    place = RoadPlace(tmp_path, REPORTS // 2)
+    assert place.run(Fault(STAGE, task(1, 2))).returncode == KILLED
+    assert place.finish(spark).consumed == REPORTS
+    assert place.digest() == quiet_road
+
+
+ROUND_MOMENTS = {
+    "at the end of the very first round": Fault(STAGE, task(0, 1) + 1, "after"),
+    "in the second round of the first epoch": Fault(STAGE, task(0, 2) + 1),
+    "at the end of a later epoch's second round": Fault(STAGE, task(2, 2) + 1, "after"),
+    "before the last round of an epoch": Fault(STAGE, task(1, ROUNDS)),
+    "after the last round of an epoch": Fault(STAGE, task(1, ROUNDS) + 1, "after"),
+    "before a later round writes its state": Fault(STATE, 5),
+    "when a later round has written its state": Fault(STATE, 6, "after"),
+    "between the results and the manifest": Fault(MANIFEST, 3),
+    "between the manifest and Spark's commit": Fault(EPOCH, 3, "after"),
+    "in the second round of the flush": Fault(STAGE, task(4, 2)),
+    "in the last round of the flush": Fault(STAGE, task(4, ROUNDS) + 1),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ROUND_MOMENTS)
+def test_a_run_of_several_rounds_killed_at_any_moment_goes_on_with_nothing_lost_or_doubled(
+    moment: str, tmp_path: Path, quiet_road: str, spark: "SparkSession"
+) -> None:
+    place = RoadPlace(tmp_path, REPORTS // 4)
+    assert place.run(ROUND_MOMENTS[moment]).returncode == KILLED
+    assert place.finish(spark).consumed == REPORTS
+    assert place.digest() == quiet_road
+
+
+@pytest.mark.slow
+def test_a_run_of_several_rounds_killed_in_one_round_after_another_ends_with_the_right_results(
+    tmp_path: Path, quiet_road: str, spark: "SparkSession"
+) -> None:
+    """The same epoch is begun again and again, and gets one round further each time."""
+    place = RoadPlace(tmp_path, REPORTS // 4)
+    for number in range(1, ROUNDS + 1):
+        assert place.run(Fault(STAGE, task(0, number) + 1)).returncode == KILLED
+    assert place.finish(spark).consumed == REPORTS
+    assert place.digest() == quiet_road
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, ROUNDS])
+def test_a_python_worker_killed_in_a_later_round_does_not_end_the_run(
+    number: int, tmp_path: Path, quiet_road: str
+) -> None:
+    place = RoadPlace(tmp_path, REPORTS // 4)
+    summary(place.run(Fault(STAGE, task(1, number), "before", "process")))
+    assert place.struck
+    assert place.digest() == quiet_road

@@ -15,8 +15,11 @@ from shoal.cli.target import source_from_uri
 from shoal.connectors.admission import DEAD_LETTER_SCHEMA
 from shoal.connectors.sinks import sink_from_uri
 from shoal.errors import ConfigError
+from shoal.model.aggregate import AGGREGATE_KINDS
+from shoal.model.functions import FUNCTIONS
 from shoal.model.messages import EpochCommitted
 from shoal.model.snapshot import InstanceLoad, Snapshot
+from shoal.query.flow import Flow
 from shoal.session.summary import Summary, Tally
 from shoal.workloads.catalog import WORKLOADS
 
@@ -26,6 +29,10 @@ CLI = ROOT / "docs" / "reference" / "cli.md"
 PYTHON = ROOT / "docs" / "reference" / "python.md"
 MEASUREMENTS = ROOT / "docs" / "reference" / "measurements.md"
 RUN = cli.commands["run"]
+INTERNAL_METHODS = {
+    "then", "changed", "fresh", "keyed", "grouped", "place", "duration_us", "without_keys", "not_inside_window"
+}  # fmt: skip
+"""Methods of a flow that other modules use and no user does."""
 
 
 def name_of(path: Path) -> str:
@@ -39,6 +46,12 @@ def commands() -> Iterator[tuple[str, str]]:
             for line in block.splitlines():
                 if re.search(r"(^|\s)shoal\s", line):
                     yield name_of(page), line.strip()
+
+
+def all_commands() -> Iterator[click.Command]:
+    """Every command, those of groups included."""
+    for command in cli.commands.values():
+        yield from command.commands.values() if isinstance(command, click.Group) else [command]
 
 
 def anchors(page: Path) -> set[str]:
@@ -72,13 +85,15 @@ def test_a_command_in_a_page_can_be_typed(page: str, line: str) -> None:
     given = dict(word.split("=", 1) for word in words[: words.index("shoal")])
     name, *arguments = words[words.index("shoal") + 1 :]
     command = cli.commands[name]
+    if isinstance(command, click.Group):
+        command = command.commands[arguments.pop(0)]
     known = {parameter.name: parameter for parameter in command.params}
     context = click.Context(command, info_name=name, auto_envvar_prefix=f"SHOAL_{name.upper()}")
     assert [variable for variable in given if variable not in variables(command)] == []
     command.parse_args(context, arguments)
     assert set(context.params) == set(known)
     target = str(context.params.get("target", ""))
-    assert name != "run" or target in WORKLOADS or re.fullmatch(r"[\w/.-]+\.py:\w+", target)
+    assert not target or target in WORKLOADS or re.fullmatch(r"[\w/.-]+(\.py:\w+|\.sql|\.yaml)", target)
     if context.params.get("sink"):
         sink_from_uri(context.params["sink"])
     if context.params.get("source"):
@@ -92,7 +107,7 @@ def variables(command: click.Command) -> set[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "benchmarks"], ids=name_of)
 def test_an_option_in_a_page_exists(page: Path) -> None:
-    ours = {option for command in cli.commands.values() for parameter in command.params for option in parameter.opts}
+    ours = {option for command in all_commands() for parameter in command.params for option in parameter.opts}
     ours |= {"--help", "--version"}
     others = {"--strict"}  # mypy's
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()))
@@ -102,6 +117,24 @@ def test_an_option_in_a_page_exists(page: Path) -> None:
 def test_the_reference_lists_every_option_and_no_other() -> None:
     listed = [cell.split()[0] for cell in rows(CLI, "## Options of")]
     assert sorted(listed) == sorted(p.opts[0] for p in RUN.params if isinstance(p, click.Option) and p.name != "help")
+
+
+def test_the_reference_has_every_workload_with_its_settings() -> None:
+    text = (ROOT / "docs" / "reference" / "workloads.md").read_text()
+    for name, workload in WORKLOADS.items():
+        assert f"\n## {name}\n" in text
+        section = text.split(f"\n## {name}\n", 1)[1].split("\n## ", 1)[0]
+        listed = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)`", section, re.MULTILINE))
+        assert listed == {setting: str(value) for setting, value in workload.settings.items()}, name
+
+
+def test_the_reference_has_every_operator_aggregate_and_function() -> None:
+    text = (ROOT / "docs" / "reference" / "operators.md").read_text()
+    methods = {name for name, each in vars(Flow).items() if callable(each) and not name.startswith("_")}
+    internal = {name for name in methods if name in INTERNAL_METHODS or name.startswith("check_")}
+    assert {name for name in methods - internal if f"`{name}(" not in text} == set()
+    assert {name for name in FUNCTIONS if not re.search(rf"\b{name}\b", text)} == set()
+    assert {name for name in AGGREGATE_KINDS if not re.search(rf"`{name}(_|_aggregate)?\(", text)} == set()
 
 
 def test_the_reference_lists_every_key_of_the_json_object() -> None:

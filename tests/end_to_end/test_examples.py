@@ -20,6 +20,12 @@ SAID = [
         ["7 rows read, 4 dead letters", "null ", "type ", "future ", "late "],
         id="dead_letters names every reason",
     ),
+    pytest.param(
+        "join_and_pattern.py",
+        ["suspicious: [{'user': 'bob', 'tries': 3", "{'user': 'ann', 'cents': 1200}"],
+        id="join_and_pattern finds who guessed a password",
+    ),
+    pytest.param("sql_job.py", ["warmest", "heating", "place", "steps"], id="sql_job runs the SQL file beside it"),
     pytest.param("own_dataframe.py", ["kitchen", "cellar"], id="own_dataframe joins before Shoal sees the rows"),
 ]
 
@@ -34,7 +40,7 @@ def test_an_example_keeps_its_promise(
 
 
 def test_every_example_is_run() -> None:
-    """The quickstart runs as the README's first block, which is the same code."""
+    """The quickstart runs as a block of the README, which is the same code."""
     run = {"quickstart.py", *(str(param.values[0]) for param in SAID)}
     assert {path.name for path in EXAMPLES.glob("*.py")} == run
 

@@ -1,11 +1,14 @@
 """Windows: what panes can express, and nothing else."""
 
+import json
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from shoal.errors import GraphError
-from shoal.model.window import Window, hop, tumbling
+from shoal.model.window import AnyWindow, Window, hop, rows, session, tumbling, window_from_data
 
 
 @pytest.mark.parametrize(
@@ -61,4 +64,80 @@ def test_a_window_says_what_it_is(window: Window, text: str, panes: int) -> None
 def test_a_window_that_panes_cannot_express_cannot_be_built(size_s: float, slide_s: float, message: str) -> None:
     with pytest.raises(GraphError) as caught:
         hop(size_s, slide_s)
+    assert str(caught.value) == message
+
+
+WINDOWS = [
+    pytest.param(hop(30, 10), "hop 30 s every 10 s", id="hopping"),
+    pytest.param(tumbling(10, on="seen"), "tumbling 10 s by seen", id="external time"),
+    pytest.param(hop(30, 10, on="seen"), "hop 30 s every 10 s by seen", id="hopping external time"),
+    pytest.param(tumbling(5, clock="processing"), "tumbling 5 s of processing time", id="processing time"),
+    pytest.param(session(30), "session with gaps of 30 s", id="sessions"),
+    pytest.param(session(0.000001), "session with gaps of 0.000001 s", id="sessions with the smallest gap"),
+    pytest.param(rows(10), "10 rows every 10", id="rows one after another"),
+    pytest.param(rows(10, 3), "10 rows every 3", id="rows that overlap"),
+    pytest.param(rows(10, 1, partial=True), "10 rows every 1, also while filling", id="rows while filling"),
+]
+
+
+@pytest.mark.parametrize(("window", "text"), WINDOWS)
+def test_every_window_says_what_it_is_and_survives_a_journey_through_json(window: AnyWindow, text: str) -> None:
+    assert str(window) == text
+    assert window_from_data(json.loads(json.dumps(window.data()))) == window
+
+
+def test_a_windows_plain_form_names_only_what_is_special() -> None:
+    assert tumbling(1).data() == {"size_us": 1_000_000, "slide_us": 1_000_000}
+    assert rows(2).data() == {"rows": 2, "jump": 2}
+    assert window_from_data({"gap_us": 5, "time": "ts"}) == session(0.000005)
+
+
+LARGEST = "31536000000 s"
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        pytest.param(
+            lambda: session(0), f"gap of a session must be positive and at most {LARGEST}; got 0 s", id="no gap"
+        ),
+        pytest.param(
+            lambda: session(-1), f"gap of a session must be positive and at most {LARGEST}; got -1 s", id="negative gap"
+        ),
+        pytest.param(
+            lambda: session(1e12),
+            f"gap of a session must be positive and at most {LARGEST}; got 1000000000000 s",
+            id="gap longer than there are times",
+        ),
+        pytest.param(
+            lambda: session(math.nan), "gap of a session must be a number of seconds; got nan", id="gap of no number"
+        ),
+        pytest.param(
+            lambda: rows(0), "window of rows needs 1 <= jump <= size <= 1048576; got size 0, jump 0", id="no rows"
+        ),
+        pytest.param(
+            lambda: rows(3, 4),
+            "window of rows needs 1 <= jump <= size <= 1048576; got size 3, jump 4",
+            id="rows left out between windows",
+        ),
+        pytest.param(
+            lambda: rows(1 << 21),
+            "window of rows needs 1 <= jump <= size <= 1048576; got size 2097152, jump 2097152",
+            id="too many rows",
+        ),
+        pytest.param(
+            lambda: tumbling(1, clock="wall"),  # type: ignore[arg-type]
+            "clock of a window must be event or processing; got 'wall'",
+            id="unknown clock",
+        ),
+        pytest.param(
+            lambda: tumbling(1, on="seen", clock="processing"),
+            "window goes by column 'seen' or by the processing clock, not by both",
+            id="external and processing time",
+        ),
+    ],
+)
+def test_a_window_that_means_nothing_cannot_be_built(build: Callable[[], Any], message: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        build()
     assert str(caught.value) == message

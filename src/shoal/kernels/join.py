@@ -126,7 +126,8 @@ class JoinKernel(RowKernel):
         begin = np.searchsorted(theirs[order], np.arange(size + 1))
         rows = (ours, values[0], *_reached(values[0], reach), times[0])
         index = (begin, values[1][order], times[1][order])
-        bounds = (-np.inf if reach[0] is None else float(reach[0]), np.inf if reach[1] is None else float(reach[1]))
+        least, most = (-np.inf if reach[0] is None else reach[0]), (np.inf if reach[1] is None else reach[1])
+        bounds = (float(least), float(most), values[0].dtype == np.float64)
         counts, nothing = np.empty(len(left), np.int64), np.zeros(0, np.int64)
         _meet(rows, index, bounds, within, counts, nothing, nothing)
         lefts, rights = np.empty(int(counts.sum()), np.int64), np.empty(int(counts.sum()), np.int64)
@@ -219,7 +220,7 @@ def _repeated(value: Any, type_: str, length: int) -> Column:
 def _meet(
     rows: tuple[Ints, NDArray[Any], NDArray[Any], NDArray[Any], Ints],
     index: tuple[Ints, NDArray[Any], Ints],
-    bounds: tuple[float, float],
+    bounds: tuple[float, float, bool],
     within: tuple[int, int],
     counts: Ints,
     lefts: Ints,
@@ -228,10 +229,10 @@ def _meet(
     """For every row (group, value, least, most, time) the others of its group within its reach of values and times.
 
     Counted where the lists are empty, listed where they are not. The index is sorted by group and value.
+    `bounds`: what differences must lie between, and whether to look at them at all, as floats need.
     """
     groups, values, least, most, times = rows
     begin, others, other_times = index
-    inexact = values.dtype == np.float64
     used = 0
     for i in range(groups.size):
         first, stop = begin[groups[i]], begin[groups[i] + 1]
@@ -245,7 +246,7 @@ def _meet(
         found = 0
         while first < stop and others[first] <= most[i]:
             close = within[0] <= other_times[first] - times[i] <= within[1]
-            if close and (not inexact or bounds[0] <= others[first] - values[i] <= bounds[1]):
+            if close and (not bounds[2] or bounds[0] <= others[first] - values[i] <= bounds[1]):
                 if lefts.size:
                     lefts[used] = i
                     rights[used] = first

@@ -7,48 +7,56 @@ how much of its output arrives there.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 LEAST_EVENTS = 1000
 """Events an operator takes at least when it is its turn."""
 LEAST_COST_S = 1e-9
+BLOCK_EVENTS = 16_384
+"""Events that policies without thresholds give an operator at a time."""
 
 
 @dataclass(frozen=True)
-class OperatorState:
-    """One operator as a policy sees it; `downstream` are the places of its readers in the list of operators."""
+class OperatorCost:
+    """What an operator was measured to cost; `downstream` are the places of its readers in the list of operators."""
 
-    pending: int
-    ready: bool
     cost_s: float
     selectivity: float
+    downstream: tuple[int, ...] = ()
+    weight: float = 1.0
+
+
+class Candidate(NamedTuple):
+    """An operator that could run now: its place in the list of operators, and what waits for it."""
+
+    place: int
+    pending: int
+    priority: float
+    cost_s: float
     waited_s: float
     idle_s: float
     turns: int
-    downstream: tuple[int, ...] = ()
-    weight: float = 1.0
     is_source: bool = False
 
 
-@dataclass(frozen=True)
-class Turn:
-    """An operator's turn: its place in the list, and about how many events it should take."""
+class Turn(NamedTuple):
+    """An operator's turn: its place in the list of operators, and about how many events it should take."""
 
-    operator: int
+    place: int
     events: int
 
 
 class SchedulingPolicy(Protocol):
     """Chooses turns."""
 
-    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+    def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """Larger is more urgent; computed anew whenever costs and selectivities have been measured."""
 
-    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:
+    def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:
         """The next turn, with so much time left until costs are measured again; None where nothing is worth it."""
 
 
-def output_selectivity(operators: Sequence[OperatorState]) -> list[float]:
+def output_selectivity(operators: Sequence[OperatorCost]) -> list[float]:
     """How many results one event of each operator becomes, along the most productive way."""
     found: dict[int, float] = {}
 
@@ -61,14 +69,14 @@ def output_selectivity(operators: Sequence[OperatorState]) -> list[float]:
     return [of(place) for place in range(len(operators))]
 
 
-def output_cost_s(operators: Sequence[OperatorState]) -> list[float]:
+def output_cost_s(operators: Sequence[OperatorCost]) -> list[float]:
     """The time to bring one result out that begins as an event of each operator."""
     selectivity = output_selectivity(operators)
     own = [max(one.cost_s, LEAST_COST_S) / share for one, share in zip(operators, selectivity, strict=True)]
     return [own[place] + sum(own[next_] for next_ in _behind(operators, place)) for place in range(len(operators))]
 
 
-def _behind(operators: Sequence[OperatorState], place: int) -> set[int]:
+def _behind(operators: Sequence[OperatorCost], place: int) -> set[int]:
     """Every operator behind another, each once."""
     seen: set[int] = set()
     todo = list(operators[place].downstream)
@@ -80,74 +88,63 @@ def _behind(operators: Sequence[OperatorState], place: int) -> set[int]:
     return seen
 
 
-def _best(operators: Sequence[OperatorState], eligible: Callable[[OperatorState], bool], key: Sequence[float]) -> int:
-    """The eligible operator with the largest key; the first of equals, sources only where nothing else is; -1: none."""
-    best = -1
-    for place, one in enumerate(operators):
-        if not (one.ready and eligible(one)):
-            continue
-        if best < 0 or (not one.is_source, key[place]) > (not operators[best].is_source, key[best]):
-            best = place
-    return best
+def _first(candidates: Sequence[Candidate], key: Callable[[Candidate], float]) -> Candidate:
+    """The candidate with the largest key; sources only where there is nothing else."""
+    return max(candidates, key=lambda one: (not one.is_source, key(one)))
 
 
 @dataclass(frozen=True)
 class Fcfs:
     """The operator whose oldest event has waited longest, one block at a time."""
 
-    block_events: int = 16_384
+    block_events: int = BLOCK_EVENTS
 
-    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+    def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """Nothing to compute."""
         return [0.0] * len(operators)
 
-    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:  # noqa: ARG002
+    def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:  # noqa: ARG002
         """Oldest first."""
-        place = _best(operators, lambda _: True, [one.waited_s for one in operators])
-        return None if place < 0 else Turn(place, self.block_events)
+        return Turn(_first(candidates, lambda one: one.waited_s).place, self.block_events)
 
 
 @dataclass(frozen=True)
 class RoundRobin:
     """The operator that has had the fewest turns, one block at a time."""
 
-    block_events: int = 16_384
+    block_events: int = BLOCK_EVENTS
 
-    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+    def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """Nothing to compute."""
         return [0.0] * len(operators)
 
-    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:  # noqa: ARG002
+    def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:  # noqa: ARG002
         """Fewest turns first."""
-        ready = [place for place, one in enumerate(operators) if one.ready]
-        if not ready:
-            return None
-        return Turn(min(ready, key=lambda place: (operators[place].turns, place)), self.block_events)
+        return Turn(min(candidates, key=lambda one: one.turns).place, self.block_events)
 
 
 @dataclass(frozen=True)
 class MinLatency:
     """The operator whose events are soonest out, one block at a time."""
 
-    block_events: int = 16_384
+    block_events: int = BLOCK_EVENTS
 
-    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+    def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """The inverse of the output cost."""
         return [1.0 / cost for cost in output_cost_s(operators)]
 
-    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:  # noqa: ARG002
+    def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:  # noqa: ARG002
         """Nearest to the end first."""
-        place = _best(operators, lambda _: True, priorities)
-        return None if place < 0 else Turn(place, self.block_events)
+        return Turn(_first(candidates, lambda one: one.priority).place, self.block_events)
 
 
 @dataclass(frozen=True)
 class HighestRate:
     """The operator that brings most results out per second of work, one block at a time."""
 
-    block_events: int = 16_384
+    block_events: int = BLOCK_EVENTS
 
-    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+    def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """Output selectivity over the average cost on the way out."""
         selectivity = output_selectivity(operators)
         rates = []
@@ -156,10 +153,9 @@ class HighestRate:
             rates.append(selectivity[place] / max(sum(way) / len(way), LEAST_COST_S))
         return rates
 
-    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:  # noqa: ARG002
+    def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:  # noqa: ARG002
         """Largest rate first."""
-        place = _best(operators, lambda _: True, priorities)
-        return None if place < 0 else Turn(place, self.block_events)
+        return Turn(_first(candidates, lambda one: one.priority).place, self.block_events)
 
 
 @dataclass(frozen=True)
@@ -169,13 +165,13 @@ class MinCost:
     threshold: int = 1000
     idle_s: float = 0.001
 
-    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+    def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """The number of operators behind each."""
         return [float(len(_behind(operators, place))) for place in range(len(operators))]
 
-    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:
+    def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:
         """Most upstream of those with enough to do."""
-        return _thresholded(operators, priorities, left_s, self.threshold, self.idle_s)
+        return _thresholded(candidates, left_s, self.threshold, self.idle_s)
 
 
 @dataclass(frozen=True)
@@ -185,28 +181,22 @@ class StateBased:
     threshold: int = 1000
     idle_s: float = 0.001
 
-    def priorities(self, operators: Sequence[OperatorState]) -> list[float]:
+    def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """Weight over output cost."""
         return [one.weight / cost for one, cost in zip(operators, output_cost_s(operators), strict=True)]
 
-    def choose(self, operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float) -> Turn | None:
+    def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:
         """The largest priority among the eligible."""
-        return _thresholded(operators, priorities, left_s, self.threshold, self.idle_s)
+        return _thresholded(candidates, left_s, self.threshold, self.idle_s)
 
 
-def _thresholded(
-    operators: Sequence[OperatorState], priorities: Sequence[float], left_s: float, threshold: int, idle_s: float
-) -> Turn | None:
+def _thresholded(candidates: Sequence[Candidate], left_s: float, threshold: int, idle_s: float) -> Turn | None:
     """Operators with more than some events, or that have been idle for long; as many events as time is left for."""
-
-    def eligible(one: OperatorState) -> bool:
-        return one.is_source or one.pending > threshold or one.idle_s > idle_s
-
-    place = _best(operators, eligible, priorities)
-    if place < 0:
+    eligible = [one for one in candidates if one.is_source or one.pending > threshold or one.idle_s > idle_s]
+    if not eligible:
         return None
-    cost_s = max(operators[place].cost_s, LEAST_COST_S)
-    return Turn(place, max(round(max(left_s, 0.0) / cost_s), LEAST_EVENTS))
+    chosen = _first(eligible, lambda one: one.priority)
+    return Turn(chosen.place, max(round(max(left_s, 0.0) / max(chosen.cost_s, LEAST_COST_S)), LEAST_EVENTS))
 
 
 def latency_weight(gradient: float) -> float:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shoal.policies.scheduling import OperatorState, SchedulingPolicy, Turn
+from shoal.policies.scheduling import Candidate, OperatorCost, SchedulingPolicy, Turn
 from shoal.runtimes.local.node import Node, SourceNode
 
 MEASURE_S = 0.05
@@ -38,20 +38,16 @@ class _Post:
             self.selectivity = 1.0 if self.is_source else (self.node.produced - produced) / events
         self._seen = (self.busy_s, self.node.consumed, self.node.produced)
 
-    def state(self, now_s: float) -> OperatorState:
-        """The node as a policy sees it."""
-        oldest = min((c.oldest_s for c in self.node.inputs if c.oldest_s is not None), default=now_s)
-        return OperatorState(
-            self.node.pending,
-            not self.running and self.node.ready,
-            self.cost_s,
-            self.selectivity,
-            now_s - oldest,
-            now_s - self.last_run_s,
-            self.turns,
-            self.downstream,
-            is_source=self.is_source,
-        )
+    def costs(self) -> OperatorCost:
+        """The node as priorities see it."""
+        return OperatorCost(self.cost_s, self.selectivity, self.downstream)
+
+    def candidate(self, place: int, priority: float, now_s: float) -> Candidate:
+        """The node as a choice sees it."""
+        node = self.node
+        oldest = min((c.oldest_s for c in node.inputs if c.oldest_s is not None), default=now_s)
+        idle_s = now_s - self.last_run_s
+        return Candidate(place, node.pending, priority, self.cost_s, now_s - oldest, idle_s, self.turns, self.is_source)
 
 
 @dataclass
@@ -92,7 +88,7 @@ class Scheduler:
 
     def _work(self) -> None:
         while (turn := self._next()) is not None:
-            post = self._posts[turn.operator]
+            post = self._posts[turn.place]
             began = time.perf_counter()
             try:
                 post.node.turn(turn.events)
@@ -108,7 +104,7 @@ class Scheduler:
                 self.deciding_s += time.perf_counter() - began
                 if turn is not None:
                     self.decisions += 1
-                    self._posts[turn.operator].running = True
+                    self._posts[turn.place].running = True
                     return turn
                 self._changed.wait(EPOCH_S)
             self._changed.notify_all()
@@ -118,10 +114,14 @@ class Scheduler:
         if now_s - self._measured_s >= MEASURE_S or not self._priorities:
             for post in self._posts:
                 post.measure()
-            self._priorities = self.policy.priorities([post.state(now_s) for post in self._posts])
+            self._priorities = self.policy.priorities([post.costs() for post in self._posts])
             self._measured_s = now_s
-        states = [post.state(now_s) for post in self._posts]
-        return self.policy.choose(states, self._priorities, EPOCH_S)
+        candidates = [
+            post.candidate(place, self._priorities[place], now_s)
+            for place, post in enumerate(self._posts)
+            if not post.running and post.node.ready
+        ]
+        return self.policy.choose(candidates, EPOCH_S) if candidates else None
 
     def _done(self, post: _Post, spent_s: float) -> None:
         with self._changed:

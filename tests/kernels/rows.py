@@ -1,0 +1,61 @@
+"""Blocks and kernels for the tests of kernels over rows: a flow's last operator, fed with plain rows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.kernels.block import ARROW_TYPES, Block
+from shoal.kernels.kernel import FOREVER_US
+from shoal.kernels.table import INSTANCE
+from shoal.query.build import kernel_of
+from shoal.query.flow import Flow
+from shoal.query.stream import Stream
+
+TYPES = {"ts": "timestamp", "k": "string", "n": "int64", "x": "float64"}
+LEFT, RIGHT = Stream("left", TYPES, time="ts"), Stream("right", TYPES, time="ts")
+US = 1e-6
+Row = tuple[Any, ...]
+"""Values of `TYPES`, in order; those that are left out are 0 or empty."""
+
+
+def kernel(flow: Flow) -> Any:
+    """The kernel of a flow's last operator."""
+    operator = flow.operators[-1]
+    before = {each.id: each for each in flow.operators}[operator.inputs[0]]
+    return kernel_of(operator, before if before.kind == "window" else None, "", by_instance=True)
+
+
+def block(rows: Sequence[Row], instance: int = 0) -> Block:
+    """Rows as a block of one instance."""
+    filled = [(*row, *("", 0, 0.0)[len(row) - 1 :]) for row in rows]
+    columns = {
+        name: pa.array([row[at] for row in filled], ARROW_TYPES[type_])  # type: ignore[index]
+        for at, (name, type_) in enumerate(TYPES.items())
+    }
+    made = Block.from_arrow(pa.RecordBatch.from_pydict(columns))
+    return Block({**made.columns, INSTANCE: np.full(len(rows), instance)}, len(rows))
+
+
+def rows(answers: Block, *names: str) -> list[Row]:
+    """Some columns of answers as sorted plain rows."""
+    if not answers.length:
+        return []
+    columns = [answers.columns[name] for name in names]
+    return sorted(zip(*(c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns), strict=True))
+
+
+def answered(flow: Flow, *inputs: Sequence[Row], until_us: int = FOREVER_US) -> Block:
+    """The answers for rows that come at once, one list per input."""
+    made = kernel(flow)
+    state = made.open()
+    for port, each in enumerate(inputs):
+        made.process(state, block(each), port)
+    answers: Block = made.close_until(state, until_us)
+    return answers
+
+
+def sizes(state: Any) -> Mapping[int, int]:
+    """How many rows each table of a state has."""
+    return {number: len(table) for number, table in state.tables.items()}

@@ -1,0 +1,109 @@
+"""Ranks and duplicates: choosing among the rows of one time, and among the rows of one key."""
+
+import math
+from typing import Any
+
+import pytest
+from tests.kernels.rows import LEFT, US, Row, answered, block, kernel, rows, sizes
+
+from shoal.kernels.kernel import FOREVER_US
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("by", "k", "ties", "wanted"),
+    [
+        pytest.param("n", 1, False, [(1, "a", 5)], id="the largest, and of equals the first in the order of columns"),
+        pytest.param("n", 1, True, [(1, "a", 5), (1, "c", 5)], id="all equals of the largest"),
+        pytest.param("n", 2, True, [(1, "a", 5), (1, "c", 5)], id="equals use places up"),
+        pytest.param(
+            "n", 3, True, [(1, "a", 5), (1, "c", 5), (3, "b", 3)], id="the rank behind equals is their number"
+        ),
+        pytest.param([("n", False)], 1, False, [(1, "b", 3)], id="the smallest"),
+        pytest.param([("k", True)], 2, False, [(1, "c", 5), (2, "b", 3)], id="the last texts"),
+        pytest.param([("n", True), ("k", True)], 1, True, [(1, "c", 5)], id="a second column tells equals apart"),
+        pytest.param("n", 9, False, [(1, "a", 5), (2, "c", 5), (3, "b", 3)], id="more places than rows"),
+    ],
+)
+def test_the_first_rows_of_a_time_are_kept(by: Any, k: int, ties: bool, wanted: list[Row]) -> None:
+    found = answered(LEFT.rank(by, k, ties=ties), [(0, "b", 3), (0, "c", 5), (0, "a", 5)])
+    assert rows(found, "rank", "k", "n") == wanted
+
+
+@pytest.mark.parametrize(
+    ("descending", "ties", "wanted"),
+    [
+        pytest.param(True, False, ["a", "b"], id="is the first where the largest comes first"),
+        pytest.param(True, True, ["a", "b"], id="shares its rank with its like"),
+        pytest.param(False, False, ["c", "d"], id="is the last where the smallest comes first"),
+    ],
+)
+def test_what_is_no_number_is_the_largest_of_all(descending: bool, ties: bool, wanted: list[str]) -> None:
+    several = [(0, "a", 0, NAN), (0, "b", 0, NAN), (0, "c", 0, -math.inf), (0, "d", 0, 7.0)]
+    found = answered(LEFT.rank([("x", descending)], 2, ties=ties), several)
+    assert sorted(key for (key,) in rows(found, "k")) == wanted
+    assert {rank for (rank,) in rows(found, "rank")} == ({1} if ties else {1, 2})
+
+
+def test_times_and_keys_are_ranked_apart() -> None:
+    found = answered(LEFT.key_by("k").rank("n", 1), [(0, "a", 1), (0, "a", 2), (0, "b", 1), (1, "a", 1)])
+    assert rows(found, "ts", "k", "n") == [(0, "a", 2), (0, "b", 1), (1, "a", 1)]
+
+
+def test_rows_are_ranked_once_all_of_their_time_are_there() -> None:
+    made = kernel(LEFT.rank("n", 1))
+    state = made.open()
+    made.process(state, block([(5, "", 1)]))
+    assert made.close_until(state, 5).length == 0
+    made.process(state, block([(5, "", 2), (6, "", 0)]))
+    assert [fragment.deadline_us for fragment in made.fragments(state)] == [6, 6, 7]
+    assert rows(made.close_until(state, 6), "n") == [(2,)]
+    assert sizes(state) == {0: 1}
+    made.close_until(state, 7)
+    assert sizes(state) == {}
+
+
+@pytest.mark.parametrize(
+    ("times", "kept"),
+    [
+        pytest.param([0, 9], [0], id="a row shortly behind goes"),
+        pytest.param([0, 10], [0, 10], id="a row exactly so much later stays"),
+        pytest.param([0, 6, 12], [0, 12], id="a row that went does not make others go"),
+        pytest.param([-3, -3], [-3], id="of rows of one time one stays"),
+        pytest.param([8, 0], [0], id="the order of time counts, not that of arrival"),
+    ],
+)
+def test_a_row_goes_if_its_key_was_kept_shortly_before(times: list[int], kept: list[int]) -> None:
+    found = answered(LEFT.key_by("k").deduplicate(10 * US), [(time, "a") for time in times])
+    assert rows(found, "ts") == [(time,) for time in kept]
+
+
+def test_of_rows_of_one_time_the_first_in_the_order_of_columns_stays() -> None:
+    found = answered(LEFT.key_by("k").deduplicate(10 * US), [(0, "a", 2), (0, "a", 1), (0, "b", 3)])
+    assert rows(found, "k", "n") == [("a", 1), ("b", 3)]
+
+
+def test_a_key_is_known_across_watermarks_until_it_does_not_matter_any_more() -> None:
+    made = kernel(LEFT.key_by("k").deduplicate(10 * US))
+    state = made.open()
+    made.process(state, block([(0, "a")]))
+    assert made.close_until(state, 1).length == 1
+    made.process(state, block([(9, "a")]))
+    assert made.close_until(state, 9).length == 0
+    assert sizes(state) == {0: 1, 1: 1}
+    assert made.close_until(state, 10).length == 0
+    assert sizes(state) == {}
+    made.process(state, block([(10, "a")]))
+    assert made.close_until(state, FOREVER_US).length == 1
+    assert sizes(state) == {}
+
+
+def test_a_state_that_lost_all_known_keys_takes_rows_in() -> None:
+    made = kernel(LEFT.key_by("k").deduplicate(10 * US))
+    state = made.open()
+    made.process(state, block([(0, "a")]))
+    made.close_until(state, 1)
+    made.extract(state, [fragment.id for fragment in made.fragments(state)])
+    made.process(state, block([(5, "a")]))
+    assert rows(made.close_until(state, 6), "ts") == [(5,)]
