@@ -30,7 +30,7 @@ import shoal
 from shoal.kernels.block import Block
 from shoal.kernels.kernel import FOREVER_US
 from shoal.kernels.table import Tables
-from shoal.model.window import session
+from shoal.model.window import sessions
 from shoal.query.lane import NOW
 from shoal.query.program import compile_graph
 from shoal.query.router import Router
@@ -204,7 +204,7 @@ def sessions(window_rows: int, number: int) -> Point:
     draw = np.random.default_rng(4)
     events = {"rows": pa.table({"ts": ts, "key": np.arange(number) % KEYS, "x": draw.uniform(0, 1, number)})}
     stream = shoal.Stream("rows", {"ts": "timestamp", "key": "int64", "x": "float64"}, time="ts")
-    visits = stream.key_by("key").window(session(PAUSE_S)).aggregate(n=shoal.count(), largest=shoal.max_("x"))
+    visits = stream.key_by("key").window(sessions(PAUSE_S)).aggregate(n=shoal.count(), largest=shoal.max_("x"))
     sql = f"""
         WITH marked AS (
             SELECT *, ts - lag(ts) OVER (PARTITION BY key ORDER BY ts) >= INTERVAL {PAUSE_S} SECOND AS begins FROM rows_

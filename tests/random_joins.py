@@ -10,7 +10,7 @@ from tests.random_expressions import TEXTS, Draw, condition, names_of, quarters
 from tests.random_windows import aggregates, timed
 
 from shoal.errors import GraphError
-from shoal.model.window import AnyWindow, rows, session
+from shoal.model.window import AnyWindow, rows, sessions
 from shoal.query.flow import KEY_TYPES, Flow
 from shoal.query.join import HAS_LEFT, HAS_RIGHT
 
@@ -94,7 +94,7 @@ def cogrouped(draw: Draw, left: Branch, right: Branch) -> Branch:
         and name not in WINDOW_NAMES
         and not name.endswith("_right")
     ]
-    kinds: Sequence[AnyWindow] = (timed(draw), timed(draw), session(2.0), rows(2))
+    kinds: Sequence[AnyWindow] = (timed(draw), timed(draw), sessions(2.0), rows(2))
     window = draw(st.sampled_from(kinds))
     most = 4 * (left.rows + right.rows)
     if not same or most > MOST_ROWS:

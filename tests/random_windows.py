@@ -18,7 +18,7 @@ from shoal.model.aggregate import (
 )
 from shoal.model.expression import Expression
 from shoal.model.pattern import pattern
-from shoal.model.window import AnyWindow, Rows, Window, hop, rows, session, tumbling
+from shoal.model.window import AnyWindow, Rows, Window, hop, rows, sessions, tumbling
 from shoal.query.flow import WINDOW_END
 
 MANY_ROWS = 500
@@ -37,7 +37,7 @@ def windows(draw: Draw, branch: Branch) -> AnyWindow:
     times = names_of(branch.hard, "timestamp")
     kind = draw(st.sampled_from(["timed", "timed", "session", "rows", *(["external"] if times else [])]))
     if kind == "session":
-        return session(draw(st.sampled_from([0.5, 1.0, 2.0, 5.0])))
+        return sessions(draw(st.sampled_from([0.5, 1.0, 2.0, 5.0])))
     if kind == "rows":
         size = draw(st.integers(1, 5))
         return rows(size, draw(st.integers(1, size)), partial=draw(st.booleans()))

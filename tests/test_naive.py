@@ -20,7 +20,7 @@ from shoal.model.graph import Graph
 from shoal.model.lookup import lookup
 from shoal.model.pattern import pattern as read
 from shoal.model.pattern import prev
-from shoal.model.window import AnyWindow, hop, rows, session, tumbling
+from shoal.model.window import AnyWindow, hop, rows, sessions, tumbling
 from shoal.query.flow import Flow
 from shoal.query.stream import Stream
 
@@ -175,7 +175,7 @@ def test_a_hopping_window_holds_its_start_but_not_its_end() -> None:
 
 def test_a_session_ends_where_the_gap_is_reached() -> None:
     events = [car(4.5, 1, 4.0), car(0, 1, 1.0), car(1.5, 1, 2.0), car(3.5, 1, 8.0), car(0, 2, 16.0)]
-    assert windowed(session(2), events) == [
+    assert windowed(sessions(2), events) == [
         (1, 0, 3.5 * S, 2, 3.0),
         (1, 3.5 * S, 6.5 * S, 2, 12.0),
         (2, 0, 2 * S, 1, 16.0),

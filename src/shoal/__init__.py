@@ -23,7 +23,7 @@ from shoal.model.functions import abs_, call, floor, if_, round_, udf
 from shoal.model.graph import Graph, Query
 from shoal.model.lookup import lookup
 from shoal.model.pattern import prev
-from shoal.model.window import hop, rows, session, tumbling
+from shoal.model.window import hop, rows, sessions, tumbling
 from shoal.query.flow import Flow
 from shoal.query.stream import Stream
 from shoal.session.job import Job
@@ -63,7 +63,7 @@ __all__ = [
     "prev",
     "round_",
     "rows",
-    "session",
+    "sessions",
     "start",
     "stddev",
     "sum_",

@@ -14,7 +14,7 @@ from shoal.model.expression import col
 from shoal.model.functions import udf
 from shoal.model.graph import Graph
 from shoal.model.pattern import prev
-from shoal.model.window import hop, session, tumbling
+from shoal.model.window import hop, sessions, tumbling
 from shoal.query.flow import Flow
 from shoal.query.graphfile import load_graph, save_graph
 from shoal.query.sql.script import parse_script
@@ -54,7 +54,7 @@ PYTHON: dict[str, Flow] = {
         "ts", "road", "speed", "km"
     ),
     "visits": CARS.key_by("road", "kind")
-    .window(session(2))
+    .window(sessions(2))
     .aggregate(n=count(), fastest=max_("speed"))
     .select("road", "kind", "window_end", "n", "fastest"),
     "largest": CARS.key_by("road").window(tumbling(10)).aggregate(n=count()).key_by("window_end").rank("n", 3),

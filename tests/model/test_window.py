@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shoal.errors import GraphError
-from shoal.model.window import AnyWindow, Window, hop, rows, session, tumbling, window_from_data
+from shoal.model.window import AnyWindow, Window, hop, rows, sessions, tumbling, window_from_data
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ WINDOWS = [
     pytest.param(tumbling(10, on="seen"), "tumbling 10 s by seen", id="external time"),
     pytest.param(hop(30, 10, on="seen"), "hop 30 s every 10 s by seen", id="hopping external time"),
     pytest.param(tumbling(5, clock="processing"), "tumbling 5 s of processing time", id="processing time"),
-    pytest.param(session(30), "session with gaps of 30 s", id="sessions"),
-    pytest.param(session(0.000001), "session with gaps of 0.000001 s", id="sessions with the smallest gap"),
+    pytest.param(sessions(30), "session with gaps of 30 s", id="sessions"),
+    pytest.param(sessions(0.000001), "session with gaps of 0.000001 s", id="sessions with the smallest gap"),
     pytest.param(rows(10), "10 rows every 10", id="rows one after another"),
     pytest.param(rows(10, 3), "10 rows every 3", id="rows that overlap"),
     pytest.param(rows(10, 1, partial=True), "10 rows every 1, also while filling", id="rows while filling"),
@@ -89,7 +89,7 @@ def test_every_window_says_what_it_is_and_survives_a_journey_through_json(window
 def test_a_windows_plain_form_names_only_what_is_special() -> None:
     assert tumbling(1).data() == {"size_us": 1_000_000, "slide_us": 1_000_000}
     assert rows(2).data() == {"rows": 2, "jump": 2}
-    assert window_from_data({"gap_us": 5, "time": "ts"}) == session(0.000005)
+    assert window_from_data({"gap_us": 5, "time": "ts"}) == sessions(0.000005)
 
 
 LARGEST = "31536000000 s"
@@ -99,18 +99,20 @@ LARGEST = "31536000000 s"
     ("build", "message"),
     [
         pytest.param(
-            lambda: session(0), f"gap of a session must be positive and at most {LARGEST}; got 0 s", id="no gap"
+            lambda: sessions(0), f"gap of a session must be positive and at most {LARGEST}; got 0 s", id="no gap"
         ),
         pytest.param(
-            lambda: session(-1), f"gap of a session must be positive and at most {LARGEST}; got -1 s", id="negative gap"
+            lambda: sessions(-1),
+            f"gap of a session must be positive and at most {LARGEST}; got -1 s",
+            id="negative gap",
         ),
         pytest.param(
-            lambda: session(1e12),
+            lambda: sessions(1e12),
             f"gap of a session must be positive and at most {LARGEST}; got 1000000000000 s",
             id="gap longer than there are times",
         ),
         pytest.param(
-            lambda: session(math.nan), "gap of a session must be a number of seconds; got nan", id="gap of no number"
+            lambda: sessions(math.nan), "gap of a session must be a number of seconds; got nan", id="gap of no number"
         ),
         pytest.param(
             lambda: rows(0), "window of rows needs 1 <= jump <= size <= 1048576; got size 0, jump 0", id="no rows"

@@ -7,7 +7,7 @@ from shoal.kernels.kernel import NEVER_US
 from shoal.model.aggregate import count
 from shoal.model.expression import col
 from shoal.model.graph import Graph, Query
-from shoal.model.window import rows, session, tumbling
+from shoal.model.window import rows, sessions, tumbling
 from shoal.query.flow import Flow
 from shoal.query.lane import ENDED, NOW, Lane
 from shoal.query.program import Program, compile_graph
@@ -39,7 +39,7 @@ def by_number(flow: Flow, number: int) -> Flow:
             [by_number(LEFT, n).key_by("k").deduplicate(1).sink(f"q{n}") for n in range(3)], 1, id="deduplicates"
         ),
         pytest.param(
-            [by_number(LEFT, n).window(session(1)).aggregate(m=count()).sink(f"q{n}") for n in range(3)],
+            [by_number(LEFT, n).window(sessions(1)).aggregate(m=count()).sink(f"q{n}") for n in range(3)],
             1,
             id="sessions",
         ),

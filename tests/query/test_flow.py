@@ -10,7 +10,7 @@ from shoal.errors import GraphError
 from shoal.model.aggregate import count, sum_, top_k
 from shoal.model.expression import col
 from shoal.model.pattern import prev
-from shoal.model.window import rows, session, tumbling
+from shoal.model.window import rows, sessions, tumbling
 from shoal.query.flow import Flow
 from shoal.query.stream import Stream
 
@@ -34,7 +34,7 @@ COUNT = {"rows": "count(*)"}
             id="assign adds the window",
         ),
         pytest.param(
-            LEFT.key_by("k").window(session(1)).aggregate(rows=count()),
+            LEFT.key_by("k").window(sessions(1)).aggregate(rows=count()),
             {"k": "string", "window_start": "timestamp", "window_end": "timestamp", "rows": "int64"},
             id="a session has a start",
         ),
@@ -161,7 +161,7 @@ NO_TIME = "needs the event-time column 'ts'; there are only k, n; keep it in the
         pytest.param(lambda: TIMELESS.window(rows(3)), f"window {PLACE} {NO_TIME}", id="rows without event time"),
         pytest.param(lambda: TIMELESS.assign(tumbling(1)), f"assign {PLACE} {NO_TIME}", id="assign without event time"),
         pytest.param(
-            lambda: LEFT.assign(session(1)),  # type: ignore[arg-type]
+            lambda: LEFT.assign(sessions(1)),  # type: ignore[arg-type]
             f"assign {PLACE} needs a window over event time; got Session(gap_us=1000000)",
             id="assign of sessions",
         ),
@@ -433,6 +433,11 @@ def test_a_wrong_join_is_refused(build: Callable[[], Any], message: str) -> None
             lambda: LEFT.lookup_join(ZONES, on="n", how="left", defaults={"zone": 3}),
             f"lookup_join {PLACE} 'zone': default must be string; got 3",
             id="a default of another type",
+        ),
+        pytest.param(
+            lambda: LEFT.lookup_join(ZONES, on="n", how="left", defaults={"zones": "c"}),
+            f"lookup_join {PLACE} has a default for 'zones'; the table adds zone, rate",
+            id="a default for another column",
         ),
         pytest.param(
             lambda: LEFT.lookup_join({"n": range(1_000_001)}, on="n"),

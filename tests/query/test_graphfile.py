@@ -28,7 +28,7 @@ from shoal.model.functions import Function, call, if_, udf
 from shoal.model.graph import Graph
 from shoal.model.lookup import lookup
 from shoal.model.pattern import prev
-from shoal.model.window import hop, rows, session, tumbling
+from shoal.model.window import hop, rows, sessions, tumbling
 from shoal.query.document import Part, block
 from shoal.query.flow import Flow
 from shoal.query.graphfile import load_file, load_graph, save_graph
@@ -91,7 +91,7 @@ FLOWS = {
     ),
     "partition_by": CARS.partition_by("road", groups=7).key_by("kind").window(tumbling(1)).aggregate(n=count()),
     "no keys": CARS.window(tumbling(0.5)).aggregate(n=count()),
-    "session": CARS.key_by("kind").window(session(30)).aggregate(n=count()),
+    "session": CARS.key_by("kind").window(sessions(30)).aggregate(n=count()),
     "rows": CARS.key_by("kind").window(rows(10, 1, partial=True)).aggregate(n=count()),
     "external time": CARS.key_by("kind").window(tumbling(5, on="seen")).aggregate(n=count()),
     "processing time": CARS.key_by("kind").window(tumbling(5, clock="processing")).aggregate(n=count()),
@@ -128,7 +128,7 @@ FLOWS = {
     "union": CARS.select("ts", "road").union(BUSES.select("ts", "road")),
     "union with itself": CARS.select("ts", "road").union(CARS.select("ts", "road")),
     "union of two times": COUNTED.union(
-        CARS.key_by("road").window(session(9)).aggregate(n=count()).select("road", "window_end", "n")
+        CARS.key_by("road").window(sessions(9)).aggregate(n=count()).select("road", "window_end", "n")
     ),
 }
 

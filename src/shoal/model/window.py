@@ -131,7 +131,7 @@ AnyWindow = Window | Session | Rows
 def window_from_data(data: Mapping[str, Any]) -> AnyWindow:
     """Rebuild a window from its plain form; other keys are passed over.
 
-    >>> str(window_from_data(session(5).data()))
+    >>> str(window_from_data(sessions(5).data()))
     'session with gaps of 5 s'
     """
     if "gap_us" in data:
@@ -164,10 +164,10 @@ def tumbling(size_s: float, *, on: str = "", clock: Clock = "event") -> Window:
     return hop(size_s, size_s, on=on, clock=clock)
 
 
-def session(gap_s: float) -> Session:
+def sessions(gap_s: float) -> Session:
     """Windows that end once a key has been quiet for `gap_s` seconds.
 
-    >>> str(session(30))
+    >>> str(sessions(30))
     'session with gaps of 30 s'
     """
     if not math.isfinite(gap_s):

@@ -231,9 +231,7 @@ def looked_up(flow: Flow, table: Table, on: str | Mapping[str, str], how: str, d
         "keys": keys,
         "columns": {name: [type_, _plain(arrow.column(name))] for name, type_ in added.items()},
         "how": how,
-        "defaults": {n: default_of(t, defaults.get(n), f"{place} {n!r}") for n, t in added.items()}
-        if how == "left"
-        else {},
+        "defaults": _lookup_defaults(added, defaults, place) if how == "left" else {},
     }
     return flow.then("lookup", parameters, schema)
 

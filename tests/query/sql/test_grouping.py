@@ -18,7 +18,7 @@ from shoal.model.aggregate import (
 )
 from shoal.model.expression import col
 from shoal.model.functions import abs_, if_
-from shoal.model.window import hop, session, tumbling
+from shoal.model.window import hop, sessions, tumbling
 from shoal.query.flow import Flow
 
 TUMBLE = "TUMBLE(ts, INTERVAL '10' SECOND)"
@@ -46,7 +46,7 @@ WINDOWED = CARS.key_by("road").window(tumbling(10))
             "SELECT road, SESSION_START(ts, INTERVAL '1' MINUTE) AS window_start, "
             "SESSION_END(ts, INTERVAL '1' MINUTE) AS window_end, COUNT(*) AS n "
             "FROM cars GROUP BY road, SESSION(ts, INTERVAL '1' MINUTE)",
-            CARS.key_by("road").window(session(60)).aggregate(n=count()),
+            CARS.key_by("road").window(sessions(60)).aggregate(n=count()),
             id="a session group window",
         ),
         pytest.param(
@@ -64,7 +64,7 @@ WINDOWED = CARS.key_by("road").window(tumbling(10))
         pytest.param(
             "SELECT road, window_start, window_end, COUNT(*) AS n FROM TABLE(SESSION(TABLE cars PARTITION BY road, "
             "DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY road, window_start, window_end",
-            CARS.key_by("road").window(session(5)).aggregate(n=count()),
+            CARS.key_by("road").window(sessions(5)).aggregate(n=count()),
             id="a session table function",
         ),
         pytest.param(

@@ -6,6 +6,7 @@
     plans/EPOCH       what an epoch is going to do, written before it starts, so that a replay does the same
     epochs/EPOCH      the manifest: the epoch is committed once this file is there
     state/            segments
+    commands/         changes asked for by another process, and the answers to them
 
 Every file is JSON with a checksum in front, and is replaced as a whole.
 """

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from shoal.connectors.admission import Refusal, dead_letters
 from shoal.connectors.source import RawBatch
+from shoal.kernels.aggregate import AggregateKernel
 from shoal.kernels.block import Block
 from shoal.kernels.table import INSTANCE, Table
 from shoal.model.schema import TIME
@@ -17,6 +18,7 @@ from shoal.query.router import Router
 from shoal.runtimes.spark import wire
 
 WireRow = tuple[int, int, bytes]
+_PASSED = {True: "has closed all windows of this row", False: "has gone on past the time of this row"}
 LARGEST_PIECE = 1 << 18
 """Rows of state that travel in one message."""
 
@@ -60,7 +62,7 @@ class Outbox:
         refusals = []
         for number in np.unique(numbers).tolist():
             rows = np.flatnonzero(numbers == number)
-            detail = f"operator {lane.instances[number]} has closed all windows of this row"
+            detail = f"operator {lane.instances[number]} {_PASSED[isinstance(lane.kernel, AggregateKernel)]}"
             refusals.append(Refusal("late", detail, rows))
             self.refused["late"] += int(rows.size)
         return dead_letters(stream, RawBatch(batch, f"stream {stream}"), refusals)
