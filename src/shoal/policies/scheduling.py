@@ -7,11 +7,13 @@ how much of its output arrives there.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 LEAST_EVENTS = 1000
 """Events an operator takes at least when it is its turn."""
 LEAST_COST_S = 1e-9
+MOST_EVENTS, MOST_EVENTS_STEP = 10_000.0, 1000.0
+MOST_IDLE_S, MOST_IDLE_STEP_S = 0.1, 0.01
 BLOCK_EVENTS = 16_384
 """Events that policies without thresholds give an operator at a time."""
 
@@ -55,6 +57,17 @@ class SchedulingPolicy(Protocol):
     def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:
         """The next turn, with so much time left until costs are measured again; None where nothing is worth it."""
 
+    def adapted(self, gradient: float) -> "SchedulingPolicy":
+        """The policy for the time after latency has changed by a share of itself."""
+
+
+class Steady:
+    """A policy that stays as it is."""
+
+    def adapted(self, gradient: float) -> Self:  # noqa: ARG002
+        """The same."""
+        return self
+
 
 def output_selectivity(operators: Sequence[OperatorCost]) -> list[float]:
     """How many results one event of each operator becomes, along the most productive way."""
@@ -94,7 +107,7 @@ def _first(candidates: Sequence[Candidate], key: Callable[[Candidate], float]) -
 
 
 @dataclass(frozen=True)
-class Fcfs:
+class Fcfs(Steady):
     """The operator whose oldest event has waited longest, one block at a time."""
 
     block_events: int = BLOCK_EVENTS
@@ -109,7 +122,7 @@ class Fcfs:
 
 
 @dataclass(frozen=True)
-class RoundRobin:
+class RoundRobin(Steady):
     """The operator that has had the fewest turns, one block at a time."""
 
     block_events: int = BLOCK_EVENTS
@@ -124,7 +137,7 @@ class RoundRobin:
 
 
 @dataclass(frozen=True)
-class MinLatency:
+class MinLatency(Steady):
     """The operator whose events are soonest out, one block at a time."""
 
     block_events: int = BLOCK_EVENTS
@@ -139,7 +152,7 @@ class MinLatency:
 
 
 @dataclass(frozen=True)
-class HighestRate:
+class HighestRate(Steady):
     """The operator that brings most results out per second of work, one block at a time."""
 
     block_events: int = BLOCK_EVENTS
@@ -159,7 +172,7 @@ class HighestRate:
 
 
 @dataclass(frozen=True)
-class MinCost:
+class MinCost(Steady):
     """Upstream first, so that each operator finds as much as possible to do at once."""
 
     threshold: int = 1000
@@ -175,11 +188,33 @@ class MinCost:
 
 
 @dataclass(frozen=True)
-class StateBased:
-    """The operator whose events are soonest out, weighted by its queries' latency, among those with enough to do."""
+class Thresholds:
+    """How much an operator must have to do, or how long it must have been idle, to be worth a turn."""
 
-    threshold: int = 1000
+    events: float = 1000.0
     idle_s: float = 0.001
+
+    def adjusted(self, gradient: float) -> "Thresholds":
+        """Larger while latency grows, so that turns do more each; smaller while it falls."""
+        events = _stepped(self.events, gradient, MOST_EVENTS_STEP, MOST_EVENTS)
+        return Thresholds(events, _stepped(self.idle_s, gradient, MOST_IDLE_STEP_S, MOST_IDLE_S))
+
+
+def _stepped(value: float, gradient: float, step: float, most: float) -> float:
+    """A value changed by a share of itself, by no more than a step up; as it was where it would leave its range."""
+    changed = value + min(gradient * value, step)
+    return changed if 0 < changed < most else value
+
+
+@dataclass(frozen=True)
+class StateBased:
+    """The operator whose events are soonest out, weighted by its queries' latency, among those with enough to do.
+
+    The thresholds follow latency; where latency grew faster after they were changed, the earlier ones return.
+    """
+
+    thresholds: Thresholds = Thresholds()
+    before: tuple[Thresholds, float] | None = None
 
     def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """Weight over output cost."""
@@ -187,10 +222,17 @@ class StateBased:
 
     def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:
         """The largest priority among the eligible."""
-        return _thresholded(candidates, left_s, self.threshold, self.idle_s)
+        return _thresholded(candidates, left_s, self.thresholds.events, self.thresholds.idle_s)
+
+    def adapted(self, gradient: float) -> "StateBased":
+        """Other thresholds, or those from before the last change if it made things worse."""
+        if self.before is not None and gradient > self.before[1]:
+            return StateBased(self.before[0])
+        adjusted = self.thresholds.adjusted(gradient)
+        return self if adjusted == self.thresholds else StateBased(adjusted, (self.thresholds, gradient))
 
 
-def _thresholded(candidates: Sequence[Candidate], left_s: float, threshold: int, idle_s: float) -> Turn | None:
+def _thresholded(candidates: Sequence[Candidate], left_s: float, threshold: float, idle_s: float) -> Turn | None:
     """Operators with more than some events, or that have been idle for long; as many events as time is left for."""
     eligible = [one for one in candidates if one.is_source or one.pending > threshold or one.idle_s > idle_s]
     if not eligible:
@@ -204,6 +246,11 @@ def latency_weight(gradient: float) -> float:
     return 1.0 + max(-1.0, min(1.0, gradient)) / 10
 
 
+@dataclass(frozen=True)
+class Threads(RoundRobin):
+    """No choice at all: a thread per operator, and the operating system decides."""
+
+
 SCHEDULING: Mapping[str, SchedulingPolicy] = {
     "state-based": StateBased(),
     "fcfs": Fcfs(),
@@ -211,4 +258,5 @@ SCHEDULING: Mapping[str, SchedulingPolicy] = {
     "min-latency": MinLatency(),
     "min-cost": MinCost(),
     "highest-rate": HighestRate(),
+    "threads": Threads(),
 }

@@ -182,6 +182,8 @@ class OutletNode(Node):
         """An outlet behind a channel."""
         super().__init__(f"sink {outlet.table}", [source])
         self._outlet = outlet
+        self.answered = 0
+        self.waited_s = 0.0
 
     def turn(self, events: int) -> int:
         """Turn answers into rows."""
@@ -192,6 +194,8 @@ class OutletNode(Node):
                 rows = self._outlet.rows(packet.block)
                 if rows.num_rows:
                     self.results.rows.append((self._outlet.table, rows, packet.taken_s))
+                    self.answered += rows.num_rows
+                    self.waited_s += rows.num_rows * (time.time() - packet.taken_s)
         self.consumed += taken
         return taken
 

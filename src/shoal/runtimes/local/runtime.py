@@ -21,11 +21,12 @@ from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.messages import Command, CommandRefused, Drain, EpochCommitted, Event, RunEnded
 from shoal.model.snapshot import Snapshot
-from shoal.policies.scheduling import SchedulingPolicy, StateBased
+from shoal.policies.scheduling import SchedulingPolicy, StateBased, Threads
 from shoal.query.program import compile_graph
 from shoal.query.rehearsal import rehearse
 from shoal.runtimes.local.node import Node, SourceNode
 from shoal.runtimes.local.scheduler import Scheduler
+from shoal.runtimes.local.threads import ThreadPerNode
 from shoal.runtimes.local.wiring import Sizes, Wiring
 
 FLUSH_S = 0.05
@@ -50,7 +51,7 @@ class LocalRuntime:
         self._setup = setup
         self._events: queue.Queue[Event] = queue.Queue()
         self._nodes: list[Node] = []
-        self._scheduler: Scheduler
+        self._scheduler: Scheduler | ThreadPerNode
         self._binding: Binding
         self._epoch = 0
         self._counted = 0
@@ -81,7 +82,9 @@ class LocalRuntime:
         self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
         self._nodes = Wiring(program, self._setup.sizes).wire(self._setup.sources, self._location.name)
         self._flushed_s = time.time()
-        self._scheduler = Scheduler(self._nodes, self._setup.scheduling, binding.workers)
+        policy = self._setup.scheduling
+        alone = isinstance(policy, Threads)
+        self._scheduler = ThreadPerNode(self._nodes) if alone else Scheduler(self._nodes, policy, binding.workers)
         threads = self._scheduler.start()
         threading.Thread(target=self._follow, args=(threads,), name="shoal-run", daemon=True).start()
 

@@ -5,11 +5,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shoal.policies.scheduling import Candidate, OperatorCost, SchedulingPolicy, Turn
-from shoal.runtimes.local.node import Node, SourceNode
+from shoal.policies.scheduling import Candidate, OperatorCost, SchedulingPolicy, Turn, latency_weight
+from shoal.runtimes.local.node import Node, OutletNode, SourceNode
 
 MEASURE_S = 0.05
 """How often costs, selectivities and priorities are computed anew."""
+LATENCY_S = 0.1
+"""How often the latency of queries is compared with what it was before."""
 EPOCH_S = 0.001
 """How long a worker that finds nothing to do waits before it looks again."""
 
@@ -27,6 +29,7 @@ class _Post:
     last_run_s: float = 0.0
     cost_s: float = 0.0
     selectivity: float = 1.0
+    weight: float = 1.0
     _seen: tuple[float, int, int] = (0.0, 0, 0)
 
     def measure(self) -> None:
@@ -40,7 +43,7 @@ class _Post:
 
     def costs(self) -> OperatorCost:
         """The node as priorities see it."""
-        return OperatorCost(self.cost_s, self.selectivity, self.downstream)
+        return OperatorCost(self.cost_s, self.selectivity, self.downstream, self.weight)
 
     def candidate(self, place: int, priority: float, now_s: float) -> Candidate:
         """The node as a choice sees it."""
@@ -48,6 +51,26 @@ class _Post:
         oldest = min((c.oldest_s for c in node.inputs if c.oldest_s is not None), default=now_s)
         idle_s = now_s - self.last_run_s
         return Candidate(place, node.pending, priority, self.cost_s, now_s - oldest, idle_s, self.turns, self.is_source)
+
+
+@dataclass
+class _Latency:
+    """The latency of one outlet's results, window by window."""
+
+    outlet: OutletNode
+    place: int
+    mean_s: float | None = None
+    _seen: tuple[int, float] = (0, 0.0)
+
+    def gradient(self) -> float | None:
+        """The change of the mean since the window before, as a share of it; None where there is nothing to compare."""
+        answered, waited_s = self.outlet.answered, self.outlet.waited_s
+        results = answered - self._seen[0]
+        if not results:
+            return None
+        mean_s, before_s = (waited_s - self._seen[1]) / results, self.mean_s
+        self.mean_s, self._seen = mean_s, (answered, waited_s)
+        return None if not before_s else (mean_s - before_s) / before_s
 
 
 @dataclass
@@ -62,7 +85,9 @@ class Scheduler:
     error: Exception | None = None
     _posts: list[_Post] = field(default_factory=list)
     _priorities: list[float] = field(default_factory=list)
+    _latencies: list[_Latency] = field(default_factory=list)
     _measured_s: float = 0.0
+    _compared_s: float = 0.0
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
@@ -71,6 +96,8 @@ class Scheduler:
         for node in self.nodes:
             downstream = tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))
             self._posts.append(_Post(node, isinstance(node, SourceNode), downstream))
+        outlets = [(place, node) for place, node in enumerate(self.nodes) if isinstance(node, OutletNode)]
+        self._latencies = [_Latency(node, place) for place, node in outlets]
 
     def start(self) -> list[threading.Thread]:
         """Start the workers."""
@@ -114,6 +141,9 @@ class Scheduler:
         if now_s - self._measured_s >= MEASURE_S or not self._priorities:
             for post in self._posts:
                 post.measure()
+            if now_s - self._compared_s >= LATENCY_S:
+                self._compare_latencies()
+                self._compared_s = now_s
             self._priorities = self.policy.priorities([post.costs() for post in self._posts])
             self._measured_s = now_s
         candidates = [
@@ -122,6 +152,18 @@ class Scheduler:
             if not post.running and post.node.ready
         ]
         return self.policy.choose(candidates, EPOCH_S) if candidates else None
+
+    def _compare_latencies(self) -> None:
+        """Weigh operators by the latency of the queries they serve, and let the policy follow it."""
+        gradients = {each.place: gradient for each in self._latencies if (gradient := each.gradient()) is not None}
+        if not gradients:
+            return
+        self.policy = self.policy.adapted(max(gradients.values()))
+        for place in reversed(range(len(self._posts))):  # readers before writers
+            post = self._posts[place]
+            behind = [self._posts[next_].weight for next_ in post.downstream]
+            own = [latency_weight(gradients[place])] if place in gradients else []
+            post.weight = max([*own, *behind], default=1.0)
 
     def _done(self, post: _Post, spent_s: float) -> None:
         with self._changed:
