@@ -196,7 +196,7 @@ def row_window(window_rows: int, number: int) -> Point:
     return Point(window_rows, last.select("key", "mean").sink("means"), events, lambda: {"means": asked(sql, events)})
 
 
-def sessions(window_rows: int, number: int) -> Point:
+def bursts(window_rows: int, number: int) -> Point:
     """Rows of a key come in bursts as long as the window, with a pause in between that ends the session."""
     burst = np.arange(number) // KEYS // window_rows
     at = np.arange(number) * (1_000_000 // RATE) + burst * 2 * PAUSE_S * 1_000_000
@@ -237,7 +237,7 @@ CASES = (
     Case("join, fixed band", "band join, fixed band", lambda size, number: band_join(size, number, narrowing(8_192))),
     Case("pattern", "pattern A+? B", pattern),
     Case("row window", "row window, every row", row_window),
-    Case("session", "session", sessions),
+    Case("session", "session", bursts),
 )
 SIZES = {
     "join": (1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536),

@@ -46,6 +46,17 @@ def test_two_attempts_of_one_task_do_not_overwrite_each_other(store: StateStore)
     assert plain(store.read(first)) == plain([part(3)])
 
 
+def test_old_segments_that_nothing_needs_do_not_stay_in_memory(store: StateStore, checkpoint: str) -> None:
+    old, kept, new = (store.write(epoch, 0, [part(epoch)])[0] for epoch in (1, 2, 3))
+    for path in [*Path(checkpoint, "state").iterdir(), *Path(hot_directory(checkpoint)).iterdir()]:
+        path.unlink()
+    store.forget({kept}, epoch=3)
+    assert plain(store.read(kept)) == plain([part(2)])
+    assert plain(store.read(new)) == plain([part(3)])
+    with pytest.raises(CheckpointError):
+        store.read(old)
+
+
 @pytest.mark.parametrize("damage", ["gone", "cut", "flipped"])
 def test_a_damaged_hot_copy_is_passed_over(damage: str, store: StateStore, checkpoint: str) -> None:
     name, _ = store.write(0, 0, [part()])

@@ -67,6 +67,7 @@ class Stage:
         yield from self._pass_on
         watermarks = advanced_watermarks(self.program, self.plan, self._headers)
         loading = time.perf_counter()
+        self.store.forget({ref.segment for ref in self.plan.states}, self.plan.epoch)
         states, origins, foreign = self._load()
         loaded_s = time.perf_counter() - loading
         parts: list[Part] = []

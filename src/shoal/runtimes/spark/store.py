@@ -77,6 +77,12 @@ class StateStore:
             _, (oldest, _) = self._cache.popitem(last=False)
             self._cached_bytes -= oldest
 
+    def forget(self, needed: set[str], epoch: int) -> None:
+        """Let go of cached segments from before an epoch that nothing needs any more."""
+        for name in [name for name in self._cache if name not in needed and int(name.split("-")[0]) < epoch]:
+            size, _ = self._cache.pop(name)
+            self._cached_bytes -= size
+
     def names(self) -> list[str]:
         """All segments of the durable tier."""
         return self._durable.names()
