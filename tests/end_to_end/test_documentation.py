@@ -30,7 +30,8 @@ PYTHON = ROOT / "docs" / "reference" / "python.md"
 MEASUREMENTS = ROOT / "docs" / "reference" / "measurements.md"
 RUN = cli.commands["run"]
 INTERNAL_METHODS = {
-    "then", "changed", "fresh", "keyed", "grouped", "place", "duration_us", "without_keys", "not_inside_window"
+    "then", "changed", "fresh", "keyed", "grouped", "place", "duration_us", "without_keys", "not_inside_window",
+    "column_name", "made_of"
 }  # fmt: skip
 """Methods of a flow that other modules use and no user does."""
 

@@ -267,12 +267,12 @@ def test_a_wrong_rank_or_deduplicate_is_refused(build: Callable[[], Any], messag
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, within_s=(1, 0)),
-            "a join's time bounds must be (least, most) seconds; got (1, 0)",
+            "a join's time bounds must be (least, most) seconds; got within_s=(1, 0)",
             id="bounds the wrong way round",
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, within_s=(0, 1e12)),
-            "a join's time bounds must be (least, most) seconds; got (0, 1000000000000.0)",
+            "a join's time bounds must be (least, most) seconds; got within_s=(0, 1000000000000.0)",
             id="longer than there are times",
         ),
         pytest.param(

@@ -6,7 +6,7 @@ waiting rows, table 1 the pieces, table 2 how far each key has come.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,8 +17,9 @@ from shoal.kernels.aggregate import WINDOW_END
 from shoal.kernels.block import Block, take
 from shoal.kernels.cells import Codes, cells_of, codes_of
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import FOREVER_US, NOTHING, RowKernel, gathered_rows, kept
+from shoal.kernels.kernel import FOREVER_US, NOTHING, RowKernel, concat_blocks, gathered_rows, kept
 from shoal.kernels.order import due, group_numbers, in_order
+from shoal.kernels.panes import LARGEST_EXPANSION
 from shoal.kernels.slots import Slot, answer_columns, merged_values, partial_values, slots_of
 from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.model.aggregate import Aggregate
@@ -179,14 +180,19 @@ class _Step:
 
     def answers(self) -> Block:
         """The windows that have been closed on the way."""
-        kernel, measure = self.kernel, self.kernel.measure
-        groups, panes, first, values, owners = self._all_pieces
+        measure = self.kernel.measure
+        groups, panes, first, *_ = self._all_pieces
         lowest = np.maximum(first, self.before[groups] // measure.unit + 1)
         lowest = np.maximum(lowest, measure.first)
         highest = np.minimum(panes + measure.span, self.closed[groups])
-        pieces, windows = _windows(lowest, highest, measure)
-        if not pieces.size:
-            return NOTHING
+        runs = _runs(lowest, highest, measure)
+        return concat_blocks([self._answered(lowest, highest, *run) for run in runs]) if runs else NOTHING
+
+    def _answered(self, lowest: Ints, highest: Ints, first: int, last: int) -> Block:
+        """The windows of a run of numbers that have been closed."""
+        kernel, measure = self.kernel, self.kernel.measure
+        groups, _, _, values, owners = self._all_pieces
+        pieces, windows = _windows(np.maximum(lowest, first), np.minimum(highest, last), measure)
         cells = cells_of([Codes(groups[pieces], self.size), codes_of(windows)], pieces.size)
         used = np.zeros(cells.size, bool)
         used[cells.of_row] = True
@@ -255,6 +261,26 @@ class _Step:
         if self.known is None:
             return told
         return concat_rows([self.known.where(~np.isin(self.known_groups, self.groups)), told])
+
+
+def _runs(lowest: Ints, highest: Ints, measure: Measure) -> list[tuple[int, int]]:
+    """Cut the numbers of closed windows into runs of which each has not too many pieces, counted once per window."""
+    some = lowest <= highest
+    if not some.any():
+        return []
+    return list(_halved(lowest, highest, measure, int(lowest[some].min()), int(highest[some].max())))
+
+
+def _halved(lowest: Ints, highest: Ints, measure: Measure, first: int, last: int) -> Iterator[tuple[int, int]]:
+    bounds = np.maximum(lowest, first), np.minimum(highest, last)
+    pairs = _count_windows(*bounds, measure.step, measure.offset)
+    if first == last or pairs <= LARGEST_EXPANSION:
+        if pairs:
+            yield first, last
+        return
+    middle = (first + last) // 2
+    yield from _halved(lowest, highest, measure, first, middle)
+    yield from _halved(lowest, highest, measure, middle + 1, last)
 
 
 def _windows(lowest: Ints, highest: Ints, measure: Measure) -> tuple[Ints, Ints]:

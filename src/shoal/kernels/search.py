@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from shoal.kernels.compiled import compiled
 from shoal.kernels.table import Ints
-from shoal.model.pattern import Element, Pattern
+from shoal.model.pattern import UNLIMITED, Element, Pattern
 
 FAILED, FOUND, UNDECIDED = 0, 1, 2
 NO_OPTION, FINISH = -1, -2
+PATIENCE = 256
+"""Rows an attempt may give back before it begins to remember what has failed."""
 Bools = NDArray[np.bool_]
 
 
@@ -24,6 +26,7 @@ class Program:
     """A pattern as arrays: per element that takes rows its variables, numbers, and what must not come before it.
 
     `onward`: which elements may take a row once those before are done, or that the match may end, preferred ones first.
+    `telling`: per element, up to which number of its rows it matters how many there are.
     """
 
     variables: Ints
@@ -33,6 +36,7 @@ class Program:
     forbidden: Ints
     order: Ints
     onward: Ints
+    telling: Ints
     strict: bool
     overlapping: bool
 
@@ -61,6 +65,7 @@ class Program:
             np.array(forbidden, np.int64),
             order,
             _onward(taking),
+            np.array([e.least if e.most == UNLIMITED else e.most for e in taking], np.int64),
             strict,
             overlapping,
         )
@@ -108,6 +113,7 @@ def search(
         program.forbidden,
         program.order,
         program.onward,
+        program.telling,
     )
     match, row, variable = _search(
         elements, (program.strict, program.overlapping), begin, (times, fits), begins, kept, (within_us, limit_us)
@@ -242,6 +248,13 @@ def _passed_over(elements, element, count, row, stop, rows, deadline):  # type: 
 
 
 @compiled
+def _place(elements, element, count, row):  # type: ignore[no-untyped-def]
+    """A number for having taken a row with an element that has so many then."""
+    telling = elements[7]
+    return (row * telling.size + element) * (telling.max() + 1) + min(count, telling[element])
+
+
+@compiled
 def _attempt(elements, strict, start, stop, rows, bounds, stack):  # type: ignore[no-untyped-def]
     """Look for a match that begins with one row: the verdict, and how many rows it has.
 
@@ -250,7 +263,8 @@ def _attempt(elements, strict, start, stop, rows, bounds, stack):  # type: ignor
     times, fits = rows
     deadline = times[start] + bounds[0]
     open_ended = times[start] >= bounds[1]
-    depth, row, choice = 0, start, 0
+    depth, row, choice, given_back = 0, start, 0, 0
+    failed = np.zeros(0, np.bool_)
     while True:
         element = stack[depth - 1, 0] if depth else -1
         count = stack[depth - 1, 1] if depth else 0
@@ -263,13 +277,22 @@ def _attempt(elements, strict, start, stop, rows, bounds, stack):  # type: ignor
             if depth == 0:
                 return FAILED, 0
             depth -= 1
+            given_back += 1
+            if given_back == PATIENCE:
+                failed = np.zeros((stop - start) * elements[7].size * (elements[7].max() + 1), np.bool_)
+            if failed.size:
+                failed[_place(elements, stack[depth, 0], stack[depth, 1], stack[depth, 2] - start)] = True
             row, choice = stack[depth, 2], stack[depth, 3] + 1
             continue
         if row >= stop and open_ended:
             return UNDECIDED, 0
-        if row < stop and times[row] <= deadline and fits[row] & elements[0][option] != 0:
+        taken = count + 1 if option == element else 1
+        fitting = row < stop and times[row] <= deadline and fits[row] & elements[0][option] != 0
+        if fitting and failed.size and failed[_place(elements, option, taken, row - start)]:
+            fitting = False
+        if fitting:
             stack[depth, 0] = option
-            stack[depth, 1] = count + 1 if option == element else 1
+            stack[depth, 1] = taken
             stack[depth, 2] = row
             stack[depth, 3] = choice
             depth += 1

@@ -148,7 +148,7 @@ class Measure:
             raise GraphError(f"{place}: {self.kind} needs numbers or times; {self.column!r} is {type_}")
 
 
-def measure(text: str) -> Measure:
+def measure(text: Any) -> Measure:
     """Read a measure: `first(A.ts)`, `count(A)`, `count(*)`, `mean(A.delay)`, `last(ts)`.
 
     >>> measure("mean(A.delay)")
@@ -156,7 +156,7 @@ def measure(text: str) -> Measure:
     >>> measure("count(A)")
     Measure(kind='count', variable='A', column='')
     """
-    found = _MEASURE.fullmatch(text)
+    found = _MEASURE.fullmatch(text) if isinstance(text, str) else None
     kind = found[1].lower() if found else ""
     if found is None or kind not in MEASURE_KINDS or (kind != "count" and not found[3]):
         raise GraphError(

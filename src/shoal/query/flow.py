@@ -1,7 +1,9 @@
 """Flows: queries in the making, from what has been read to what is asked of it."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from shoal.connectors.admission import DEAD_LETTERS
@@ -11,7 +13,7 @@ from shoal.model.expression import Expression, as_expression, col
 from shoal.model.graph import Operator, OperatorKind, Query
 from shoal.model.pattern import After, Selection, uses_previous
 from shoal.model.schema import TIME, Field, FieldType, Schema
-from shoal.model.window import AnyWindow, Rows, Session, Window
+from shoal.model.window import LARGEST_US, MICROSECONDS, AnyWindow, Rows, Window
 
 if TYPE_CHECKING:
     from shoal.query.join import Band, Table
@@ -52,7 +54,7 @@ class Flow:
 
         A stream's window needs its event-time column: name it among the kept ones if a window follows.
         """
-        chosen: dict[str, Expression] = {self._name(name, "select"): col(name) for name in names}
+        chosen: dict[str, Expression] = {self.column_name(name, "select"): col(name) for name in names}
         chosen.update({name: as_expression(value) for name, value in columns.items()})
         if not chosen:
             raise GraphError(f"{self.place('select')} must keep at least one column")
@@ -113,7 +115,7 @@ class Flow:
                 f"{self.place('assign')} needs a window over event time such as tumbling(10); got {window}"
             )
         added = (Field(WINDOW_START, "timestamp"), Field(WINDOW_END, "timestamp"))
-        schema = self._schema((*self.schema.fields, *added), "assign")
+        schema = self.made_of((*self.schema.fields, *added), "assign")
         return self.then("assign", {**window.data(), "time": self.time}, schema).changed(time=TIME)
 
     def window(self, window: AnyWindow) -> "Flow":
@@ -146,17 +148,9 @@ class Flow:
         `by`: a column, largest first, or pairs of columns and whether the largest comes first. Rows that are equal
         there are taken in the order of their columns; with `ties` they have the same rank, and all of them are kept.
         """
-        self.not_inside_window("rank")
-        self.check_time("rank")
-        order = [[by, True]] if isinstance(by, str) else [[name, bool(descending)] for name, descending in by]
-        for name, _ in order:
-            if col(str(name)).type_in(self.schema, self.place("rank")).startswith("list"):
-                raise GraphError(f"{self.place('rank')} cannot order by {name!r}, which holds lists")
-        if type(k) is not int or k < 1 or not order:
-            raise GraphError(f"{self.place('rank')} needs a column to order by and a positive k; got k {k}")
-        schema = self._schema((*self.schema.fields, Field(column, "int64")), "rank")
-        parameters = {"by": order, "k": k, "ties": ties, "column": column, **self.grouped()}
-        return self.then("rank", parameters, schema).fresh()
+        from shoal.query.rank import ranked
+
+        return ranked(self, by, k, ties=ties, column=column)
 
     def deduplicate(self, within_s: float) -> "Flow":
         """Drop a row if one with the same keys was kept less than `within_s` seconds of event time before it."""
@@ -299,13 +293,16 @@ class Flow:
         """Where an error is, in words."""
         return f"{what} on stream {self.operators[0].parameters['stream']!r}"
 
-    def duration_us(self, seconds: float, what: str) -> int:
+    def duration_us(self, seconds: Any, what: str) -> int:
         """A positive number of seconds as microseconds."""
-        return Session(round(seconds * 1_000_000)).gap_us if seconds > 0 else self._no_duration(seconds, what)
+        valid = isinstance(seconds, Real) and math.isfinite(seconds)
+        if not valid or not 1 <= round(seconds * MICROSECONDS) <= LARGEST_US:
+            raise GraphError(f"{self.place(what)} needs a positive number of seconds; got {seconds!r}")
+        return round(seconds * MICROSECONDS)
 
     def check_key(self, name: str, what: str) -> None:
         """Refuse keys that are not there or of a type that cannot be one."""
-        type_ = col(self._name(name, what)).type_in(self.schema, self.place(what))
+        type_ = col(self.column_name(name, what)).type_in(self.schema, self.place(what))
         if type_ not in KEY_TYPES:
             raise GraphError(f"{self.place(what)} needs columns of type {', '.join(KEY_TYPES)}; {name!r} is {type_}")
 
@@ -339,9 +336,10 @@ class Flow:
                 raise GraphError(f"{place}: {name!r} must be an aggregate like mean('speed'); got {aggregate!r}")
             aggregate.check(self.schema, f"{place} {name!r}")
             answers.append(Field(name, aggregate.output_type(self.schema)))
-        return self._schema(tuple(answers), "aggregate")
+        return self.made_of(tuple(answers), "aggregate")
 
-    def _schema(self, columns: tuple[Field, ...], what: str) -> Schema:
+    def made_of(self, columns: tuple[Field, ...], what: str) -> Schema:
+        """The schema of an operator's answers."""
         try:
             return Schema(columns)
         except SchemaError as error:
@@ -356,7 +354,8 @@ class Flow:
             raise GraphError(f"{place}: key {key!r} must be {', '.join(KEY_TYPES)}; a select has made it {type_}")
         return type_
 
-    def _name(self, name: str, what: str) -> str:
+    def column_name(self, name: Any, what: str) -> str:
+        """A column's name, if it is one."""
         if not isinstance(name, str):
             raise GraphError(f"{self.place(what)} needs names of columns; got {name!r}")
         return name
@@ -382,12 +381,9 @@ class Flow:
             )
 
     def _check_timestamp(self, column: str, what: str) -> None:
-        type_ = col(self._name(column, what)).type_in(self.schema, self.place(what))
+        type_ = col(self.column_name(column, what)).type_in(self.schema, self.place(what))
         if type_ != "timestamp":
             raise GraphError(f"{self.place(what)} needs a timestamp column; {column!r} is {type_}")
-
-    def _no_duration(self, seconds: float, what: str) -> int:
-        raise GraphError(f"{self.place(what)} needs a positive number of seconds; got {seconds}")
 
 
 def is_row_window(window: AnyWindow) -> bool:

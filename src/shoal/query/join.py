@@ -1,7 +1,9 @@
 """Joins and unions in queries: flows that come together in one operator."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pyarrow as pa
 from shoal.errors import GraphError, SchemaError
 from shoal.model.expression import Expression
 from shoal.model.graph import Operator
+from shoal.model.pattern import uses_previous
 from shoal.model.schema import TIME, Field, FieldType, Schema
 from shoal.model.window import LARGEST_US, MICROSECONDS
 from shoal.query.flow import Flow
@@ -52,19 +55,43 @@ class Terms:
         groups: int,
     ) -> "Terms":
         """Terms from what the user wrote."""
-        if isinstance(on, str):
-            on = (on,)
-        keys = tuple(on.items()) if isinstance(on, Mapping) else tuple((name, name) for name in on)
-        lower, upper = (round(seconds * MICROSECONDS) for seconds in within_s)
         if how not in HOWS:
             raise GraphError(f"a join must be {', '.join(HOWS)}; got {how!r}")
-        if lower > upper or max(abs(lower), abs(upper)) > LARGEST_US:
-            raise GraphError(f"a join's time bounds must be (least, most) seconds; got {within_s}")
+        keys = _pairs(on)
+        lower, upper = _bounds_us(within_s)
         return cls(keys, lower, upper, band, where, how, defaults, suffix, groups)
+
+
+def _pairs(on: Any) -> tuple[tuple[str, str], ...]:
+    """The keys of a join: one name, several, or names here and there."""
+    names = (on,) if isinstance(on, str) else on
+    if not isinstance(names, Iterable):
+        raise GraphError(f"a join's keys must be names of columns, or names here and there; got on={on!r}")
+    pairs = tuple(names.items()) if isinstance(names, Mapping) else tuple((name, name) for name in names)
+    if not all(isinstance(name, str) for pair in pairs for name in pair):
+        raise GraphError(f"a join's keys must be names of columns; got on={on!r}")
+    return pairs
+
+
+def _bounds_us(within_s: Any) -> tuple[int, int]:
+    """The time bounds of a join in microseconds."""
+    pair: Sequence[Any] = within_s if isinstance(within_s, Sequence) and len(within_s) == 2 else (None, None)
+    if not all(isinstance(seconds, Real) and math.isfinite(seconds) for seconds in pair):
+        raise GraphError(f"a join's time bounds must be (least, most) seconds; got within_s={within_s!r}")
+    lower, upper = (round(seconds * MICROSECONDS) for seconds in pair)
+    if lower > upper or max(abs(lower), abs(upper)) > LARGEST_US:
+        raise GraphError(f"a join's time bounds must be (least, most) seconds; got within_s={within_s!r}")
+    return lower, upper
+
+
+def _check_flow(flow: object, place: str) -> None:
+    if not isinstance(flow, Flow):
+        raise GraphError(f"{place} needs another flow; got {flow!r}")
 
 
 def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     """Two flows joined into one."""
+    _check_flow(right, left.place("join"))
     for flow in (left, right):
         flow.not_inside_window("join")
         flow.without_keys("join")
@@ -83,8 +110,8 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     except SchemaError as error:
         raise GraphError(f"{place}: {error}; select columns or choose another suffix") from error
     defaults = _defaults(schema, terms, ours, theirs, place)
-    if terms.where is not None and terms.where.type_in(schema, f"{place} where") != "bool":
-        raise GraphError(f"{place} needs a condition for where; got {terms.where.text}")
+    if terms.where is not None:
+        _check_where(terms.where, schema, place)
     parameters: dict[str, Any] = {
         "keys": [list(pair) for pair in terms.keys],
         "within_us": [terms.lower_us, terms.upper_us],
@@ -103,6 +130,15 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     return Flow((*operators, operator), schema, TIME)
 
 
+def _check_where(where: Expression, schema: Schema, place: str) -> None:
+    if not isinstance(where, Expression):
+        raise GraphError(f"{place} needs a condition for where, such as col('price') > 0; got {where!r}")
+    if uses_previous(where):
+        raise GraphError(f"{place} cannot look at the row before; prev is for the conditions of a match")
+    if where.type_in(schema, f"{place} where") != "bool":
+        raise GraphError(f"{place} needs a condition for where; got {where.text}")
+
+
 def _check_keys(left: Flow, right: Flow, terms: Terms, place: str) -> None:
     for ours, theirs in terms.keys:
         left.check_key(ours, "join")
@@ -117,7 +153,10 @@ def _check_keys(left: Flow, right: Flow, terms: Terms, place: str) -> None:
         _check_band(left, right, terms.band, place)
 
 
-def _check_band(left: Flow, right: Flow, band: Band, place: str) -> None:
+def _check_band(left: Flow, right: Flow, band: Any, place: str) -> None:
+    shape = isinstance(band, Sequence) and len(band) == 4
+    if not shape or not all(bound is None or isinstance(bound, Real) for bound in band[2:]):
+        raise GraphError(f"{place} needs band=(column here, column there, least, most); got {band!r}")
     if band[2] is None and band[3] is None:
         raise GraphError(f"{place} needs band=(column here, column there, least, most) with a bound; got {band!r}")
     for flow, name in ((left, band[0]), (right, band[1])):
@@ -177,6 +216,7 @@ def united(flows: Sequence[Flow]) -> Flow:
     if len(flows) < 2:
         raise GraphError(f"{first.place('union')} needs at least one other flow")
     for flow in flows:
+        _check_flow(flow, first.place("union"))
         flow.not_inside_window("union")
         flow.without_keys("union")
         if flow.schema != first.schema:
@@ -199,7 +239,7 @@ def looked_up(flow: Flow, table: Table, on: str | Mapping[str, str], how: str, d
     if len(pairs) != 1:
         raise GraphError(f"{place} goes by one column; got {on!r}")
     [(column, key)] = pairs
-    arrow = table if isinstance(table, pa.Table) else pa.table(dict(table))
+    arrow = _arrow(table, place)
     if how not in ("inner", "left"):
         raise GraphError(f"{place} must be inner or left; got {how!r}")
     if key not in arrow.column_names:
@@ -234,6 +274,16 @@ def looked_up(flow: Flow, table: Table, on: str | Mapping[str, str], how: str, d
         "defaults": _lookup_defaults(added, defaults, place) if how == "left" else {},
     }
     return flow.then("lookup", parameters, schema)
+
+
+def _arrow(table: Table, place: str) -> pa.Table:
+    """A static table as Arrow."""
+    if isinstance(table, pa.Table):
+        return table
+    try:
+        return pa.table(dict(table))
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        raise GraphError(f"{place} needs an Arrow table, or columns of equal length by name: {error}") from error
 
 
 def _lookup_defaults(added: Mapping[str, FieldType], given: Mapping[str, Any], place: str) -> dict[str, Any]:

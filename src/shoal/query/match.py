@@ -25,6 +25,8 @@ def matched(
     flow.not_inside_window("match")
     flow.check_time("match")
     place = flow.place("match")
+    if not isinstance(text, str):
+        raise GraphError(f"{place} needs a pattern such as 'A+ B'; got {text!r}")
     wanted = pattern(text)
     if after not in AFTER or selection not in SELECTIONS:
         raise GraphError(
