@@ -12,7 +12,7 @@ from shoal.kernels import loops
 from shoal.kernels.block import Block
 from shoal.kernels.cells import Cells, codes_of
 from shoal.kernels.kernel import NEVER_US
-from shoal.kernels.panes import Ints, PaneShape, PaneTable, closed_windows, grouping, merged, partial
+from shoal.kernels.panes import Ints, PaneShape, PaneTable, closed_windows, concat_tables, grouping, merged, partial
 from shoal.kernels.table import INSTANCE, Tables
 from shoal.model.fragment import Fragment, FragmentId
 from shoal.model.schema import TIME
@@ -65,6 +65,10 @@ class AggregateKernel:
     def gathered(self, tables: Sequence[Tables]) -> Tables:
         """Partial aggregates merged."""
         return {0: merged(self.shape, [each[0] for each in tables if 0 in each])}
+
+    def together(self, tables: Sequence[Tables]) -> Tables:
+        """Partial aggregates one under another."""
+        return {0: concat_tables(self.shape, [each[0] for each in tables if 0 in each])}
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """State and partial aggregates merged, and the answers of the windows that the watermark closes on its way."""

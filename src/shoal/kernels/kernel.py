@@ -41,6 +41,9 @@ class Kernel(Protocol):
     def gathered(self, tables: Sequence[Tables]) -> Tables:
         """Several tables as one, merged where that makes them smaller."""
 
+    def together(self, tables: Sequence[Tables]) -> Tables:
+        """Several tables one under another, as they are: the state of other instances, or what `advance` will merge."""
+
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """The state after what has come and after the watermark went on, and the answers, with instance and time."""
 
@@ -86,6 +89,10 @@ class RowKernel:
         return {port: RowTable({INSTANCE: block.columns[INSTANCE], TIME: self._times(port, block), **columns})}
 
     def gathered(self, tables: Sequence[Tables]) -> Tables:
+        """Tables of each number one under another."""
+        return gathered_rows(tables)
+
+    def together(self, tables: Sequence[Tables]) -> Tables:
         """Tables of each number one under another."""
         return gathered_rows(tables)
 

@@ -140,12 +140,12 @@ class Stage:
                     table = chosen(part, numbers)
                     found[lane].append({part.table: table})
                     foreign += table.nbytes if writer != self.worker else 0
-        states = {lane: self._gathered(lane, tables) for lane, tables in found.items()}
+        states = {lane: self._together(lane, tables) for lane, tables in found.items()}
         return states, origins, foreign
 
-    def _gathered(self, lane: int, tables: list[Tables]) -> Tables:
+    def _together(self, lane: int, tables: list[Tables]) -> Tables:
         kernel = self.program.lanes[lane].kernel
-        return kernel.gathered(tables) if kernel and tables else {}
+        return kernel.together(tables) if kernel and tables else {}
 
     def _bound(self) -> dict[InstanceId, tuple[int, int]]:
         """The lane and number of every instance of this round that is bound to this worker."""
@@ -163,7 +163,7 @@ class Stage:
         began = time.perf_counter()
         size = len(lane.instances)
         events = _per_instance(self._fresh[lane.number], size)
-        fresh = self._gathered(lane.number, self._fresh[lane.number])
+        fresh = self._together(lane.number, self._fresh[lane.number])
         tables, answers = lane.advanced(state, fresh, before_us, after_us)
         router.answered(lane, answers)
         touched = events > 0
