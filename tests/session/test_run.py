@@ -124,7 +124,7 @@ def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param({"on": "flink"}, "runtime must be spark; got 'flink'", id="unknown runtime"),
+        pytest.param({"on": "flink"}, "runtime must be spark or local; got 'flink'", id="unknown runtime"),
         pytest.param(
             {"policy": "best"}, "policy must be one of round-robin, partition; got 'best'", id="unknown policy"
         ),
