@@ -81,7 +81,7 @@ class Samples:
             {
                 "at_s": round(time.monotonic() - self.began_s, 1),
                 **_memory_mb(),
-                "state_kb": round(epochs[-1].state_bytes / 1e3, 1),
+                "state_kb": round(statistics.mean(epoch.state_bytes for epoch in epochs) / 1e3, 1),
                 "checkpoint_files": sum(len(files) for _, _, files in os.walk(self.checkpoint)),
                 "epoch_ms": round(statistics.median(epoch.duration_s for epoch in epochs) * 1000, 1),
                 "latency_ms": round(statistics.median(epoch.latency_s for epoch in epochs) * 1000, 1),
