@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shoal.connectors.conversion import converted
-from shoal.connectors.source import RawBatch, column_fault
+from shoal.connectors.source import BadFile, RawBatch, column_fault
 from shoal.errors import SchemaError
 
 DEAD_LETTERS = "dead_letters"
@@ -169,6 +169,12 @@ def dead_letters(stream: str, raw: RawBatch, refusals: Sequence[Refusal]) -> pa.
             columns["place"].append(f"{raw.place}, row {raw.number(at)}")
             columns["row"].append(json.dumps(row, default=_readable_value, ensure_ascii=False))
     return pa.RecordBatch.from_pydict(columns, schema=DEAD_LETTER_SCHEMA)
+
+
+def file_letter(stream: str, bad: BadFile) -> pa.RecordBatch:
+    """A file, or the rest of one, that was passed over."""
+    values = [[stream], ["file"], [bad.reason], [bad.place], [""]]
+    return pa.RecordBatch.from_arrays([pa.array(value) for value in values], schema=DEAD_LETTER_SCHEMA)
 
 
 def _readable(batch: pa.RecordBatch) -> list[dict[str, Any]]:

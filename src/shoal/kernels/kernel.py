@@ -4,6 +4,7 @@ A kernel lifts blocks into tables where they are read, brings the tables to its 
 as the watermark goes on. State can be taken apart into fragments and put together again between any two blocks.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -57,7 +58,7 @@ class State:
     answers: list[Block] = field(default_factory=list)
 
 
-class RowKernel:
+class RowKernel(ABC):
     """The part that kernels over rows have in common: rows travel as they are, and every row is a fragment."""
 
     columns: Sequence[tuple[str, ...]]
@@ -66,11 +67,9 @@ class RowKernel:
     """Per input, the column that holds event time."""
     hold_us: int = 0
 
+    @abstractmethod
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """The state after what has come and after the watermark went on, and the answers."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say how to advance {state, fresh, before_us, after_us}"
-        )
 
     def reads(self, port: int) -> frozenset[str]:
         """Columns of an input that the kernel looks at."""
@@ -152,6 +151,23 @@ class RowKernel:
         state.watermark_us = watermark_us
         if answers.length:
             state.answers.append(answers)
+
+
+class WholeRowKernel(RowKernel):
+    """A kernel of one input that keeps its rows with all their columns, which also decide the order of ties."""
+
+    names: tuple[str, ...]
+    time: str
+
+    @property
+    def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
+        """All columns."""
+        return (self.names,)
+
+    @property
+    def times(self) -> Sequence[str]:  # type: ignore[override]
+        """Where event time is."""
+        return (self.time,)
 
 
 def gathered_rows(tables: Sequence[Tables]) -> Tables:

@@ -6,7 +6,7 @@ fits, so that conditions are evaluated once, and its place among equal rows. Tab
 a condition looks at it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels.block import Block, Column, take
 from shoal.kernels.evaluate import PREVIOUS, evaluate
-from shoal.kernels.kernel import FOREVER_US, NOTHING, RowKernel, gathered_rows, kept
+from shoal.kernels.kernel import FOREVER_US, NOTHING, WholeRowKernel, gathered_rows, kept
 from shoal.kernels.order import due, group_numbers, in_order, starts
 from shoal.kernels.search import Program, search
 from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
@@ -29,7 +29,7 @@ _FITS, _BEGINS, _PLACE = "#fits", "#begins", "#place"
 
 
 @dataclass(frozen=True)
-class MatchKernel(RowKernel):
+class MatchKernel(WholeRowKernel):
     """Matches of a pattern, and what is asked of each."""
 
     keys: tuple[str, ...]
@@ -47,16 +47,6 @@ class MatchKernel(RowKernel):
     def hold_us(self) -> int:  # type: ignore[override]
         """A match may be certain only when nothing longer is possible any more."""
         return self.within_us + 1
-
-    @cached_property
-    def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
-        """All columns, since they decide the order of rows of one time."""
-        return (self.names,)
-
-    @cached_property
-    def times(self) -> Sequence[str]:  # type: ignore[override]
-        """Where event time is."""
-        return (self.time,)
 
     @cached_property
     def looked_back(self) -> tuple[str, ...]:

@@ -2,21 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.block import Block
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import NOTHING, RowKernel, gathered_rows, kept
+from shoal.kernels.kernel import NOTHING, WholeRowKernel, gathered_rows, kept
 from shoal.kernels.order import due, group_numbers, in_order, sortable
 from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.model.schema import TIME
 
 
 @dataclass(frozen=True)
-class RankKernel(RowKernel):
+class RankKernel(WholeRowKernel):
     """The first k rows per key among the rows of one time, once all of them are there."""
 
     keys: tuple[str, ...]
@@ -26,16 +25,6 @@ class RankKernel(RowKernel):
     column: str
     names: tuple[str, ...]
     time: str
-
-    @cached_property
-    def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
-        """All columns go on."""
-        return (self.names,)
-
-    @cached_property
-    def times(self) -> Sequence[str]:  # type: ignore[override]
-        """Where event time is."""
-        return (self.time,)
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Rank the rows before the watermark."""
@@ -59,23 +48,13 @@ class RankKernel(RowKernel):
 
 
 @dataclass(frozen=True)
-class DeduplicateKernel(RowKernel):
+class DeduplicateKernel(WholeRowKernel):
     """Drops rows whose keys were kept a short time before."""
 
     keys: tuple[str, ...]
     within_us: int
     names: tuple[str, ...]
     time: str
-
-    @cached_property
-    def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
-        """All columns go on."""
-        return (self.names,)
-
-    @cached_property
-    def times(self) -> Sequence[str]:  # type: ignore[override]
-        """Where event time is."""
-        return (self.time,)
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Go through the rows before the watermark in order; table 1 holds when each key was kept last."""

@@ -6,7 +6,7 @@ waiting rows, table 1 the pieces, table 2 how far each key has come.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from shoal.kernels.aggregate import WINDOW_END
 from shoal.kernels.block import Block, take
 from shoal.kernels.cells import Codes, cells_of, codes_of
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import FOREVER_US, NOTHING, RowKernel, concat_blocks, gathered_rows, kept
+from shoal.kernels.kernel import FOREVER_US, NOTHING, WholeRowKernel, concat_blocks, gathered_rows, kept
 from shoal.kernels.order import due, group_numbers, in_order
 from shoal.kernels.panes import LARGEST_EXPANSION
 from shoal.kernels.slots import Slot, answer_columns, merged_values, partial_values, slots_of
@@ -52,7 +52,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class RowWindowKernel(RowKernel):
+class RowWindowKernel(WholeRowKernel):
     """Aggregates per key over windows that rows close."""
 
     keys: tuple[str, ...]
@@ -71,16 +71,6 @@ class RowWindowKernel(RowKernel):
     def measure(self) -> Measure:
         """The window in panes."""
         return Measure.of(self.window)
-
-    @cached_property
-    def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
-        """All columns, since they decide the order of rows of one time."""
-        return (self.names,)
-
-    @cached_property
-    def times(self) -> Sequence[str]:  # type: ignore[override]
-        """Where event time is."""
-        return (self.time,)
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """Go through the rows before the watermark, key by key, and answer the windows they close."""

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from shoal.errors import GraphError
-from shoal.model.expression import Expression, register_form
+from shoal.model.expression import Expression, col, register_form
 from shoal.model.schema import FieldType, Schema
 
 After = Literal["past_last_row", "next_row"]
@@ -138,9 +138,7 @@ class Measure:
             raise GraphError(f"{place} names variable {self.variable!r}; the pattern has {', '.join(variables)}")
         if self.kind == "count":
             return
-        if self.column not in schema:
-            raise GraphError(f"{place} names unknown column {self.column!r}; there are {', '.join(schema.names)}")
-        type_ = schema.type_of(self.column)
+        type_ = col(self.column).type_in(schema, place)
         numbers: tuple[FieldType, ...] = ("int64", "float64")
         if self.kind in ("sum", "mean") and type_ not in numbers:
             raise GraphError(f"{place}: {self.kind} needs numbers; {self.column!r} is {type_}")
@@ -183,9 +181,7 @@ class Previous(Expression):
 
     def type_in(self, schema: Schema, place: str) -> FieldType:
         """The column's type."""
-        if self.name not in schema:
-            raise GraphError(f"{place} names unknown column {self.name!r}; there are {', '.join(schema.names)}")
-        return schema.type_of(self.name)
+        return col(self.name).type_in(schema, place)
 
 
 def prev(name: str) -> Previous:

@@ -1,7 +1,9 @@
 """The local runtime gives what the graph means, whatever the policy, the workers and the size of blocks."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,12 +17,13 @@ from tests.small_city import answers, city
 from tests.test_random_graphs import canonical
 
 from shoal.connectors.sinks import MemorySink
+from shoal.connectors.source import BadFile, Slice
 from shoal.errors import ConfigError
 from shoal.kernels.block import arrow_schema
 from shoal.model.aggregate import count
 from shoal.model.functions import udf
 from shoal.model.graph import Graph
-from shoal.model.messages import AddQuery, CommandRefused, RunEnded
+from shoal.model.messages import AddQuery, CommandRefused, EpochCommitted, RunEnded
 from shoal.model.schema import Schema
 from shoal.model.window import tumbling
 from shoal.policies.scheduling import SCHEDULING
@@ -90,6 +93,30 @@ def test_a_stopped_run_answers_everything_it_took_in() -> None:
     run.wait(lambda run, event: run.stop() if run.consumed > 20_000 else None)
     assert run.consumed > 20_000
     assert differences(answers(run), ready.expected(run.consumed)) == []
+
+
+def test_late_rows_and_files_that_cannot_be_read_are_dead_letters() -> None:
+    @dataclass(frozen=True)
+    class Troubled(RowSource):
+        def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[Any]:
+            yield BadFile("some/file", "it is no file")
+            yield from super().read(piece, columns)
+
+    rows = [{"ts": ts * 1_000_000, "k": 1} for ts in (5, 30, 2)]
+    stream = Stream("s", PLAIN, time="ts")
+    graph = Graph.of([stream.key_by("k").window(tumbling(10)).aggregate(n=count()).sink("counts")])
+    sink = MemorySink()
+    source = Troubled(rows, arrow_schema(Schema.of(PLAIN)), at_once=3)
+    runtime = LocalRuntime(LocalSetup({"s": source}, sink, sizes=Sizes(block_rows=1, channel_blocks=1)))
+    runtime.start(graph, round_robin(graph, 1))
+    refusals: Counter[str] = Counter()
+    for event in runtime.events():
+        refusals.update(event.refusals if isinstance(event, EpochCommitted) else {})
+    assert refusals == {"file": 1, "late": 1}
+    letters = {row["reason"]: row for row in sink.table("dead_letters").to_pylist()}
+    assert letters["file"]["place"] == "some/file"
+    assert "has closed all windows of this row" in letters["late"]["detail"]
+    assert '"ts": "1970-01-01T00:00:02' in letters["late"]["row"]
 
 
 def test_an_error_in_an_operator_ends_the_run_with_that_error() -> None:

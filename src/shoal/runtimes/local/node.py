@@ -3,20 +3,20 @@
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from shoal.connectors.admission import Refusal, admit, dead_letters
+from shoal.connectors.admission import admit, dead_letters, file_letter
 from shoal.connectors.source import BadFile, Cursor, RawBatch, Source
 from shoal.kernels.block import Block, arrow_schema
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
-from shoal.kernels.table import INSTANCE, Tables
+from shoal.kernels.table import Tables
 from shoal.model.schema import TIME
 from shoal.query.lane import Feed, Lane, Outlet
+from shoal.query.late import late_letters
 from shoal.query.program import Input
 from shoal.query.steps import Step
 from shoal.runtimes.local.channel import Channel, Packet
@@ -123,6 +123,7 @@ class SourceNode(Node):
             return self._ask()
         if isinstance(item, BadFile):
             self.results.refused["file"] += 1
+            self.results.dead.append(file_letter(self._input.stream, item))
             return True
         self._admit(item)
         return True
@@ -203,10 +204,11 @@ class OutletNode(Node):
 class LaneNode(Node):
     """The operators with state of one lane; an input per feed."""
 
-    def __init__(self, lane: Lane, feeds: Sequence[tuple[Feed, Channel]]) -> None:
+    def __init__(self, lane: Lane, feeds: Sequence[tuple[Feed, Channel]], inputs: Mapping[str, Input]) -> None:
         """A lane behind the channels of its feeds."""
         super().__init__(f"lane {lane.number}", [channel for _, channel in feeds])
         self.lane = lane
+        self._inputs = inputs
         self._ports = [feed.port for feed, _ in feeds]
         self._state: Tables = {}
         self._mark = NEVER_US
@@ -254,10 +256,5 @@ class LaneNode(Node):
         return kernel.lift(port, block)
 
     def _refuse(self, late: Block) -> None:
-        names = [name for name in late.columns if name not in (INSTANCE, TIME)]
-        arrays: list[Any] = [pa.array(c) if isinstance(c, np.ndarray) else c for c in (late.columns[n] for n in names)]
-        stream = ", ".join(sorted(self.lane.streams))
-        raw = RawBatch(pa.RecordBatch.from_arrays(arrays, names=names), f"stream {stream}")
-        detail = "all windows of this row are closed"
         self.results.refused["late"] += late.length
-        self.results.dead.append(dead_letters(stream, raw, [Refusal("late", detail, np.arange(late.length))]))
+        self.results.dead.append(late_letters(self.lane, late, self._inputs))

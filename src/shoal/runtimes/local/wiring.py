@@ -44,7 +44,7 @@ class Wiring:
         for lane in lanes:
             if lane.kernel is not None:
                 feeds = [(feed, self._from(self._after(feed.origin, feed.steps))) for feed in lane.feeds]
-                self._add((lane.number, ()), LaneNode(lane, feeds))
+                self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs))
         for lane in lanes:
             self._add_outlets(lane)
         return self.nodes

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from shoal.connectors.admission import DEAD_LETTER_SCHEMA, Refusal, admit, dead_letters
+from shoal.connectors.admission import Refusal, admit, dead_letters, file_letter
 from shoal.connectors.source import BadFile, RawBatch
 from shoal.kernels.block import Block, arrow_schema
 from shoal.kernels.kernel import NEVER_US
@@ -85,5 +85,4 @@ class Intake:
 
     def _pass_over(self, bad: BadFile) -> None:
         self._refused["file"] += 1
-        values = [[self.stream], ["file"], [bad.reason], [bad.place], [""]]
-        self._dead.append(pa.RecordBatch.from_arrays([pa.array(v) for v in values], schema=DEAD_LETTER_SCHEMA))
+        self._dead.append(file_letter(self.stream, bad))
