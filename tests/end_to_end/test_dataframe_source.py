@@ -1,5 +1,6 @@
 """The user's own streaming DataFrame as a source: the same answers as from one of Shoal's."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 COLUMNS = "ts timestamp, vehicle long, region long, vehicle_type string, speed double"
 FILES = 4
 FILE_ROWS = 2_000
+WRITTEN = 1_700_000_000
 
 
 @pytest.fixture
@@ -52,6 +54,7 @@ def write_file(directory: Path, number: int) -> None:
     schema = pa.schema([pa.field("ts", pa.timestamp("us", "UTC")), *plain])
     hidden = directory / f".part-{number}"
     pq.write_table(events.cast(schema), hidden)
+    os.utime(hidden, (WRITTEN + number, WRITTEN + number))  # Spark reads files in the order of their times
     hidden.rename(directory / f"part-{number}.parquet")
 
 
