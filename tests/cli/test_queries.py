@@ -2,8 +2,7 @@
 
 import json
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,15 @@ from shoal.policies.static import round_robin
 from shoal.query.graphfile import load_graph, save_graph
 from shoal.runtimes.spark import mailbox as mailbox_module
 from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest
-from shoal.runtimes.spark.mailbox import FOLDER, Mailbox
+from shoal.runtimes.spark.mailbox import FOLDER, Letters, Mailbox
 from shoal.runtimes.spark.position import Position, changed
 from shoal.workloads.traffic import STREAM, vehicles
 
 GRAPH = Graph.of(list(city().job.graph.queries.values())[:3])
 FAST = vehicles().select("ts", "speed").sink("fast")
 NAME = "avg_speed[0]"
+PATIENCE_S = 60
+"""How long to wait for what is bound to happen, before a test fails instead of hanging."""
 
 
 def shoal(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -46,10 +47,15 @@ def committed(root: Path, graph: Graph, epoch: int = 4) -> None:
 
 
 class Job:
-    """A job that does nothing but carry commands out, an epoch for each look into its mailbox."""
+    """A job that does nothing but carry commands out, an epoch for each look into its mailbox.
+
+    Whoever holds `between_epochs` keeps the next epoch from beginning.
+    """
 
     def __init__(self, root: Path) -> None:
-        self.root, self.graph, self.quiet = root, GRAPH, False
+        self.root, self.epoch, self.between_epochs = root, 4, threading.Condition()
+        self.taken, self.may_answer = threading.Event(), threading.Event()
+        self.may_answer.set()
         self.position = Position(GRAPH, round_robin(GRAPH, 2), declared=tuple(GRAPH.queries), streams=(STREAM,))
         self._checkpoint, self._ended = Checkpoint(str(root)), threading.Event()
         committed(root, GRAPH)
@@ -58,21 +64,34 @@ class Job:
         self._thread.start()
 
     def _run(self) -> None:
-        mailbox, epoch = Mailbox(str(self.root)), 4
+        mailbox = Mailbox(str(self.root))
         while not self._ended.wait(0.01):
-            if self.quiet:
-                continue
-            epoch += 1
-            for number, command in mailbox.take(epoch):
-                try:
-                    self.position = changed(self.position, command, {STREAM})
-                except ShoalError as error:
-                    mailbox.refuse(number, str(error))
-            committed(self.root, self.position.graph, epoch)
-            mailbox.answer(epoch)
+            with self.between_epochs:
+                self._run_epoch(mailbox, self.epoch + 1)
+                self.epoch += 1
+                self.between_epochs.notify_all()
+
+    def _run_epoch(self, mailbox: Mailbox, epoch: int) -> None:
+        commands = mailbox.take(epoch)
+        for number, command in commands:
+            try:
+                self.position = changed(self.position, command, {STREAM})
+            except ShoalError as error:
+                mailbox.refuse(number, str(error))
+        committed(self.root, self.position.graph, epoch)
+        if commands:
+            self.taken.set()
+            assert self.may_answer.wait(PATIENCE_S)
+        mailbox.answer(epoch)
+
+    def await_next_epoch(self) -> None:
+        with self.between_epochs:
+            wanted = self.epoch + 1
+            assert self.between_epochs.wait_for(lambda: self.epoch >= wanted, PATIENCE_S)
 
     def end(self) -> None:
         self._ended.set()
+        self.may_answer.set()
         self._thread.join()
         self._checkpoint.unlock()
 
@@ -163,30 +182,42 @@ def test_a_refusal_is_the_users_mistake_with_the_reason(
 def test_a_run_that_does_not_answer_gets_its_command_withdrawn(
     job: Job, fast: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job.quiet = True
-    time.sleep(0.1)
-    assert shoal(monkeypatch, "queries", "add", job.root, fast, "--timeout", "0.2") == 1
+    with job.between_epochs:
+        assert shoal(monkeypatch, "queries", "add", job.root, fast, "--timeout", "0.2") == 1
     assert "did not answer within 0.2 s, so the command was withdrawn" in capsys.readouterr().err
-    job.quiet = False
-    time.sleep(0.1)
+    job.await_next_epoch()
     assert "fast" not in job.position.graph.queries
+
+
+def withdraw_once_taken(job: Job, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
+    """Have the job keep its answers back, and whoever gives up do so when the job has taken the command up."""
+    withdraw = Letters.withdraw
+
+    def withdraw_late(self: Letters, number: str) -> bool:
+        assert job.taken.wait(PATIENCE_S)
+        withdrawn = withdraw(self, number)
+        then()
+        return withdrawn
+
+    job.may_answer.clear()
+    monkeypatch.setattr(Letters, "withdraw", withdraw_late)
 
 
 def test_a_command_that_is_just_being_carried_out_is_waited_for(
     job: Job, fast: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = Mailbox.answer
-
-    def late(self: Mailbox, last: int) -> None:
-        if self._taken:
-            time.sleep(0.5)
-        answer(self, last)
-
-    monkeypatch.setattr(Mailbox, "answer", late)
+    withdraw_once_taken(job, monkeypatch, then=job.may_answer.set)
+    monkeypatch.setattr(queries_module, "GRACE_S", PATIENCE_S)
     assert shoal(monkeypatch, "queries", "add", job.root, fast, "--timeout", "0.2") == 0
     assert capsys.readouterr().out.startswith("added fast in epoch ")
+
+
+def test_a_command_that_is_being_carried_out_is_not_waited_for_without_end(
+    job: Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    withdraw_once_taken(job, monkeypatch, then=lambda: None)
     monkeypatch.setattr(queries_module, "GRACE_S", 0.1)
-    assert shoal(monkeypatch, "queries", "remove", job.root, "fast", "--timeout", "0.2") == 1
+    assert shoal(monkeypatch, "queries", "remove", job.root, NAME, "--timeout", "0.2") == 1
     assert "is carrying the command out and has not answered yet" in capsys.readouterr().err
 
 
