@@ -2,11 +2,10 @@
 
 import random
 from collections.abc import Callable, Iterator
-from itertools import count as count_up
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.runtimes.spark.crashing import Crash, crash_at
 from tests.runtimes.spark.small_spark import SmallRun, small_spark
 from tests.small_city import city
 
@@ -26,10 +25,6 @@ pytestmark = pytest.mark.usefixtures("small_spark")
 __all__ = ["small_spark"]
 
 
-class Crash(BaseException):
-    """Not an error anybody catches: the process is no more."""
-
-
 @pytest.fixture
 def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
     """Directories for runs; what they leave in shared memory is removed."""
@@ -42,31 +37,6 @@ def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
     yield place
     for root in made:
         Directory(hot_directory(str(root / "checkpoint"))).clear()
-
-
-def crash_at(operation: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Crash before the n-th writing or deleting of a file; returns a function that says how many there were."""
-    numbers = count_up(1)
-    write, delete = Directory.write, Directory.delete
-    reached = [0]
-
-    def doomed() -> None:
-        reached[0] = next(numbers)
-        if reached[0] == operation:
-            raise Crash
-
-    def writing(self: Directory, name: str, content: bytes) -> None:
-        doomed()
-        write(self, name, content)
-
-    def deleting(self: Directory, names: Any) -> None:
-        for name in names:
-            doomed()
-            delete(self, [name])
-
-    monkeypatch.setattr(Directory, "write", writing)
-    monkeypatch.setattr(Directory, "delete", deleting)
-    return lambda: reached[0]
 
 
 def files(root: Path, below: str) -> list[str]:

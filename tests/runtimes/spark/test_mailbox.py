@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtimes.spark.crashing import Crash, crash_at
 from tests.runtimes.spark.small_spark import SmallRun, small_spark
 from tests.small_city import city
 
@@ -30,10 +31,6 @@ GRAPH = city().job.graph
 NAME = "vehicle_count[1]"
 
 
-class Crash(BaseException):
-    """The process is no more."""
-
-
 @pytest.fixture(autouse=True)
 def look_always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailbox_module, "LOOK_INTERVAL_S", 0.0)
@@ -42,30 +39,6 @@ def look_always(monkeypatch: pytest.MonkeyPatch) -> None:
 def fastest(limit: int = 0) -> Query:
     part = vehicles().filter(col("speed") >= limit).key_by("vehicle_type").window(tumbling(2))
     return part.aggregate(n=count(), fastest=max_("speed")).sink("fastest")
-
-
-def crash_at(operation: int, patched: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Crash before the n-th writing or deleting of a file; returns a function that says how many there were."""
-    numbers, reached = count_up(1), [0]
-    write, delete = Directory.write, Directory.delete
-
-    def doomed() -> None:
-        reached[0] = next(numbers)
-        if reached[0] == operation:
-            raise Crash
-
-    def writing(self: Directory, name: str, content: bytes) -> None:
-        doomed()
-        write(self, name, content)
-
-    def deleting(self: Directory, names: Any) -> None:
-        for name in names:
-            doomed()
-            delete(self, [name])
-
-    patched.setattr(Directory, "write", writing)
-    patched.setattr(Directory, "delete", deleting)
-    return lambda: reached[0]
 
 
 def left(root: Path) -> list[str]:

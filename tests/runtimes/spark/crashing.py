@@ -1,0 +1,36 @@
+"""A process that dies at a file operation of one's choice."""
+
+from collections.abc import Callable, Iterable
+from itertools import count
+
+import pytest
+
+from shoal.connectors.directory import Directory
+
+
+class Crash(BaseException):
+    """Not an error anybody catches: the process is no more."""
+
+
+def crash_at(operation: int, patched: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Crash before the n-th writing or deleting of a file; returns a function that says how many there were."""
+    numbers, reached = count(1), [0]
+    write, delete = Directory.write, Directory.delete
+
+    def doomed() -> None:
+        reached[0] = next(numbers)
+        if reached[0] == operation:
+            raise Crash
+
+    def writing(self: Directory, name: str, content: bytes) -> None:
+        doomed()
+        write(self, name, content)
+
+    def deleting(self: Directory, names: Iterable[str]) -> None:
+        for name in names:
+            doomed()
+            delete(self, [name])
+
+    patched.setattr(Directory, "write", writing)
+    patched.setattr(Directory, "delete", deleting)
+    return lambda: reached[0]
