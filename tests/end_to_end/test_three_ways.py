@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests import traffic_study
 from tests.small_city import answers, digest
 
 from shoal.connectors.files import Files
 from shoal.model.aggregate import count, max_, mean
 from shoal.model.expression import col
-from shoal.model.functions import udf
 from shoal.model.graph import Graph
 from shoal.model.pattern import prev
 from shoal.model.window import hop, sessions, tumbling
@@ -27,23 +27,10 @@ if TYPE_CHECKING:
 
 ROWS = 3_000
 SECONDS = 60
-VEHICLES = Stream(
-    "vehicle_stream",
-    {"ts": "timestamp", "vehicle_type": "string", "speed": "float64", "latitude": "float64", "longitude": "float64"},
-    time="ts",
-)
 CARS = Stream("cars", {"ts": "timestamp", "road": "int64", "kind": "string", "speed": "float64"}, time="ts")
 TRIPS = Stream("trips", {"ts": "timestamp", "road": "int64", "km": "float64"}, time="ts")
-
-
-@udf("int64")
-def geo_to_region(latitude, longitude):  # type: ignore[no-untyped-def]
-    """One of nine squares."""
-    return latitude.astype(int) * 3 + longitude.astype(int)
-
-
-FUNCTIONS = {"geo_to_region": geo_to_region}
-PLACED = VEHICLES.with_columns(region_id=geo_to_region("latitude", "longitude"))
+PRINTED = {f"query_{number}": name for number, name in enumerate(traffic_study.SQL, start=1)}
+"""The queries of the traffic study, by the names that a script gives to queries without one."""
 
 PYTHON: dict[str, Flow] = {
     "busy": CARS.filter(col("speed") > 30)
@@ -64,13 +51,7 @@ PYTHON: dict[str, Flow] = {
         measures={"began": "first(A.ts)", "ended": "last(B.ts)", "n": "count(A)"},
         define={"A": col("speed") < prev("speed"), "B": col("speed") > 60},
     ),
-    "query_1": PLACED.key_by("region_id", "vehicle_type").window(hop(30, 1)).aggregate(avg_speed=mean("speed")),
-    "query_2": PLACED.key_by("region_id").window(hop(10, 1)).aggregate(vehicle_count=count()),
-    "query_3": VEHICLES.select("ts", "vehicle_type", "speed", region_id=geo_to_region("latitude", "longitude"))
-    .assign(hop(20, 1))
-    .key_by("region_id", "vehicle_type", "window_end")
-    .rank("speed", 3)
-    .select("ts", "vehicle_type", "speed", "region_id", "window_start", "rank"),
+    **{query: traffic_study.PYTHON[name] for query, name in PRINTED.items()},
 }
 
 SQL = {
@@ -112,55 +93,7 @@ SQL = {
             DEFINE A AS A.speed < PREV(A.speed), B AS B.speed > 60
         );
     """,
-    # The queries of the traffic study, as they were printed.
-    "query_1": """
-SELECT geo_to_region(latitude, longitude) AS region_id,
-       vehicle_type,
-       HOP_END(ts, INTERVAL '1' SECOND, INTERVAL '30' SECOND) AS window_end,
-       AVG(speed) AS avg_speed
-FROM (
-  SELECT ts, vehicle_type, speed, latitude, longitude
-  FROM vehicle_stream
-  WHERE latitude IS NOT NULL AND longitude IS NOT NULL
-)
-GROUP BY geo_to_region(latitude, longitude),
-         vehicle_type,
-         HOP(ts, INTERVAL '1' SECOND, INTERVAL '30' SECOND);
-    """,
-    "query_2": """
-SELECT geo_to_region(latitude, longitude) AS region_id,
-       HOP_END(ts, INTERVAL '1' SECOND, INTERVAL '10' SECOND) AS window_end,
-       COUNT(*) AS vehicle_count
-FROM (
-  SELECT ts, latitude, longitude
-  FROM vehicle_stream
-  WHERE latitude IS NOT NULL AND longitude IS NOT NULL
-)
-GROUP BY geo_to_region(latitude, longitude),
-         HOP(ts, INTERVAL '1' SECOND, INTERVAL '10' SECOND);
-    """,
-    "query_3": """
-SELECT *
-FROM (
-  SELECT *,
-         ROW_NUMBER() OVER (
-           PARTITION BY region_id, vehicle_type, HOP(ts, INTERVAL '1' SECOND, INTERVAL '20'
-            SECOND)
-           ORDER BY speed DESC
-         ) AS rank
-  FROM (
-    SELECT
-      ts,
-      vehicle_type,
-      speed,
-      geo_to_region(latitude, longitude) AS region_id,
-      HOP(ts, INTERVAL '1' SECOND, INTERVAL '20' SECOND) AS window_start
-    FROM vehicle_stream
-    WHERE latitude IS NOT NULL AND longitude IS NOT NULL
-  )
-)
-WHERE rank <= 3;
-    """,
+    **{query: traffic_study.SQL[name] for query, name in PRINTED.items()},
 }
 
 STREAMS_YAML = """
@@ -315,16 +248,16 @@ def in_python(*names: str) -> Graph:
 
 
 def in_sql(*names: str) -> Graph:
-    streams = {stream.name: stream for stream in (VEHICLES, CARS, TRIPS)}
+    streams = {stream.name: stream for stream in (traffic_study.VEHICLES, CARS, TRIPS)}
     text = "".join(SQL[name] for name in names)
-    return Graph.of(parse_script(text, streams=streams, functions=FUNCTIONS).queries)
+    return Graph.of(parse_script(text, streams=streams, functions=traffic_study.FUNCTIONS).queries)
 
 
 def in_yaml(*names: str) -> Graph:
-    return load_graph(STREAMS_YAML + "".join(YAML[name] for name in names), "three.yaml", FUNCTIONS)
+    return load_graph(STREAMS_YAML + "".join(YAML[name] for name in names), "three.yaml", traffic_study.FUNCTIONS)
 
 
-@pytest.mark.parametrize("name", [name for name in PYTHON if not name.startswith("query_")])
+@pytest.mark.parametrize("name", [name for name in PYTHON if name not in PRINTED])
 def test_a_query_is_the_same_graph_in_python_sql_and_yaml(name: str) -> None:
     wanted = in_python(name)
     for graph in (in_sql(name), in_yaml(name)):

@@ -1,15 +1,14 @@
 """Scripts: tables, views, inserts and selects; and the three queries of the traffic study as they were printed."""
 
 import pytest
+from tests import traffic_study
 from tests.query.sql.tables import CARS, STREAMS, refused
 
 from shoal.errors import SqlError
-from shoal.model.aggregate import count, mean
+from shoal.model.aggregate import count
 from shoal.model.expression import col
-from shoal.model.functions import udf
 from shoal.model.graph import Graph
-from shoal.model.window import hop, tumbling
-from shoal.query.flow import Flow
+from shoal.model.window import tumbling
 from shoal.query.sql.script import Script, parse_script
 from shoal.query.stream import Stream
 
@@ -25,97 +24,13 @@ READINGS = Stream(
     time="ts",
     lateness_s=5,
 )
-VEHICLES = Stream(
-    "vehicle_stream",
-    {
-        "ts": "timestamp",
-        "vehicle_type": "string",
-        "speed": "float64",
-        "latitude": "float64",
-        "longitude": "float64",
-    },
-    time="ts",
-)
 
 
-@udf("int64")
-def geo_to_region(latitude, longitude):  # type: ignore[no-untyped-def]
-    return latitude.astype(int) * 10 + longitude.astype(int)
-
-
-PLACED = VEHICLES.with_columns(region_id=geo_to_region("latitude", "longitude"))
-TRAFFIC = [
-    pytest.param(
-        """
-SELECT geo_to_region(latitude, longitude) AS region_id,
-       vehicle_type,
-       HOP_END(ts, INTERVAL '1' SECOND, INTERVAL '30' SECOND) AS window_end,
-       AVG(speed) AS avg_speed
-FROM (
-  SELECT ts, vehicle_type, speed, latitude, longitude
-  FROM vehicle_stream
-  WHERE latitude IS NOT NULL AND longitude IS NOT NULL
-)
-GROUP BY geo_to_region(latitude, longitude),
-         vehicle_type,
-         HOP(ts, INTERVAL '1' SECOND, INTERVAL '30' SECOND);
-""",
-        PLACED.key_by("region_id", "vehicle_type").window(hop(30, 1)).aggregate(avg_speed=mean("speed")),
-        id="regional average speed",
-    ),
-    pytest.param(
-        """
-SELECT geo_to_region(latitude, longitude) AS region_id,
-       HOP_END(ts, INTERVAL '1' SECOND, INTERVAL '10' SECOND) AS window_end,
-       COUNT(*) AS vehicle_count
-FROM (
-  SELECT ts, latitude, longitude
-  FROM vehicle_stream
-  WHERE latitude IS NOT NULL AND longitude IS NOT NULL
-)
-GROUP BY geo_to_region(latitude, longitude),
-         HOP(ts, INTERVAL '1' SECOND, INTERVAL '10' SECOND);
-""",
-        PLACED.key_by("region_id").window(hop(10, 1)).aggregate(vehicle_count=count()),
-        id="regional vehicle count",
-    ),
-    pytest.param(
-        """
-SELECT *
-FROM (
-  SELECT *,
-         ROW_NUMBER() OVER (
-           PARTITION BY region_id, vehicle_type, HOP(ts, INTERVAL '1' SECOND, INTERVAL '20'
-            SECOND)
-           ORDER BY speed DESC
-         ) AS rank
-  FROM (
-    SELECT
-      ts,
-      vehicle_type,
-      speed,
-      geo_to_region(latitude, longitude) AS region_id,
-      HOP(ts, INTERVAL '1' SECOND, INTERVAL '20' SECOND) AS window_start
-    FROM vehicle_stream
-    WHERE latitude IS NOT NULL AND longitude IS NOT NULL
-  )
-)
-WHERE rank <= 3;
-""",
-        VEHICLES.select("ts", "vehicle_type", "speed", region_id=geo_to_region("latitude", "longitude"))
-        .assign(hop(20, 1))
-        .key_by("region_id", "vehicle_type", "window_end")
-        .rank("speed", 3, column="rank")
-        .select("ts", "vehicle_type", "speed", "region_id", "window_start", "rank"),
-        id="regional top-3 speed",
-    ),
-]
-
-
-@pytest.mark.parametrize(("sql", "flow"), TRAFFIC)
-def test_the_queries_of_the_traffic_study_are_read_as_they_were_printed(sql: str, flow: Flow) -> None:
-    script = parse_script(sql, streams={"vehicle_stream": VEHICLES}, functions={"geo_to_region": geo_to_region})
-    assert Graph.of(script.queries).digest == Graph.of([flow.sink("query_1")]).digest
+@pytest.mark.parametrize("name", traffic_study.SQL)
+def test_the_queries_of_the_traffic_study_are_read_as_they_were_printed(name: str) -> None:
+    streams = {"vehicle_stream": traffic_study.VEHICLES}
+    script = parse_script(traffic_study.SQL[name], streams=streams, functions=traffic_study.FUNCTIONS)
+    assert Graph.of(script.queries).digest == Graph.of([traffic_study.PYTHON[name].sink("query_1")]).digest
 
 
 def read(text: str) -> Script:
