@@ -1,34 +1,25 @@
 """The kernels that must pass the conformance tests, each with its oracle; a new kernel is one more entry of `CASES`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-import pyarrow as pa
-from hypothesis import strategies as st
-from tests.conformance.oracles import (
-    LEFT,
-    PORT,
-    RIGHT,
-    TYPES,
-    Answer,
-    Event,
-    Oracle,
-    joined_in_sql,
-    ranks_in_sql,
-    row_by_row,
-    row_windows_in_sql,
-    sessions_in_sql,
-    windows_in_sql,
+from tests.conformance.kernel_case import (
+    INSTANCES,
+    SAME,
+    KernelCase,
+    about,
+    deduplicated,
+    external,
+    few_values,
+    joined,
+    matched,
+    ranked,
+    row_windows,
+    sessions,
+    windowed,
 )
+from tests.conformance.oracles import LEFT, RIGHT
 
-from shoal.kernels.aggregate import WINDOW, WINDOW_END, AggregateKernel
-from shoal.kernels.block import ARROW_TYPES, Block
-from shoal.kernels.panes import PaneShape
-from shoal.kernels.table import INSTANCE
 from shoal.model.aggregate import (
-    Aggregate,
     approx_distinct,
     count,
     count_distinct,
@@ -43,212 +34,7 @@ from shoal.model.aggregate import (
 )
 from shoal.model.expression import col
 from shoal.model.pattern import prev
-from shoal.model.schema import TIME
-from shoal.model.window import Rows, Session, Window
-from shoal.query.build import kernel_of
-from shoal.query.flow import Flow
-from shoal.query.stream import Stream
-
-INSTANCES = 3
-EVENTS: st.SearchStrategy[Event] = st.fixed_dictionaries(
-    {
-        "ts": st.integers(-60, 60),
-        "road": st.integers(-2, 2),
-        "far": st.sampled_from([-(2**63), -1, 10**12, 2**63 - 1]),
-        "kind": st.sampled_from(["", "car", "truck", "Fähre"]),
-        "toll": st.booleans(),
-        "day": st.sampled_from([-86_400_000_000, 0, 86_400_000_000]),
-        "seen": st.integers(-(10**15), 10**15),
-        "n": st.one_of(st.integers(-9, 9), st.integers(-(2**55), 2**55)),
-        "speed": st.one_of(st.sampled_from([0.0, 0.1, 1e9, -1e9, 1e-9]), st.floats(-1e6, 1e6, allow_subnormal=False)),
-        INSTANCE: st.integers(0, INSTANCES - 1),
-        PORT: st.integers(0, 1),
-    }
-)
-Same = Callable[[Any, Any], bool]
-
-
-def nearly(got: float, wanted: float) -> bool:
-    """Equal but for the last digits of a float."""
-    return abs(got - wanted) <= 1e-12 * max(abs(got), abs(wanted))
-
-
-def about(got: int, wanted: int) -> bool:
-    """Equal but for what an estimate may be wrong by."""
-    return abs(got - wanted) <= max(2, 0.05 * wanted)
-
-
-@dataclass(frozen=True)
-class KernelCase:
-    """A kernel, what an event's instance is, and the answers it must give for a set of events, none of them late.
-
-    `names`: the columns of its answers. `ports`: its inputs. `adapted`: events in the form that makes it work hardest.
-    `same`: columns whose values need not be equal, and what they must be instead.
-    """
-
-    id: str
-    kernel: Any
-    oracle: Oracle
-    names: tuple[str, ...]
-    ports: int = 1
-    adapted: Callable[[Event], Event] = field(default=lambda event: event)
-    instance_of: Callable[[Event], int] = field(default=lambda event: int(event[INSTANCE]))
-    same: Mapping[str, Same] = field(default_factory=dict)
-
-    def bound(self, events: Sequence[Event]) -> list[Event]:
-        """Events with the instance and the input that the case says."""
-        adapted = [dict(self.adapted(event)) for event in events]
-        return [{**e, INSTANCE: self.instance_of(e), PORT: e[PORT] % self.ports} for e in adapted]
-
-    def block(self, events: Sequence[Event]) -> Block:
-        """Events as the kernel takes them."""
-        columns = {
-            name: pa.array([event[name] for event in events], ARROW_TYPES[type_])  # type: ignore[index]
-            for name, type_ in TYPES.items()
-        }
-        block = Block.from_arrow(pa.RecordBatch.from_pydict(columns))
-        instances = np.array([event[INSTANCE] for event in events], np.int64)
-        return Block({**block.columns, INSTANCE: instances}, block.length)
-
-    def answers(self, block: Block) -> list[Answer]:
-        """A kernel's answers as plain rows."""
-        if not block.length:
-            return []
-        found = dict(block.columns)
-        if WINDOW in found:
-            found[WINDOW_END] = found[WINDOW] * self.kernel.window.slide_us
-        columns = [found[name] for name in (INSTANCE, *self.names)]
-        return list(zip(*(c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns), strict=True))
-
-    def disagreement(self, got: Sequence[Answer], wanted: Sequence[Answer]) -> str:
-        """The first answers that are not the same, in whatever order they came; nothing where all are."""
-        if len(got) != len(wanted):
-            return f"got {len(got)} answers {sorted(got)}; wanted {len(wanted)}: {sorted(wanted)}"
-        checks = [self.same.get(name, _equal) for name in (INSTANCE, *self.names)]
-        for one, other in zip(sorted(got), sorted(wanted), strict=True):
-            if not all(check(a, b) for check, a, b in zip(checks, one, other, strict=True)):
-                return f"got {one}; wanted {other}"
-        return ""
-
-
-def _equal(got: Any, wanted: Any) -> bool:
-    return bool(got == wanted)
-
-
-def windowed(
-    id_: str,
-    window: Window,
-    keys: Sequence[str],
-    aggregates: Mapping[str, Aggregate],
-    instance_of: Callable[[Event], int] | None = None,
-    same: Mapping[str, Same] | None = None,
-) -> KernelCase:
-    """A windowed aggregate; with `instance_of`, its keys alone tell the instance."""
-    used = {*keys, *(aggregate.column for aggregate in aggregates.values())}
-    types = tuple((name, type_) for name, type_ in TYPES.items() if name in used)
-    shape = PaneShape(tuple(keys), window, tuple(aggregates.items()), types, by_instance=instance_of is None)
-    kernel = AggregateKernel(shape, "ts")
-    oracle = windows_in_sql(window, keys, list(aggregates.values()))
-    case = KernelCase(id_, kernel, oracle, (WINDOW_END, *keys, *aggregates), same=same or {})
-    return case if instance_of is None else replace(case, instance_of=instance_of)
-
-
-EVENT_FLOW = Stream(LEFT, TYPES, time="ts")
-OTHER_FLOW = Stream(RIGHT, TYPES, time="ts")
-US = 1e-6
-
-
-def of_flow(
-    id_: str,
-    flow: Flow,
-    oracle: Oracle,
-    adapted: Callable[[Event], Event] = lambda event: event,
-    same: Mapping[str, Same] | None = None,
-    *,
-    timed: bool = False,
-) -> KernelCase:
-    """The kernel of a flow's last operator; `timed`: the oracle tells the answers' event time, too."""
-    operator = flow.operators[-1]
-    before = {each.id: each for each in flow.operators}[operator.inputs[0]]
-    kernel = kernel_of(operator, before if before.kind == "window" else None, "", by_instance=True)
-    names = (*flow.schema.names, TIME) if timed else flow.schema.names
-    return KernelCase(id_, kernel, oracle, names, len(operator.inputs), adapted, same=same or {})
-
-
-def sessions(id_: str, gap_us: int, keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> KernelCase:
-    """Aggregates over sessions."""
-    window = Session(gap_us)
-    flow = EVENT_FLOW.key_by(*keys).window(window).aggregate(**aggregates)
-    return of_flow(id_, flow, sessions_in_sql(window, keys, list(aggregates.values())), same=SAME)
-
-
-def row_windows(id_: str, window: Rows, keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> KernelCase:
-    """Aggregates over windows of so many rows."""
-    flow = EVENT_FLOW.key_by(*keys).window(window).aggregate(**aggregates)
-    oracle = row_windows_in_sql(window, keys, list(aggregates.values()), list(TYPES))
-    return of_flow(id_, flow, oracle, same=SAME)
-
-
-def external(id_: str, window: Window, keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> KernelCase:
-    """Aggregates over windows of another time than event time."""
-    flow = EVENT_FLOW.key_by(*keys).window(window).aggregate(**aggregates)
-    return of_flow(id_, flow, row_by_row(flow), lambda event: {**event, "seen": event["seen"] % 50}, SAME)
-
-
-def ranked(
-    id_: str, by: str | Sequence[tuple[str, bool]], k: int, keys: Sequence[str] = (), *, ties: bool = False
-) -> KernelCase:
-    """The first rows of every time; times are few, so that there is something to rank."""
-    flow = EVENT_FLOW.key_by(*keys).rank(by, k, ties=ties)
-    oracle = ranks_in_sql(flow.operators[-1].parameters)
-    return of_flow(id_, flow, oracle, lambda event: {**event, "ts": event["ts"] // 30 * 30, "n": event["n"] % 4})
-
-
-def deduplicated(id_: str, within_us: int, keys: Sequence[str]) -> KernelCase:
-    """Rows whose keys were not kept a short time before."""
-    flow = EVENT_FLOW.key_by(*keys).deduplicate(within_us * US)
-    return of_flow(id_, flow, row_by_row(flow))
-
-
-def joined(
-    id_: str,
-    within_us: tuple[int, int],
-    condition: str = "TRUE",
-    adapted: Callable[[Event], Event] = dict,
-    **terms: Any,
-) -> KernelCase:
-    """Pairs of rows of two inputs; `condition` is the one of `where` in SQL."""
-    ours = EVENT_FLOW.select("ts", "road", "kind", "n", "speed")
-    theirs = OTHER_FLOW.select("ts", "road", "toll", "day", "n", "speed", "kind")
-    flow = ours.join(theirs, within_s=(within_us[0] * US, within_us[1] * US), **terms)
-    return of_flow(id_, flow, joined_in_sql(flow.operators[-1].parameters, condition), adapted, timed=True)
-
-
-DEFINE = {"A": col("n") <= 1, "B": col("n") == 2, "C": col("n") == 3}
-MEASURES = {
-    "rows": "count(*)",
-    "ayes": "count(A)",
-    "began": "first(ts)",
-    "ended": "last(ts)",
-    "first_b": "first(B.ts)",
-    "last_road": "last(A.road)",
-    "total": "sum(n)",
-    "low": "min(A.n)",
-}
-
-
-def matched(id_: str, pattern: str, within_us: int, keys: Sequence[str] = ("road",), **terms: Any) -> KernelCase:
-    """Matches of a pattern, in rows of few columns and values, so that many are equal."""
-    flow = EVENT_FLOW.select("ts", "road", "n").key_by(*keys)
-    said = {name: what for name, what in MEASURES.items() if "A" in pattern and ("B" in pattern or "B" not in what)}
-    define = {name: condition for name, condition in DEFINE.items() if name in pattern} | terms.pop("define", {})
-    flow = flow.match(pattern, within_s=within_us * US, measures=said, define=define, **terms)
-    return of_flow(id_, flow, row_by_row(flow), few_values)
-
-
-def few_values(event: Event) -> Event:
-    """An event of which many others are equals."""
-    return {**event, "ts": event["ts"] // 4, "n": event["n"] % 4, "road": event["road"] % 2}
+from shoal.model.window import Rows, Window
 
 
 class Spread:
@@ -305,7 +91,6 @@ DISTINCT = {"kinds": count_distinct("kind"), "numbers": count_distinct("n"), "to
 SPREAD = {"var": variance("speed"), "dev": stddev("speed"), "n_var": variance("n")}
 ESTIMATES = {"kinds": approx_distinct("kind"), "numbers": approx_distinct("n")}
 OWN = {"range": user_aggregate(Spread, "n", "int64"), "longest": user_aggregate(Longest, "kind", "string")}
-SAME: Mapping[str, Same] = {"var": nearly, "dev": nearly, "n_var": nearly}
 SOME = {"events": count(), "total": sum_("n"), "top": top_k("speed", 2), "var": variance("speed")} | DISTINCT | OWN
 PLAIN = {"events": count(), "total": sum_("n"), "high": max_("speed"), "kinds": count_distinct("kind")}
 CASES: Sequence[KernelCase] = (

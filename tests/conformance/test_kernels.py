@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conformance.kernels import CASES, EVENTS, INSTANCES, KernelCase
+from tests.conformance.kernel_case import EVENTS, INSTANCES, KernelCase
+from tests.conformance.kernels import CASES
 from tests.conformance.oracles import PORT, Answer, Event
 
 from shoal.kernels.aggregate import WINDOW, AggregateKernel, PaneState
