@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.limits import SEED, START_US, check_limits, check_slice
 from shoal.workloads.scatter import below, mix
 
 Ints = npt.NDArray[np.int64]
@@ -43,8 +43,8 @@ LIMITS = {
     "bikes": (1, 1_000_000),
     "stations": (1, 2000),
     "per_day": (1, 100_000_000),
-    "seed": (0, 2**63 - 1),
-    "start_us": (-(2**61), 2**61),
+    "seed": SEED,
+    "start_us": START_US,
 }
 
 
@@ -70,10 +70,7 @@ class BikesEvents:
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
-        for name, (low, high) in LIMITS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"bikes {name} must be a whole number from {low} to {high}; got {value!r}")
+        check_limits("bikes", self, LIMITS)
 
     @staticmethod
     def schema() -> pa.Schema:
@@ -86,8 +83,7 @@ class BikesEvents:
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number `start` up to but without `stop`, whatever else was asked for before."""
-        if not 0 <= start <= stop:
-            raise ConfigError(f"bikes batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        check_slice("bikes", start, stop)
         columns = np.empty((len(SCHEMA), stop - start), np.int64)
         clock = (self.start_us, self.per_day)
         _fill(columns, start, np.uint64(self.seed), (self.bikes, self.stations, _stride(self.bikes)), clock)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.limits import PER_S, SEED, START_US, check_limits, check_slice
 from shoal.workloads.scatter import below, mix
 
 Ints = npt.NDArray[np.int64]
@@ -46,9 +46,9 @@ SCHEMA = pa.schema(
 )
 LIMITS = {
     "vehicles": (1, 1_000_000),
-    "per_s": (1, 1_000_000_000),
-    "seed": (0, 2**63 - 1),
-    "start_us": (-(2**61), 2**61),
+    "per_s": PER_S,
+    "seed": SEED,
+    "start_us": START_US,
 }
 
 
@@ -73,10 +73,7 @@ class BusesEvents:
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
-        for name, (low, high) in LIMITS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"buses {name} must be a whole number from {low} to {high}; got {value!r}")
+        check_limits("buses", self, LIMITS)
 
     @staticmethod
     def schema() -> pa.Schema:
@@ -89,8 +86,7 @@ class BusesEvents:
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number `start` up to but without `stop`, whatever else was asked for before."""
-        if not 0 <= start <= stop:
-            raise ConfigError(f"buses batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        check_slice("buses", start, stop)
         size = stop - start
         columns, degrees, operator = np.empty((7, size), np.int64), np.empty((2, size)), np.empty(size, np.int8)
         clock = (self.start_us, self.per_s)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.limits import SEED, START_US, check_limits, check_slice
 from shoal.workloads.scatter import mix
 
 Ints = npt.NDArray[np.int64]
@@ -34,8 +34,8 @@ SCHEMA = pa.schema([(name, pa.timestamp("us") if name == "ts" else pa.int64()) f
 LIMITS = {
     "expressways": (1, 1000),
     "vehicles": (1, 1_000_000),
-    "seed": (0, 2**63 - 1),
-    "start_us": (-(2**61), 2**61),
+    "seed": SEED,
+    "start_us": START_US,
 }
 
 # Trips, in rounds.
@@ -70,10 +70,7 @@ class LinearRoadEvents:
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
-        for name, (low, high) in LIMITS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"linear road {name} must be a whole number from {low} to {high}; got {value!r}")
+        check_limits("linear road", self, LIMITS)
 
     @staticmethod
     def schema() -> pa.Schema:
@@ -86,8 +83,7 @@ class LinearRoadEvents:
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number `start` up to but without `stop`, whatever else was asked for before."""
-        if not 0 <= start <= stop:
-            raise ConfigError(f"linear road batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        check_slice("linear road", start, stop)
         columns = np.empty((len(NAMES), stop - start), np.int64)
         _fill(columns, start, np.uint64(self.seed), self.expressways, self.vehicles, self.start_us)
         arrays = [pa.array(column).view(field.type) for column, field in zip(columns, SCHEMA, strict=True)]

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.limits import PER_S, SEED, START_US, check_limits, check_slice
 from shoal.workloads.scatter import below, mix
 
 Kind = Literal["person", "auction", "bid"]
@@ -75,7 +76,7 @@ SCHEMAS: Mapping[Kind, pa.Schema] = {
     ),
     "bid": pa.schema({"ts": TIME, "auction": pa.int64(), "bidder": pa.int64(), "price": pa.int64()}),
 }
-LIMITS = {"per_s": (1, 1_000_000_000), "seed": (0, 2**63 - 1), "start_us": (-(2**61), 2**61)}
+LIMITS = {"per_s": PER_S, "seed": SEED, "start_us": START_US}
 
 
 def counts(events: int) -> dict[Kind, int]:
@@ -119,10 +120,7 @@ class NexmarkEvents:
         """Refuse unknown streams, and numbers that make no sense."""
         if self.kind not in get_args(Kind):
             raise ConfigError(f"nexmark stream must be one of {', '.join(get_args(Kind))}; got {self.kind!r}")
-        for name, (low, high) in LIMITS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"nexmark {name} must be a whole number from {low} to {high}; got {value!r}")
+        check_limits("nexmark", self, LIMITS)
 
     def schema(self) -> pa.Schema:
         """Columns of every batch.
@@ -138,8 +136,7 @@ class NexmarkEvents:
         >>> NexmarkEvents("person").batch(0, 1).to_pylist()[0]["id"]
         1000
         """
-        if not 0 <= start <= stop:
-            raise ConfigError(f"nexmark batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        check_slice("nexmark", start, stop)
         schema = self.schema()
         columns = np.empty((len(schema), stop - start), np.int64)
         FILLS[self.kind](columns, start, np.uint64(self.seed), self.per_s, self.start_us)

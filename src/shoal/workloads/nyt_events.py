@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.limits import PER_S, SEED, START_US, check_limits, check_slice
 from shoal.workloads.scatter import mix
 
 Ints = npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
         "passengers": pa.int64(),
     }
 )
-LIMITS = {"per_s": (1, 1_000_000_000), "seed": (0, 2**63 - 1), "start_us": (-(2**61), 2**61)}
+LIMITS = {"per_s": PER_S, "seed": SEED, "start_us": START_US}
 
 SPREAD = 0.85
 MEDIAN_LOG = -SPREAD * NormalDist().inv_cdf(0.25)  # so that a quarter of the trips is at most a mile long
@@ -95,10 +95,7 @@ class NytEvents:
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
-        for name, (low, high) in LIMITS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"nyt {name} must be a whole number from {low} to {high}; got {value!r}")
+        check_limits("nyt", self, LIMITS)
 
     @staticmethod
     def schema() -> pa.Schema:
@@ -111,8 +108,7 @@ class NytEvents:
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number `start` up to but without `stop`, whatever else was asked for before."""
-        if not 0 <= start <= stop:
-            raise ConfigError(f"nyt batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        check_slice("nyt", start, stop)
         size = stop - start
         ts, passengers = np.empty(size, np.int64), np.empty(size, np.int64)
         vendor, amounts = np.empty(size, np.int8), np.empty((2 + len(COORDINATES), size))

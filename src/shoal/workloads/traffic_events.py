@@ -15,6 +15,7 @@ import pyarrow as pa
 from numba import njit
 
 from shoal.errors import ConfigError
+from shoal.workloads.limits import SEED, START_US, check_limits, check_slice
 from shoal.workloads.scatter import mix
 
 Profile = Literal["W1", "W2", "W3"]
@@ -23,15 +24,16 @@ Floats = npt.NDArray[np.float64]
 
 MICROSECONDS = 1_000_000
 LIMITS = {
-    "vehicles": (int, 1, 2**31),
-    "regions": (int, 1, 10_000),
-    "seed": (int, 0, 2**63 - 1),
-    "steps_per_s": (int, 1, 1000),
-    "ratio": (float, 0, 1_000_000),
-    "disorder_s": (float, 0, 3600),
-    "start_us": (int, -(2**61), 2**61),
-    "period_s": (int, 1, 86_400),
+    "vehicles": (1, 2**31),
+    "regions": (1, 10_000),
+    "seed": SEED,
+    "steps_per_s": (1, 1000),
+    "ratio": (0, 1_000_000),
+    "disorder_s": (0, 3600),
+    "start_us": START_US,
+    "period_s": (1, 86_400),
 }
+FRACTIONAL = ("ratio", "disorder_s")
 
 VEHICLE_TYPES = pa.array(["car", "truck", "bus", "taxi"])
 TYPE_OF_PERCENT = np.repeat(np.arange(4, dtype=np.int8), [70, 15, 10, 5])
@@ -80,11 +82,7 @@ class TrafficEvents:
         if self.profile not in get_args(Profile):
             choices = ", ".join(get_args(Profile))
             raise ConfigError(f"traffic profile must be one of {choices}; got {self.profile!r}")
-        for name, (kind, low, high) in LIMITS.items():
-            value: float = getattr(self, name)
-            if not isinstance(value, (int, kind)) or not low <= value <= high:
-                number = "whole number" if kind is int else "number"
-                raise ConfigError(f"traffic {name} must be a {number} from {low} to {high}; got {value!r}")
+        check_limits("traffic", self, LIMITS, FRACTIONAL)
 
     @staticmethod
     def schema() -> pa.Schema:
@@ -102,8 +100,7 @@ class TrafficEvents:
         >>> events.batch(10_000, 10_064).slice(60) == events.batch(10_060, 10_064)
         True
         """
-        if not 0 <= start <= stop:
-            raise ConfigError(f"traffic batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        check_slice("traffic", start, stop)
         columns = _Columns.of_size(stop - start)
         clock = (self.start_us, round(self.disorder_s * MICROSECONDS), self._drift)
         # Plain tuples: of a named one Numba's cache on disk keeps the module, and fails under another name.

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
+from shoal.workloads.limits import PER_S, SEED, START_US, check_limits, check_slice
 from shoal.workloads.scatter import below, mix
 
 Ints = npt.NDArray[np.int64]
@@ -27,9 +27,9 @@ SCHEMA = pa.schema([(name, pa.timestamp("us") if name == "event_time" else pa.in
 LIMITS = {
     "ads": (1, 1_000_000),
     "campaigns": (1, 1_000_000),
-    "per_s": (1, 1_000_000_000),
-    "seed": (0, 2**63 - 1),
-    "start_us": (-(2**61), 2**61),
+    "per_s": PER_S,
+    "seed": SEED,
+    "start_us": START_US,
 }
 
 
@@ -52,10 +52,7 @@ class YsbEvents:
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
-        for name, (low, high) in LIMITS.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"ysb {name} must be a whole number from {low} to {high}; got {value!r}")
+        check_limits("ysb", self, LIMITS)
 
     @staticmethod
     def schema() -> pa.Schema:
@@ -68,8 +65,7 @@ class YsbEvents:
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number `start` up to but without `stop`, whatever else was asked for before."""
-        if not 0 <= start <= stop:
-            raise ConfigError(f"ysb batch needs 0 <= start <= stop; got start {start}, stop {stop}")
+        check_slice("ysb", start, stop)
         columns = np.empty((len(NAMES), stop - start), np.int64)
         _fill(columns, start, np.uint64(self.seed), self.ads, self.per_s, self.start_us)
         arrays = [pa.array(column).view(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
