@@ -1,8 +1,8 @@
 """Hours in minutes: a workload at a fixed rate with durable results, and whether anything grows.
 
     python benchmarks/soak.py --quick
-    python benchmarks/soak.py --minutes 30
-    python benchmarks/soak.py --minutes 30 --workload nexmark --rate 15000
+    python benchmarks/soak.py --minutes 30 --rate 100000
+    python benchmarks/soak.py --minutes 28 --workload nexmark --rate 10000
 
 Every few seconds: resident memory of the driver, the JVM and the Python workers, bytes of state, files in
 the checkpoint, epoch time and latency. A series is flat if its trend over the last two thirds of the run
