@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from shoal.errors import RunError
-from shoal.kernels.collections import add_set, add_user, merge_objects, union, user_answers
+from shoal.kernels.collections import add_set, add_user, merge_objects, merge_sets, user_answers
 
 
 def cells(size: int) -> Any:
@@ -50,8 +50,12 @@ def test_no_values_leave_the_cells_empty(column: Any) -> None:
 )
 def test_a_union_has_the_values_of_both(one: list[Any], other: list[Any], wanted: list[Any]) -> None:
     dtype: Any = object if isinstance(one[0], str) else np.int64
-    assert union(np.array(one, dtype), np.array(other, dtype)).tolist() == wanted
-    assert union(np.array(other, dtype), np.array(one, dtype)).tolist() == wanted
+    for sets in ([one, other], [other, one]):
+        partial, into = cells(3), cells(2)
+        partial[:2] = [np.array(each, dtype) for each in sets]
+        merge_sets(np.array([0, 1, 2]), np.array([1, 1, 0]), partial, into)
+        assert into[1].tolist() == wanted
+        assert into[0] is None
 
 
 class Total:

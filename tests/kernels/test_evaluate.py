@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.expressions import INTEGERS, TEXTS, VALUES, expressions, value_of
 
 from shoal.kernels.block import ARROW_TYPES, Block, as_arrow
-from shoal.kernels.evaluate import evaluate, positions
+from shoal.kernels.evaluate import evaluate
+from shoal.kernels.index import Index
 from shoal.model.expression import Expression, col, lit
 from shoal.model.lookup import lookup
 from shoal.model.schema import Schema
@@ -122,7 +123,7 @@ def test_the_smallest_integer_divided_by_minus_one_wraps_around() -> None:
 @given(st.lists(INTEGERS, max_size=20), st.lists(INTEGERS, unique=True, max_size=6))
 def test_positions_of_integers_are_those_of_a_list(column: list[int], values: list[int]) -> None:
     wanted = [values.index(value) if value in values else -1 for value in column]
-    assert positions(np.array(column, np.int64), values).tolist() == wanted
+    assert Index(values).positions(np.array(column, np.int64)).tolist() == wanted
 
 
 @settings(deadline=None, max_examples=50)
@@ -130,9 +131,9 @@ def test_positions_of_integers_are_those_of_a_list(column: list[int], values: li
 def test_positions_of_texts_are_those_of_a_list(column: list[str], values: list[str], encode: bool) -> None:
     array = pa.array(column, pa.string())
     wanted = [values.index(value) if value in values else -1 for value in column]
-    assert positions(array.dictionary_encode() if encode else array, values).tolist() == wanted
+    assert Index(values).positions(array.dictionary_encode() if encode else array).tolist() == wanted
 
 
 def test_positions_of_far_values_do_not_wrap_into_the_table() -> None:
     column = np.array([-(2**63), 2**63 - 1, 0, 5], np.int64)
-    assert positions(column, [5, 2**22, 1]).tolist() == [-1, -1, -1, 0]
+    assert Index([5, 2**22, 1]).positions(column).tolist() == [-1, -1, -1, 0]

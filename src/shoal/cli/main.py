@@ -14,6 +14,7 @@ from shoal.errors import ConfigError, RunError, ShoalError
 from shoal.model.aggregate import AGGREGATE_KINDS
 from shoal.policies.scheduling import SCHEDULING
 from shoal.policies.static import STATIC
+from shoal.session.local import MODES
 from shoal.session.run import RUNTIMES
 from shoal.workloads.catalog import WORKLOADS
 
@@ -57,9 +58,12 @@ def cli() -> None:
 @click.option(
     "--scheduling",
     type=click.Choice(list(SCHEDULING)),
-    default="state-based",
-    show_default=True,
-    help="Which operator runs next, on the local runtime.",
+    help="Which operator runs next, on the local runtime (state-based without).",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(list(MODES)),
+    help="Scheduling and memory of the local runtime together: Threads or State-based, Queues or Memory in blocks.",
 )
 @click.option(
     "--workers",
@@ -70,7 +74,11 @@ def cli() -> None:
 )
 @click.option("--events", type=click.IntRange(0), help="Stop after so many events.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Events per second; as fast as possible without.")
+@click.option(
+    "--rate",
+    metavar="R[,R@S...]",
+    help="Events per second, or steps like 1000,5000@10; as fast as possible without.",
+)
 @click.option(
     "--epoch-rows",
     type=click.IntRange(1),
@@ -90,7 +98,8 @@ def cli() -> None:
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", envvar="SHOAL_RUN_SET", help="Setting of the workload."
 )
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark setting.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of Spark, or of the local runtime.")
+@click.option("--metrics", metavar="FILE", help="Append what every operator does to a file, once a second (local).")
 @click.option(
     "--shuffle-bindings",
     is_flag=True,

@@ -3,8 +3,10 @@
 import json
 import signal
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,18 +16,22 @@ from rich.table import Table
 
 from shoal.cli.progress import Progress
 from shoal.cli.target import Expected, Target, source_from_uri, target
+from shoal.connectors.rate import Rate
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink, sink_from_uri
 from shoal.errors import ConfigError
 from shoal.model.messages import EpochCommitted
 from shoal.policies.static import shuffled
 from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.session.digest import differences, result_digest
+from shoal.session.local import NO_QUEUES, LocalSettings
 from shoal.session.run import Run, start
 from shoal.session.summary import Summary
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 
 DONE, WRONG, INTERRUPTED = 0, 1, 130
+METRICS_EVERY = 20
+"""Epochs between two lines of metrics: about a second."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +41,12 @@ class RunOptions:
     target: str
     on: str
     policy: str
-    scheduling: str
+    scheduling: str | None
+    mode: str | None
     workers: int
     events: int | None
     seconds: float | None
-    rate: float | None
+    rate: str | None
     epoch_rows: int
     source: str | None
     functions: str | None
@@ -48,6 +55,7 @@ class RunOptions:
     seed: int
     settings: Mapping[str, str]
     conf: Mapping[str, str]
+    metrics: str | None
     shuffle_bindings: bool
     check: bool
     as_json: bool
@@ -59,8 +67,7 @@ def run_target(options: RunOptions) -> int:
     sink = _sink(options, chosen)
     if options.check:
         _refuse_check_in_vain(options, chosen, sink)
-    if options.on == "local":
-        _refuse_spark_options(options)
+    local = _local_settings(options)
     interrupted = threading.Event()
     with Progress(quiet=options.as_json) as progress:
         progress.say("starting Spark, about 10 s ..." if options.on == "spark" else "loading kernels ...")
@@ -71,8 +78,8 @@ def run_target(options: RunOptions) -> int:
             policy=options.policy,
             checkpoint=options.checkpoint,
             sink=sink,
-            conf=options.conf,
-            scheduling=options.scheduling,
+            conf=options.conf if options.on == "spark" else None,
+            local=local,
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(
@@ -81,6 +88,8 @@ def run_target(options: RunOptions) -> int:
         )
         timer = _timer(run, options.seconds)
         run.wait(lambda run, event: _watch(run, event, options, progress))
+        if options.metrics:
+            _append_metrics(run, options.metrics)
         _interrupt_at_once()
         if timer is not None:
             timer.cancel()
@@ -93,15 +102,20 @@ def run_target(options: RunOptions) -> int:
     return WRONG if summary.oracle == "different" else DONE
 
 
-def _refuse_spark_options(options: RunOptions) -> None:
-    given = {
-        "--checkpoint": options.checkpoint,
-        "--conf": options.conf,
-        "--shuffle-bindings": options.shuffle_bindings,
-    }
+def _local_settings(options: RunOptions) -> LocalSettings | None:
+    """Settings of the local runtime; options of the other runtime are refused."""
+    if options.on == "local":
+        for name, value in (("--checkpoint", options.checkpoint), ("--shuffle-bindings", options.shuffle_bindings)):
+            if value:
+                raise ConfigError(
+                    f"{name} is for --on spark; the local runtime keeps no checkpoint and moves nothing yet"
+                )
+        return LocalSettings.of(options.conf, mode=options.mode, scheduling=options.scheduling)
+    given = {"--scheduling": options.scheduling, "--mode": options.mode, "--metrics": options.metrics}
     for name, value in given.items():
         if value:
-            raise ConfigError(f"{name} is for --on spark; the local runtime keeps no checkpoint and binds nothing yet")
+            raise ConfigError(f"{name} is for --on local")
+    return None
 
 
 def _number(number: int, one: str, many: str) -> str:
@@ -129,7 +143,8 @@ def _target(options: RunOptions) -> Target:
     if events is None and options.seconds is None and options.target in WORKLOADS:
         events = WORKLOADS[options.target].events
     source = source_from_uri(options.source, options.epoch_rows) if options.source else None
-    amount = Amount(events, options.rate, options.epoch_rows)
+    rate = None if options.rate is None else Rate.of(options.rate)
+    amount = Amount(events, rate, options.epoch_rows)
     return target(options.target, options.seed, amount, options.settings, source, options.functions)
 
 
@@ -172,8 +187,20 @@ def _timer(run: Run, seconds: float | None) -> threading.Timer | None:
 
 def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progress) -> None:
     progress.epoch(run, event)
+    if options.metrics and event.epoch % METRICS_EVERY == 0:
+        _append_metrics(run, options.metrics)
     if options.shuffle_bindings:
         run.rebind(shuffled(run.job.graph, options.workers, options.seed * 1_000_003 + event.epoch))
+
+
+def _append_metrics(run: Run, path: str) -> None:
+    """One JSON object per line: the time, and what every operator has done."""
+    line = json.dumps({"time": round(time.time(), 3), "operators": run.metrics()})
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from error
 
 
 def _interrupted(run: Run, options: RunOptions) -> int:
@@ -214,7 +241,8 @@ def _summary(
 def _policy(options: RunOptions) -> str:
     """What decides where and when operators run."""
     if options.on == "local":
-        return options.scheduling
+        settings = LocalSettings.of(options.conf, mode=options.mode, scheduling=options.scheduling)
+        return settings.scheduling if settings.queues == NO_QUEUES else settings.queues
     return "random" if options.shuffle_bindings else options.policy
 
 
@@ -250,7 +278,7 @@ def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("epochs", f"{data['epochs']:,}"),
         (
             "latency",
-            "mean {mean:.0f} ms, p50 {p50:.0f}, p99 {p99:.0f}, max {max:.0f}".format(**latency),
+            "mean {mean:.3g} ms, p50 {p50:.3g}, p99 {p99:.3g}, max {max:.3g}".format(**latency),
         ),
         ("results", f"{data['results']:,}"),
         ("dead letters", f"{data['dead_letters']:,}"),

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from shoal.connectors.directory import Directory
+from shoal.connectors.rate import Rate
 from shoal.connectors.source import DRAIN, Offset, RawBatch, Slice
 from shoal.errors import ConfigError, SourceError
 
@@ -27,20 +28,21 @@ class Events(Protocol):
 class Generator:
     """A generated stream: so many events in all, so many per second, so many per epoch at most.
 
-    Without `events` it goes on until it is drained; without `rate` it is as fast as the run can take it.
+    Without `events` it goes on until it is drained; without `rate` it is as fast as the run can take it. A rate may
+    change in steps: `"1000,5000@10"` is 1000 events per second, and 5000 from second 10 on.
     """
 
     made_by: Events
     events: int | None = None
-    rate: float | None = None
+    rate: float | str | Rate | None = None
     rows_per_epoch: int = 1_000_000
 
     def __post_init__(self) -> None:
         """Refuse limits that make no sense."""
         if self.events is not None and self.events < 0:
             raise ConfigError(f"number of events must not be negative; got {self.events}")
-        if self.rate is not None and self.rate <= 0:
-            raise ConfigError(f"rate must be positive; got {self.rate} events per second")
+        if self.rate is not None:
+            Rate.of(self.rate)
         if self.rows_per_epoch < 1:
             raise ConfigError(f"rows per epoch must be at least 1; got {self.rows_per_epoch}")
 
@@ -75,6 +77,7 @@ class GeneratorCursor:
         self._generator = generator
         self._directory = directory
         self._clock = clock
+        self._rate = None if generator.rate is None else Rate.of(generator.rate)
         self._begun: tuple[float, int] | None = None
 
     def latest(self, start: Offset) -> Offset:
@@ -85,8 +88,8 @@ class GeneratorCursor:
         if self._directory.exists(DRAIN):
             return {"position": position, "ended": True}
         end = position + self._generator.rows_per_epoch
-        if self._generator.rate is not None:
-            end = min(end, self._due(position, self._generator.rate))
+        if self._rate is not None:
+            end = min(end, self._due(position, self._rate))
         limit = self._generator.events
         if limit is not None:
             end = min(end, limit)
@@ -99,12 +102,20 @@ class GeneratorCursor:
         cuts = [first + (last - first) * i // pieces for i in range(pieces + 1)]
         return [_slice(a, b) for a, b in pairwise(cuts)]
 
-    def _due(self, position: int, rate: float) -> int:
+    def scheduled_s(self, start: Offset) -> float | None:
+        """When the event at an offset was due, on the wall clock; None without a rate."""
+        if self._rate is None or self._begun is None:
+            return None
+        began, base = self._begun
+        due = began + self._rate.when(start["position"] - base)
+        return time.time() - (self._clock() - due)
+
+    def _due(self, position: int, rate: Rate) -> int:
         now = self._clock()
         if self._begun is None:
             self._begun = (now, position)
         began, base = self._begun
-        return max(position, base + int((now - began) * rate))
+        return max(position, base + rate.due(now - began))
 
 
 def _slice(start: int, stop: int) -> Slice:

@@ -70,6 +70,11 @@ class AggregateKernel:
         """Partial aggregates one under another."""
         return {0: concat_tables(self.shape, [each[0] for each in tables if 0 in each])}
 
+    def due(self, before_us: int, after_us: int) -> bool:
+        """Whether the watermark reaches the end of a window on its way."""
+        first, last = self.window_range(before_us, after_us)
+        return first <= last
+
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """State and partial aggregates merged, and the answers of the windows that the watermark closes on its way."""
         known = PaneState(self.gathered([state, fresh])[0], before_us)

@@ -1,15 +1,15 @@
-"""Cells: one number per row for the group it belongs to, dense where possible so that no sorting is needed."""
+"""Cells: one number per row for the group it belongs to, dense where possible so that no hashing is needed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shoal.kernels import loops
 from shoal.kernels.block import Column, encoded
+from shoal.kernels.numbering import numbered
 
 DENSE_CELLS = 1 << 22
 """Numbers an array with a place for every cell may have."""
@@ -64,15 +64,15 @@ def codes_of(column: Column) -> Codes:
     low, high = loops.range_of(values)
     if high - low < max(1 << 16, 2 * values.size):
         return Codes(values - low, int(high - low) + 1)
-    dictionary = pc.dictionary_encode(pa.array(values))
-    return Codes(dictionary.indices.to_numpy().astype(np.int64), len(dictionary.dictionary))
+    codes, distinct = numbered(values)
+    return Codes(codes, distinct.size)
 
 
 def cells_of(columns: Sequence[Codes], rows: int) -> Cells:
     """Number the combinations of several coded columns.
 
     The product of the columns' sizes is used as it is while it stays near the number of rows;
-    beyond that the combinations that really occur are numbered by sorting.
+    beyond that the combinations that really occur are numbered by hashing.
     """
     cells = np.zeros(rows, np.int64)
     size = 1
@@ -87,5 +87,5 @@ def cells_of(columns: Sequence[Codes], rows: int) -> Cells:
 
 
 def _renumbered(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    distinct, inverse = np.unique(cells, return_inverse=True)
-    return inverse.astype(np.int64, copy=False), max(1, distinct.size)
+    numbers, distinct = numbered(cells)
+    return numbers, max(1, distinct.size)

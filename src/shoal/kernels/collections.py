@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import RunError
 from shoal.kernels.block import ARROW_TYPES, Column, encoded
+from shoal.kernels.numbering import numbered
 from shoal.model.schema import FieldType
 
 Ints = NDArray[np.int64]
@@ -16,25 +17,41 @@ Objects = NDArray[np.object_]
 
 
 def add_set(cells: Ints, column: Column, into: Objects) -> None:
-    """The different values of each cell; the cells are empty before."""
+    """The different values of each cell, in order; the cells are empty before."""
     if not cells.size:
         return
-    if isinstance(column, pa.Array):
+    values, codes = _coded(column)
+    pairs = np.sort(numbered(cells * len(values) + codes)[1])
+    owners, codes = np.divmod(pairs, len(values))
+    firsts = np.flatnonzero(np.diff(owners, prepend=-1))
+    found = values[codes]
+    for owner, first, last in zip(owners[firsts].tolist(), firsts, [*firsts[1:], owners.size], strict=True):
+        into[owner] = found[first:last]
+
+
+def _coded(column: Column) -> tuple[NDArray[Any], Ints]:
+    """The different values of a column in order, and for every row the place of its value among them."""
+    if not isinstance(column, pa.Array):
+        numbers, distinct = numbered(np.ascontiguousarray(column, np.int64))
+        values: NDArray[Any] = distinct
+    else:
         texts = encoded(column)
         values = np.asarray(texts.dictionary.to_pylist(), object)
-        codes = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    else:
-        values, codes = np.unique(column.astype(np.int64), return_inverse=True)
-    pairs = np.unique(cells * len(values) + codes)
-    owners = pairs // len(values)
-    firsts = np.flatnonzero(np.diff(owners, prepend=-1))
-    for first, last in zip(firsts, [*firsts[1:], owners.size], strict=True):
-        into[owners[first]] = np.sort(values[pairs[first:last] % len(values)])
+        numbers = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    order = np.argsort(values)
+    place = np.empty(values.size, np.int64)
+    place[order] = np.arange(values.size)
+    return values[order], place[numbers]
 
 
-def union(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    """The values of two sets."""
-    return np.unique(np.concatenate([one, other]))
+def merge_sets(rows: Ints, cells: Ints, partial: Objects, into: Objects) -> None:
+    """Merge partial sets: that of row `rows[i]` into cell `cells[i]`; the cells are empty before."""
+    sets = [partial[row] for row in rows.tolist()]
+    filled = [number for number, each in enumerate(sets) if each is not None and each.size]
+    if filled:
+        values = np.concatenate([sets[number] for number in filled])
+        owners = np.repeat(cells[filled], [sets[number].size for number in filled])
+        add_set(owners, pa.array(values, pa.string()) if values.dtype == object else values, into)
 
 
 def add_user(cells: Ints, column: Column, into: Objects, aggregate: Any) -> None:

@@ -1,22 +1,22 @@
 """Evaluation of expressions over blocks, a whole column at a time."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.kernels import loops
-from shoal.kernels.block import Block, Column, encoded
+from shoal.kernels.block import Block, Column, encoded, take
 from shoal.kernels.functions import call, call_user
+from shoal.kernels.index import Index
 from shoal.model.expression import Binary, Constant, Expression, IsIn, Not, Value
 from shoal.model.expression import Column as ColumnOf
 from shoal.model.functions import Call, Udf
 from shoal.model.lookup import Lookup
 from shoal.model.pattern import Previous
 
-DENSE_TABLE = 1 << 22
 PREVIOUS = "#previous:"
 """Prefix of the block columns that hold the row before's values."""
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -122,30 +122,13 @@ def _is_in(column: Column, choices: tuple[Value, ...]) -> Any:
 
 
 def _lookup(expression: Lookup, keys: Column) -> Column:
+    index, values = _table(expression)
+    return take(values, index.positions(keys) + 1)
+
+
+@lru_cache(maxsize=1024)
+def _table(expression: Lookup) -> tuple[Index, Column]:
+    """The keys of a static table, and its values behind the default."""
     values = [expression.default, *(value for _, value in expression.table)]
-    rows = positions(keys, [key for key, _ in expression.table]) + 1
-    if isinstance(expression.default, str):
-        return pa.array(values, pa.string()).take(pa.array(rows))
-    return np.array(values)[rows]
-
-
-def positions(column: Column, values: list[Any]) -> NDArray[np.int64]:
-    """For every row the position of its value in a list of distinct values, or -1 where it is not there."""
-    if not values:
-        return np.full(len(column), -1, np.int64)
-    if isinstance(column, pa.Array):
-        at = {value: i for i, value in enumerate(values)}
-        return np.asarray(_by_entry(column, lambda entries: np.array([at.get(e, -1) for e in entries], np.int64)))
-    column = np.ascontiguousarray(column, np.int64)
-    wanted = np.array(values, np.int64)
-    low, high = int(wanted.min()), int(wanted.max())
-    out = np.empty(column.size, np.int64)
-    if high - low < DENSE_TABLE:
-        table = np.full(high - low + 1, -1, np.int64)
-        table[wanted - low] = np.arange(wanted.size)
-        loops.translate(column, low, table, out)
-        return out
-    order = np.argsort(wanted)
-    at = np.minimum(np.searchsorted(wanted, column, sorter=order), wanted.size - 1)
-    found = order[at]
-    return np.where(wanted[found] == column, found, -1)
+    column = pa.array(values, pa.string()) if isinstance(expression.default, str) else np.array(values)
+    return Index([key for key, _ in expression.table]), column

@@ -45,6 +45,9 @@ class Kernel(Protocol):
     def together(self, tables: Sequence[Tables]) -> Tables:
         """Several tables one under another, as they are: the state of other instances, or what `advance` will merge."""
 
+    def due(self, before_us: int, after_us: int) -> bool:
+        """Whether what has come may be answered, or forgotten, when the watermark goes from one time to another."""
+
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """The state after what has come and after the watermark went on, and the answers, with instance and time."""
 
@@ -94,6 +97,10 @@ class RowKernel(ABC):
     def together(self, tables: Sequence[Tables]) -> Tables:
         """Tables of each number one under another."""
         return gathered_rows(tables)
+
+    def due(self, before_us: int, after_us: int) -> bool:  # noqa: ARG002  (a kernel may know better)
+        """Any row may be answered at any time."""
+        return True
 
     def open(self) -> State:
         """The state before any event."""

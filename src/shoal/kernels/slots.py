@@ -75,9 +75,10 @@ class Slot:
             moments.merge_moments(rows, cells, partial, into)
         elif self.kind == "registers":
             registers.merge_registers(rows, cells, partial, into)
-        elif self.kind in ("set", "user"):
-            merge = collections.union if self.kind == "set" else load(self.code)().merge
-            collections.merge_objects(rows, cells, partial, into, merge)
+        elif self.kind == "set":
+            collections.merge_sets(rows, cells, partial, into)
+        elif self.kind == "user":
+            collections.merge_objects(rows, cells, partial, into, load(self.code)().merge)
         elif self.kind in ("min", "max"):
             (loops.merge_min if self.kind == "min" else loops.merge_max)(rows, cells, partial, into)
         else:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from shoal.model.binding import Binding
 from shoal.model.graph import Query
+from shoal.model.histogram import Histogram
 from shoal.model.snapshot import Snapshot
 
 
@@ -62,6 +63,8 @@ class EpochCommitted:
     snapshot: Snapshot
     replayed: bool = False
     refusals: dict[str, int] = field(default_factory=dict)
+    latency: Histogram | None = None
+    """How long each result took, where the runtime knows it better than by the epoch."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.kernels.block import Block
-from shoal.kernels.evaluate import positions
+from shoal.kernels.index import Index
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
+from shoal.kernels.numbering import numbered
 from shoal.kernels.table import INSTANCE
 from shoal.model.schema import TIME
 from shoal.query.lane import Lane
@@ -16,7 +17,8 @@ from shoal.query.program import Program
 
 def rehearse(program: Program) -> int:
     """Run all kernels on one made-up row per input each; returns how many there were."""
-    positions(np.zeros(1, np.int64), [0])
+    Index([0]).positions(np.zeros(1, np.int64))
+    numbered(np.zeros(1, np.int64))
     lanes = [lane for lane in program.lanes if lane.kernel]
     for lane in lanes:
         _rehearse(lane)

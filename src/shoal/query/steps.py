@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from shoal.kernels import loops
 from shoal.kernels.block import Block, Column, encoded, take
-from shoal.kernels.evaluate import evaluate, positions
+from shoal.kernels.evaluate import evaluate
+from shoal.kernels.index import Index
 from shoal.kernels.table import INSTANCE
 from shoal.model.expression import Column as ColumnOf
 from shoal.model.expression import Expression
@@ -100,6 +101,11 @@ class Attach:
         return f"attach {self.column} {self.keys!r} {self.columns!r} {self.defaults!r}"
 
     @cached_property
+    def index(self) -> Index:
+        """Where each key stands."""
+        return Index(self.keys)
+
+    @cached_property
     def values(self) -> Mapping[str, Column]:
         """The table's columns, a default behind each."""
         defaults = dict(self.defaults or ())
@@ -111,7 +117,7 @@ class Attach:
 
     def apply(self, block: Block) -> Block:
         """The rows with the table's columns."""
-        rows = positions(block.columns[self.column], list(self.keys))
+        rows = self.index.positions(block.columns[self.column])
         there = rows >= 0
         if self.defaults is None:
             block, rows = block.where(there), rows[there]
@@ -211,9 +217,14 @@ class DispatchByValue:
         """Canonical text."""
         return f"dispatch {self.column} {self.values!r}"
 
+    @cached_property
+    def index(self) -> Index:
+        """Where each value stands."""
+        return Index(self.values)
+
     def apply(self, block: Block) -> Block:
         """The rows some instance wants, with the instance's number."""
-        instance = positions(block.columns[self.column], list(self.values))
+        instance = self.index.positions(block.columns[self.column])
         return Block({**block.columns, INSTANCE: instance}, block.length).where(instance >= 0)
 
     def reads(self) -> frozenset[str]:

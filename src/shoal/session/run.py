@@ -25,8 +25,12 @@ from shoal.model.messages import (
     RemoveQuery,
     ReplaceQuery,
 )
+from shoal.policies.scheduling import SCHEDULING
 from shoal.policies.static import STATIC
+from shoal.runtimes.local.memory import Sizes
+from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 from shoal.session.job import Job
+from shoal.session.local import NO_QUEUES, LocalSettings
 from shoal.session.summary import Tally
 
 LOG = logging.getLogger("shoal")
@@ -135,6 +139,12 @@ class Run:
         """Events taken in since the checkpoint began, earlier runs included."""
         return self.runtime.consumed
 
+    def metrics(self) -> list[dict[str, Any]]:
+        """What every operator has done so far, under the names that Flink gives to the same things; local runs only."""
+        if not isinstance(self.runtime, LocalRuntime):
+            raise ConfigError("metrics of operators are kept by the local runtime; Spark's own are in its interface")
+        return self.runtime.metrics()
+
     @property
     def topology(self) -> str:
         """The machines the run has, in the runtime's words."""
@@ -158,12 +168,13 @@ def start(
     spark: Any = None,
     conf: Mapping[str, str] | None = None,
     interval_s: float = 0.0,
-    scheduling: str = "state-based",
+    local: LocalSettings | None = None,
 ) -> Run:
     """Start a job and return at once; `Run.wait` follows it to its end.
 
     Without a `checkpoint` directory the run is kept in a temporary one and cannot be resumed.
-    Without a `sink` the results stay in memory, in `Run.sink`.
+    Without a `sink` the results stay in memory, in `Run.sink`. `spark`, `conf` and `interval_s` are for Spark, `local`
+    is for the local runtime.
     """
     began = time.time()
     if on not in RUNTIMES:
@@ -179,7 +190,7 @@ def start(
         place = str(Path(place).absolute())
     kept = sink if sink is not None else MemorySink()
     if on == "local":
-        runtime = _local_runtime(job, kept, scheduling)
+        runtime = _local_runtime(job, kept, local or LocalSettings())
     else:
         runtime = _spark_runtime(job, place, kept, spark, conf, interval_s)
     run = Run(job, runtime, policy, workers, kept, place, began, temporary=checkpoint is None)
@@ -187,13 +198,15 @@ def start(
     return run
 
 
-def _local_runtime(job: Job, sink: Sink, scheduling: str) -> Runtime:
-    from shoal.policies.scheduling import SCHEDULING
-    from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
-
-    if scheduling not in SCHEDULING:
-        raise ConfigError(f"scheduling must be one of {', '.join(SCHEDULING)}; got {scheduling!r}")
-    return LocalRuntime(LocalSetup(job.sources, sink, SCHEDULING[scheduling]))
+def _local_runtime(job: Job, sink: Sink, settings: LocalSettings) -> Runtime:
+    sizes = Sizes(
+        settings.block_rows, settings.chunk_blocks, settings.active_chunks, settings.memory, settings.entry_rows
+    )
+    queues = None if settings.queues == NO_QUEUES else settings.queues
+    policy = SCHEDULING[settings.scheduling]
+    return LocalRuntime(
+        LocalSetup(job.sources, sink, policy, sizes, settings.chained, queues, settings.processor_nodes)
+    )
 
 
 def _spark_runtime(

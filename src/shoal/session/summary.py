@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import psutil
 
+from shoal.model.histogram import Histogram, merged
 from shoal.model.messages import EpochCommitted
-
-PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 
 
 @dataclass
@@ -32,7 +30,7 @@ class Tally:
     first_begun_s: float | None = None
     last_done_s: float = 0.0
     refusals: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    latencies: list[tuple[float, int]] = field(default_factory=list)
+    latency: Histogram = field(default_factory=Histogram)
 
     def add(self, event: EpochCommitted, now_s: float) -> None:
         """Count an epoch in."""
@@ -46,7 +44,10 @@ class Tally:
         self.compute_s += event.compute_s
         self.migration_s += event.migration_s
         self.policy_s += event.policy_s
-        self.latencies.append((event.latency_s, event.results))
+        if event.latency is not None:
+            self.latency = merged([self.latency, event.latency])
+        elif event.results:
+            self.latency.record(event.latency_s, event.results)
         self.first_begun_s = now_s - event.latency_s if self.first_begun_s is None else self.first_begun_s
         self.last_done_s = now_s
         self.peak_rss_mb = max(self.peak_rss_mb, resident_mb())
@@ -60,19 +61,7 @@ class Tally:
 
     def latency_ms(self) -> dict[str, float]:
         """Time from an epoch's input being fixed to its results being in the sinks, per result row."""
-        weighted = [(latency, results) for latency, results in self.latencies if results]
-        if not weighted:
-            return dict.fromkeys(("mean", *PERCENTILES, "max"), 0.0)
-        values, weights = (np.array(column, float) for column in zip(*weighted, strict=True))
-        order = np.argsort(values)
-        reached = np.cumsum(weights[order]) / weights.sum()
-        percentiles = {n: values[order][int(np.searchsorted(reached, p / 100))] for n, p in PERCENTILES.items()}
-        numbers = {
-            "mean": float(np.average(values, weights=weights)),
-            **percentiles,
-            "max": float(values.max()),
-        }
-        return {name: round(float(value) * 1000, 3) for name, value in numbers.items()}
+        return self.latency.summary_ms()
 
     def cost_share(self) -> dict[str, float]:
         """How the measured time divides over work, moving state and deciding."""

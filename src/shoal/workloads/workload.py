@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from shoal.connectors.rate import Rate
 from shoal.connectors.source import Source
 from shoal.errors import ConfigError
 from shoal.session.job import Job
@@ -16,7 +17,7 @@ class Amount:
     """How much to run: a number of events, or as many as come; at a rate, or as fast as possible."""
 
     events: int | None = None
-    rate: float | None = None
+    rate: float | Rate | None = None
     rows_per_epoch: int = 1_000_000
 
 

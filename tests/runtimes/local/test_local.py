@@ -29,10 +29,11 @@ from shoal.model.window import tumbling
 from shoal.policies.scheduling import SCHEDULING
 from shoal.policies.static import round_robin
 from shoal.query.stream import Stream
+from shoal.runtimes.local.memory import Sizes
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
-from shoal.runtimes.local.wiring import Sizes
 from shoal.session.digest import differences
 from shoal.session.job import Job
+from shoal.session.local import LocalSettings
 from shoal.session.run import start
 
 Row = Mapping[str, Any]
@@ -64,7 +65,7 @@ def test_any_graph_has_the_answers_it_would_have_row_by_row(
     case: tuple[Graph, Mapping[str, Sequence[Row]]], policy: str, workers: int, block_rows: int, channel_blocks: int
 ) -> None:
     graph, rows = case
-    got = results(graph, rows, policy, workers, Sizes(block_rows, channel_blocks))
+    got = results(graph, rows, policy, workers, Sizes(block_rows, 1, channel_blocks))
     wanted = {table: canonical(each) for table, each in interpret(graph, rows).items() if each}
     assert {table: canonical(each) for table, each in got.items() if each} == wanted
 
@@ -73,7 +74,7 @@ def test_any_graph_has_the_answers_it_would_have_row_by_row(
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_workload_equals_its_oracle(policy: str, workers: int) -> None:
     ready = city()
-    run = start(ready.job, on="local", workers=workers, scheduling=policy)
+    run = start(ready.job, on="local", workers=workers, local=LocalSettings(scheduling=policy))
     run.wait()
     assert differences(answers(run), ready.expected(run.consumed)) == []
 
@@ -83,7 +84,7 @@ def test_a_full_channel_holds_the_source_back() -> None:
     graph = Graph.of([stream.key_by("k").window(tumbling(1)).aggregate(n=count()).sink("counts")])
     rows = [{"ts": n * 1000, "k": n % 3} for n in range(5000)]
     random.Random(1).shuffle(rows)
-    got = results(graph, {"s": rows}, "round-robin", 2, Sizes(block_rows=1, channel_blocks=1))
+    got = results(graph, {"s": rows}, "round-robin", 2, Sizes(block_rows=1, chunk_blocks=1, active_chunks=1))
     assert sum(row["n"] for row in got["counts"]) == 5000
 
 
@@ -107,7 +108,7 @@ def test_late_rows_and_files_that_cannot_be_read_are_dead_letters() -> None:
     graph = Graph.of([stream.key_by("k").window(tumbling(10)).aggregate(n=count()).sink("counts")])
     sink = MemorySink()
     source = Troubled(rows, arrow_schema(Schema.of(PLAIN)), at_once=3)
-    runtime = LocalRuntime(LocalSetup({"s": source}, sink, sizes=Sizes(block_rows=1, channel_blocks=1)))
+    runtime = LocalRuntime(LocalSetup({"s": source}, sink, sizes=Sizes(block_rows=1, chunk_blocks=1, active_chunks=1)))
     runtime.start(graph, round_robin(graph, 1))
     refusals: Counter[str] = Counter()
     for event in runtime.events():

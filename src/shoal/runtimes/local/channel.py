@@ -1,34 +1,74 @@
 """Channels: what flows from one operator to the next, in order, from one writer to one reader.
 
 Each number here has one writer: the producer counts what it has written, the consumer what it has read, so that
-both may look at the other's without a lock.
+both may look at the other's without a lock. Events lie in blocks of the channel's chunks, where the reader follows the
+writer; texts and lists, and answers larger than a block, are handed over as they are.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from shoal.kernels.block import Block
+import numpy as np
+
+from shoal.kernels.block import Block, Column, take
 from shoal.kernels.kernel import NEVER_US
+from shoal.runtimes.local.memory import Chunk, Layout, Pool, Sizes, layout_of
+
+
+class Stamp(NamedTuple):
+    """How far event time is closed behind some events, when the oldest was due, and the marker that follows them."""
+
+    watermark_us: int
+    taken_s: float
+    marker_s: float | None = None
 
 
 @dataclass(frozen=True)
 class Packet:
-    """A block, how far event time is closed behind it, and when its oldest event was taken in."""
+    """Events read together, with their stamp; `shared` if they lie in memory that will be used again."""
 
     block: Block
-    watermark_us: int
-    taken_s: float
+    stamp: Stamp
+    shared: bool = False
+
+    @property
+    def owned(self) -> Block:
+        """The events in memory of their own."""
+        if not self.shared:
+            return self.block
+        return Block({name: np.array(column) for name, column in self.block.columns.items()}, self.block.length)
 
 
-@dataclass
+class _Span(NamedTuple):
+    """Rows start .. stop - 1 of some columns: of a chunk's block, or of arrays of their own."""
+
+    columns: Mapping[str, Column]
+    start: int
+    stop: int
+    stamp: Stamp
+    chunk: Chunk | None
+    ends_block: bool
+
+
 class Channel:
-    """A bounded queue of packets; a full one holds its writer back, never its reader."""
+    """A bounded queue of events; a full one holds its writer back, never its reader."""
 
-    capacity: int
-    watermark_us: int = NEVER_US
-    _packets: deque[Packet] = field(default_factory=deque)
-    _written: int = 0
-    _read: int = 0
+    def __init__(self, sizes: Sizes, pool: Pool) -> None:
+        """An empty channel."""
+        self.watermark_us = NEVER_US
+        self.capacity = sizes.capacity
+        self.pool = pool
+        self._sizes = sizes
+        self._spans: deque[_Span] = deque()
+        self._written = 0
+        self._read = 0
+        self._chunk: Chunk | None = None
+        self._place = 0
+        self._filled = 0
+        self._promised_us = NEVER_US
+        self._done: list[Chunk] = []
 
     @property
     def pending(self) -> int:
@@ -38,31 +78,139 @@ class Channel:
     @property
     def waiting(self) -> bool:
         """Whether there is anything to read, be it only how far event time is closed."""
-        return bool(self._packets)
+        return bool(self._spans)
 
     @property
     def full(self) -> bool:
         """Whether the writer should wait."""
-        return self.pending >= self.capacity
+        return self._written - self._read >= self.capacity
 
     @property
     def oldest_s(self) -> float | None:
-        """When the oldest event that waits was taken in."""
+        """When the oldest event that waits was due."""
         try:
-            return self._packets[0].taken_s
+            return self._spans[0].stamp.taken_s
         except IndexError:
             return None
 
-    def write(self, packet: Packet) -> None:
-        """Add a packet; only the one writer calls this."""
-        self._written += packet.block.length
-        self._packets.append(packet)
+    @property
+    def next_us(self) -> int:
+        """How far event time will be closed by what is read next."""
+        try:
+            return self._spans[0].stamp.watermark_us
+        except IndexError:
+            return NEVER_US
 
-    def read(self) -> Packet | None:
-        """Take the oldest packet; only the one reader calls this."""
-        if not self._packets:
+    def write(self, block: Block, stamp: Stamp) -> None:
+        """Add events; only the one writer calls this.
+
+        Where they have to be divided, only the last part says how far event time is closed behind them all.
+        """
+        if self._sizes.memory == "queue" and block.length:
+            self._write_entries(block, stamp)
+        elif (layout := self._layout(block)) is None:
+            self._append(_Span(_owned(block.columns, 0), 0, block.length, stamp, None, ends_block=False))
+        else:
+            self._write_rows(block, stamp, layout)
+        self._promised_us = stamp.watermark_us
+
+    def read(self, most: int) -> Packet | None:
+        """Take what lies together at the front, up to about so many events; only the one reader calls this.
+
+        What was read before must no longer be looked at: its memory may be written again from now on.
+        """
+        self._release()
+        if not self._spans:
             return None
-        packet = self._packets.popleft()
-        self._read += packet.block.length
-        self.watermark_us = max(self.watermark_us, packet.watermark_us)
-        return packet
+        first = self._spans.popleft()
+        stop, stamp, marker = first.stop, first.stamp, first.stamp.marker_s
+        self._finish(first)
+        while self._spans and stop - first.start < most and _goes_on(first, stop, self._spans[0]):
+            next_ = self._spans.popleft()
+            self._finish(next_)
+            stop = stop if next_.stop == next_.start else next_.stop
+            stamp, marker = next_.stamp, next_.stamp.marker_s if marker is None else marker
+        self._read += stop - first.start
+        self.watermark_us = max(self.watermark_us, stamp.watermark_us)
+        block = _rows(first.columns, first.start, stop)
+        return Packet(block, Stamp(stamp.watermark_us, first.stamp.taken_s, marker), first.chunk is not None)
+
+    def _layout(self, block: Block) -> Layout | None:
+        return layout_of(block) if 0 < block.length <= self._sizes.block_rows else None
+
+    def _part(self, stamp: Stamp, *, last: bool) -> Stamp:
+        return stamp if last else Stamp(self._promised_us, stamp.taken_s)
+
+    def _append(self, span: _Span) -> None:
+        self._written += span.stop - span.start
+        self._spans.append(span)
+
+    def _write_entries(self, block: Block, stamp: Stamp) -> None:
+        """Small batches, each an allocation of its own."""
+        rows = self._sizes.entry_rows
+        for start in range(0, block.length, rows):
+            chosen = np.arange(start, min(start + rows, block.length))
+            entry = {name: take(column, chosen) for name, column in block.columns.items()}
+            part = self._part(stamp, last=start + rows >= block.length)
+            self._append(_Span(entry, 0, chosen.size, part, None, ends_block=False))
+
+    def _write_rows(self, block: Block, stamp: Stamp, layout: Layout) -> None:
+        """Copy events to where the last ones ended, from block to block."""
+        start = 0
+        while start < block.length:
+            chunk = self._open_block(layout)
+            if chunk is None:
+                rest = _owned(block.columns, start)
+                self._append(_Span(rest, 0, block.length - start, stamp, None, ends_block=False))
+                return
+            columns, at = chunk.blocks[self._place], self._filled
+            rows = min(block.length - start, self._sizes.block_rows - at)
+            for name, column in block.columns.items():
+                columns[name][at : at + rows] = column[start : start + rows]
+            self._filled += rows
+            start += rows
+            ends = self._filled == self._sizes.block_rows
+            self._append(_Span(columns, at, at + rows, self._part(stamp, last=start == block.length), chunk, ends))
+
+    def _open_block(self, layout: Layout) -> Chunk | None:
+        """The chunk whose block has room; None where the channel has as many chunks as it may."""
+        if self._chunk is not None and self._chunk.layout != layout:
+            self._chunk = None
+            self.pool.drop()
+        if self._chunk is not None and self._filled == self._sizes.block_rows:
+            self._place, self._filled = self._place + 1, 0
+            if self._place == self._sizes.chunk_blocks:
+                self._chunk = None
+        if self._chunk is None:
+            self._chunk, self._place, self._filled = self.pool.take(layout), 0, 0
+        return self._chunk
+
+    def _finish(self, span: _Span) -> None:
+        if span.ends_block and span.chunk is not None:
+            self._done.append(span.chunk)
+
+    def _release(self) -> None:
+        """Blocks read before are free; a chunk whose blocks all are goes back."""
+        for chunk in self._done:
+            chunk.read += 1
+            if chunk.read == self._sizes.chunk_blocks:
+                self.pool.give_back(chunk)
+        self._done.clear()
+
+
+def _goes_on(first: _Span, stop: int, next_: _Span) -> bool:
+    """Whether a span begins where the ones read end, or says only how far event time is closed."""
+    return next_.stop == next_.start or (next_.columns is first.columns and next_.start == stop)
+
+
+def _owned(columns: Mapping[str, Column], start: int) -> Mapping[str, Column]:
+    """Columns from a row on, none of which looks into memory that its owner may write again."""
+    owned = {}
+    for name, column in columns.items():
+        rest = column[start:] if start else column
+        owned[name] = rest.copy() if isinstance(rest, np.ndarray) and rest.base is not None else rest
+    return owned
+
+
+def _rows(columns: Mapping[str, Column], start: int, stop: int) -> Block:
+    return Block({name: column[start:stop] for name, column in columns.items()}, stop - start)

@@ -10,13 +10,11 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-import pyarrow as pa
-
-from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sinks import Sink
 from shoal.connectors.source import Source
-from shoal.errors import GraphError
+from shoal.errors import ConfigError, GraphError
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.messages import Command, CommandRefused, Drain, EpochCommitted, Event, RunEnded
@@ -24,23 +22,40 @@ from shoal.model.snapshot import Snapshot
 from shoal.policies.scheduling import SchedulingPolicy, StateBased, Threads
 from shoal.query.program import compile_graph
 from shoal.query.rehearsal import rehearse
-from shoal.runtimes.local.node import Node, SourceNode
+from shoal.runtimes.local.bound import QUEUES, BoundCrew
+from shoal.runtimes.local.crew import Crew
+from shoal.runtimes.local.delivery import NOW_AND_THEN_S, Delivery
+from shoal.runtimes.local.intake import SourceNode
+from shoal.runtimes.local.memory import Keeper, Sizes
+from shoal.runtimes.local.metrics import Metrics
+from shoal.runtimes.local.node import Node
 from shoal.runtimes.local.scheduler import Scheduler
 from shoal.runtimes.local.threads import ThreadPerNode
-from shoal.runtimes.local.wiring import Sizes, Wiring
-
-FLUSH_S = 0.05
-"""How often results are handed to the sinks."""
+from shoal.runtimes.local.wiring import Wiring
 
 
 @dataclass(frozen=True)
 class LocalSetup:
-    """Everything a local run needs beside its graph."""
+    """Everything a local run needs beside its graph.
+
+    With `queues` nodes are bound: to one queue, to one per processor node, or to one per worker. `chained` puts steps
+    that follow each other into one node.
+    """
 
     sources: Mapping[str, Source]
     sink: Sink
     scheduling: SchedulingPolicy = field(default_factory=StateBased)
     sizes: Sizes = field(default_factory=Sizes)
+    chained: bool = True
+    queues: str | None = None
+    processor_nodes: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what does not exist."""
+        if self.queues is not None and self.queues not in QUEUES:
+            raise ConfigError(f"queues must be one of {', '.join(QUEUES)}; got {self.queues!r}")
+        if self.processor_nodes < 1:
+            raise ConfigError(f"number of processor nodes must be at least 1; got {self.processor_nodes}")
 
 
 class LocalRuntime:
@@ -51,27 +66,44 @@ class LocalRuntime:
         self._setup = setup
         self._events: queue.Queue[Event] = queue.Queue()
         self._nodes: list[Node] = []
-        self._scheduler: Scheduler | ThreadPerNode
+        self._crew: Crew
+        self._metrics: Metrics
+        self._delivery: Delivery
         self._binding: Binding
         self._epoch = 0
         self._counted = 0
         self._spent_s = (0.0, 0.0)
         self._refused: dict[str, int] = {}
-        self._flushed_s = 0.0
+        self._reported_s = 0.0
 
     @property
     def topology(self) -> str:
         """Threads of this process."""
-        return f"threads[{self._scheduler.workers}]"
+        return f"threads[{self._crew.threads}]"
 
     @property
     def consumed(self) -> int:
         """Events taken in."""
         return sum(node.consumed for node in self._sources())
 
+    @property
+    def nodes(self) -> list[Node]:
+        """The operators as they are scheduled, inputs before outputs."""
+        return list(self._nodes)
+
+    @property
+    def crew(self) -> Crew:
+        """Who runs them."""
+        return self._crew
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What every operator has done, under Flink's names."""
+        return self._metrics.data()
+
     def start(self, graph: Graph, binding: Binding) -> None:
         """Begin; returns as soon as the workers run."""
-        for stream, source in self._setup.sources.items():
+        setup = self._setup
+        for stream, source in setup.sources.items():
             if not hasattr(source, "cursor"):
                 raise GraphError(
                     f"source of stream {stream!r} cannot be read without Spark; got {type(source).__name__}"
@@ -80,13 +112,25 @@ class LocalRuntime:
         rehearse(program)
         self._binding = binding
         self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
-        self._nodes = Wiring(program, self._setup.sizes).wire(self._setup.sources, self._location.name)
-        self._flushed_s = time.time()
-        policy = self._setup.scheduling
-        alone = isinstance(policy, Threads)
-        self._scheduler = ThreadPerNode(self._nodes) if alone else Scheduler(self._nodes, policy, binding.workers)
-        threads = self._scheduler.start()
+        self._keeper = Keeper()
+        bound = None if setup.queues is None else binding
+        wiring = Wiring(program, setup.sizes, self._keeper, setup.chained, bound)
+        self._nodes = wiring.wire(setup.sources, self._location.name)
+        self._crew = self._crew_of(binding.workers)
+        self._metrics = Metrics(self._nodes, self._crew)
+        self._delivery = Delivery(self._nodes, setup.sink)
+        self._reported_s = time.time()
+        threads = self._crew.start()
         threading.Thread(target=self._follow, args=(threads,), name="shoal-run", daemon=True).start()
+
+    def _crew_of(self, workers: int) -> Crew:
+        setup = self._setup
+        if setup.queues is not None:
+            per_node = -(-workers // setup.processor_nodes)
+            return BoundCrew(self._nodes, setup.queues, [worker // per_node for worker in range(workers)])
+        if isinstance(setup.scheduling, Threads):
+            return ThreadPerNode(self._nodes)
+        return Scheduler(self._nodes, setup.scheduling, workers)
 
     def events(self) -> Iterator[Event]:
         """What happens, as it happens; ends with `RunEnded`."""
@@ -118,62 +162,52 @@ class LocalRuntime:
         error: Exception | None = None
         try:
             while any(thread.is_alive() for thread in threads):
-                threads[0].join(FLUSH_S)
-                self._flush()
+                threads[0].join(self._delivery.interval_s)
+                self._delivery.deliver()
+                if time.time() - self._reported_s >= NOW_AND_THEN_S:
+                    self._report()
             for thread in threads:
                 thread.join()
-            self._flush()
-            error = self._scheduler.error
+            self._delivery.deliver()
+            self._report()
+            error = self._crew.error
         except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
             error = failure
             self.stop()
+        self._keeper.close()
         self._location.cleanup()
         self._events.put(RunEnded(error))
 
-    def _flush(self) -> None:
-        """Write what has been answered since the last time; one epoch each."""
-        tables: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-        dead: list[pa.RecordBatch] = []
-        oldest, results = self._flushed_s, 0
-        self._flushed_s = time.time()
-        for node in self._nodes:
-            while node.results.rows:
-                table, batch, taken_s = node.results.rows.popleft()
-                tables[table].append(batch)
-                oldest, results = min(oldest, taken_s) if results else taken_s, results + batch.num_rows
-            while node.results.dead:
-                dead.append(node.results.dead.popleft())
-        consumed = self.consumed
-        if consumed == self._counted and not results and not dead:
+    def _report(self) -> None:
+        """Tell the session what has happened since the last time; one epoch each."""
+        self._metrics.sample()
+        consumed, delivery = self.consumed, self._delivery
+        duration_s, self._reported_s = time.time() - self._reported_s, time.time()
+        if consumed == self._counted and not delivery.results and not delivery.dead_letters:
             return
-        for table, batches in tables.items():
-            self._setup.sink.write(table, self._epoch, pa.Table.from_batches(batches))
-        if dead:
-            self._setup.sink.write(DEAD_LETTERS, self._epoch, pa.Table.from_batches(dead))
-        latency_s = time.time() - oldest
-        letters_written = sum(batch.num_rows for batch in dead)
-        self._events.put(self._committed(consumed - self._counted, results, letters_written, latency_s))
+        spent_s, self._spent_s = self._spent_s, (sum(self._crew.busy_s), self._crew.deciding_s)
+        self._events.put(
+            EpochCommitted(
+                epoch=self._epoch,
+                rows=consumed - self._counted,
+                results=delivery.results,
+                dead_letters=delivery.dead_letters,
+                moves=0,
+                state_bytes=sum(node.state_bytes for node in self._nodes),
+                state_bytes_moved=0,
+                duration_s=duration_s,
+                latency_s=max(delivery.latency.max_s, duration_s),
+                compute_s=self._spent_s[0] - spent_s[0],
+                migration_s=0.0,
+                policy_s=self._spent_s[1] - spent_s[1],
+                snapshot=Snapshot(self._epoch, self._binding),
+                refusals=self._new_refusals(),
+                latency=delivery.latency,
+            )
+        )
         self._counted = consumed
         self._epoch += 1
-
-    def _committed(self, rows: int, results: int, dead_letters: int, latency_s: float) -> EpochCommitted:
-        before, self._spent_s = self._spent_s, (self._scheduler.busy_s(), self._scheduler.deciding_s)
-        return EpochCommitted(
-            epoch=self._epoch,
-            rows=rows,
-            results=results,
-            dead_letters=dead_letters,
-            moves=0,
-            state_bytes=0,
-            state_bytes_moved=0,
-            duration_s=FLUSH_S,
-            latency_s=latency_s,
-            compute_s=self._spent_s[0] - before[0],
-            migration_s=0.0,
-            policy_s=self._spent_s[1] - before[1],
-            snapshot=Snapshot(self._epoch, self._binding),
-            refusals=self._new_refusals(),
-        )
+        delivery.reset()
 
     def _new_refusals(self) -> dict[str, int]:
         """Refusals since the last time."""

@@ -3,17 +3,16 @@
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from shoal.policies.scheduling import Candidate, OperatorCost, SchedulingPolicy, Turn, latency_weight
-from shoal.runtimes.local.node import Node, OutletNode, SourceNode
+from shoal.runtimes.local.crew import EPOCH_S, Crew
+from shoal.runtimes.local.node import Node, OutletNode
 
 MEASURE_S = 0.05
 """How often costs, selectivities and priorities are computed anew."""
 LATENCY_S = 0.1
 """How often the latency of queries is compared with what it was before."""
-EPOCH_S = 0.001
-"""How long a worker that finds nothing to do waits before it looks again."""
 
 
 @dataclass
@@ -21,36 +20,24 @@ class _Post:
     """What the scheduler knows of a node; changed under its lock only."""
 
     node: Node
-    is_source: bool
     downstream: tuple[int, ...]
-    running: bool = False
-    turns: int = 0
-    busy_s: float = 0.0
-    last_run_s: float = 0.0
     cost_s: float = 0.0
     selectivity: float = 1.0
     weight: float = 1.0
     _seen: tuple[float, int, int] = (0.0, 0, 0)
 
-    def measure(self) -> None:
+    def measure(self, busy_s: float) -> None:
         """Cost and selectivity since the last time; kept where nothing happened."""
-        busy, consumed, produced = self._seen
-        events = self.node.consumed - consumed if not self.is_source else self.node.produced - produced
+        node, (busy, consumed, produced) = self.node, self._seen
+        events = node.produced - produced if node.is_source else node.consumed - consumed
         if events > 0:
-            self.cost_s = (self.busy_s - busy) / events
-            self.selectivity = 1.0 if self.is_source else (self.node.produced - produced) / events
-        self._seen = (self.busy_s, self.node.consumed, self.node.produced)
+            self.cost_s = (busy_s - busy) / events
+            self.selectivity = 1.0 if node.is_source else (node.produced - produced) / events
+        self._seen = (busy_s, node.consumed, node.produced)
 
     def costs(self) -> OperatorCost:
         """The node as priorities see it."""
         return OperatorCost(self.cost_s, self.selectivity, self.downstream, self.weight)
-
-    def candidate(self, place: int, priority: float, now_s: float) -> Candidate:
-        """The node as a choice sees it."""
-        node = self.node
-        oldest = min((c.oldest_s for c in node.inputs if c.oldest_s is not None), default=now_s)
-        idle_s = now_s - self.last_run_s
-        return Candidate(place, node.pending, priority, self.cost_s, now_s - oldest, idle_s, self.turns, self.is_source)
 
 
 @dataclass
@@ -73,85 +60,66 @@ class _Latency:
         return None if not before_s else (mean_s - before_s) / before_s
 
 
-@dataclass
-class Scheduler:
-    """Runs nodes on workers until every source has ended and nothing waits anywhere."""
+class Scheduler(Crew):
+    """Workers that ask a policy for every turn."""
 
-    nodes: Sequence[Node]
-    policy: SchedulingPolicy
-    workers: int
-    decisions: int = 0
-    deciding_s: float = 0.0
-    error: Exception | None = None
-    _posts: list[_Post] = field(default_factory=list)
-    _priorities: list[float] = field(default_factory=list)
-    _latencies: list[_Latency] = field(default_factory=list)
-    _measured_s: float = 0.0
-    _compared_s: float = 0.0
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-
-    def __post_init__(self) -> None:
+    def __init__(self, nodes: Sequence[Node], policy: SchedulingPolicy, workers: int) -> None:
         """Find out who reads from whom."""
-        reader = {id(channel): place for place, node in enumerate(self.nodes) for channel in node.inputs}
-        for node in self.nodes:
-            downstream = tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))
-            self._posts.append(_Post(node, isinstance(node, SourceNode), downstream))
-        outlets = [(place, node) for place, node in enumerate(self.nodes) if isinstance(node, OutletNode)]
-        self._latencies = [_Latency(node, place) for place, node in outlets]
-
-    def start(self) -> list[threading.Thread]:
-        """Start the workers."""
-        threads = [
-            threading.Thread(target=self._work, name=f"shoal-worker-{number}", daemon=True)
-            for number in range(self.workers)
+        super().__init__(nodes, workers)
+        self.policy = policy
+        reader = {id(channel): place for place, node in enumerate(nodes) for channel in node.inputs}
+        self._posts = [
+            _Post(node, tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))) for node in nodes
         ]
-        for thread in threads:
-            thread.start()
-        return threads
+        self._latencies = [_Latency(node, place) for place, node in enumerate(nodes) if isinstance(node, OutletNode)]
+        self._priorities: list[float] = []
+        self._measured_s = 0.0
+        self._compared_s = 0.0
+        self._deciding = threading.Lock()
 
-    def busy_s(self) -> float:
-        """Time all operators have worked."""
-        return sum(post.busy_s for post in self._posts)
-
-    def _work(self) -> None:
-        while (turn := self._next()) is not None:
-            post = self._posts[turn.place]
-            began = time.perf_counter()
-            try:
-                post.node.turn(turn.events)
-            except Exception as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
-                self._fail(error)
-            self._done(post, time.perf_counter() - began)
-
-    def _next(self) -> Turn | None:
-        with self._changed:
-            while not self._finished():
-                began = time.perf_counter()
-                turn = self._decide(time.time())
-                self.deciding_s += time.perf_counter() - began
-                if turn is not None:
-                    self.decisions += 1
-                    self._posts[turn.place].running = True
-                    return turn
-                self._changed.wait(EPOCH_S)
-            self._changed.notify_all()
-            return None
+    def next_turn(self, worker: int) -> tuple[int, int] | None:  # noqa: ARG002  (any worker may run any node)
+        """What the policy says."""
+        with self._deciding:
+            turn = self._decide(time.time())
+            if turn is None:
+                return None
+            self.running[turn.place] = True
+            return turn.place, turn.events
 
     def _decide(self, now_s: float) -> Turn | None:
         if now_s - self._measured_s >= MEASURE_S or not self._priorities:
-            for post in self._posts:
-                post.measure()
-            if now_s - self._compared_s >= LATENCY_S:
-                self._compare_latencies()
-                self._compared_s = now_s
-            self._priorities = self.policy.priorities([post.costs() for post in self._posts])
-            self._measured_s = now_s
-        candidates = [
-            post.candidate(place, self._priorities[place], now_s)
-            for place, post in enumerate(self._posts)
-            if not post.running and post.node.ready
-        ]
+            self._measure(now_s)
+        running, candidates = self.running, []
+        for place, post in enumerate(self._posts):
+            if not running[place] and post.node.ready:
+                candidates.append(self._candidate(place, post, now_s))
         return self.policy.choose(candidates, EPOCH_S) if candidates else None
+
+    def _candidate(self, place: int, post: _Post, now_s: float) -> Candidate:
+        """A node as a choice sees it."""
+        pending, oldest_s = 0, now_s
+        for channel in post.node.inputs:
+            pending += channel.pending
+            oldest_s = min(oldest_s, channel.oldest_s or now_s)
+        return Candidate(
+            place,
+            pending,
+            self._priorities[place],
+            post.cost_s,
+            now_s - oldest_s,
+            now_s - self.last_run_s[place],
+            self.turns[place],
+            post.node.is_source,
+        )
+
+    def _measure(self, now_s: float) -> None:
+        for post, busy_s in zip(self._posts, self.busy_s, strict=True):
+            post.measure(busy_s)
+        if now_s - self._compared_s >= LATENCY_S:
+            self._compare_latencies()
+            self._compared_s = now_s
+        self._priorities = self.policy.priorities([post.costs() for post in self._posts])
+        self._measured_s = now_s
 
     def _compare_latencies(self) -> None:
         """Weigh operators by the latency of the queries they serve, and let the policy follow it."""
@@ -164,24 +132,3 @@ class Scheduler:
             behind = [self._posts[next_].weight for next_ in post.downstream]
             own = [latency_weight(gradients[place])] if place in gradients else []
             post.weight = max([*own, *behind], default=1.0)
-
-    def _done(self, post: _Post, spent_s: float) -> None:
-        with self._changed:
-            post.running = False
-            post.turns += 1
-            post.busy_s += spent_s
-            post.last_run_s = time.time()
-            self._changed.notify_all()
-
-    def _fail(self, error: Exception) -> None:
-        with self._changed:
-            self.error = self.error or error
-            self._changed.notify_all()
-
-    def _finished(self) -> bool:
-        if self.error is not None:
-            return True
-        sources = [post.node for post in self._posts if isinstance(post.node, SourceNode)]
-        if not all(source.ended for source in sources):
-            return False
-        return not any(post.running or any(c.waiting for c in post.node.inputs) for post in self._posts)

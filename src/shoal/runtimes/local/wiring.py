@@ -1,79 +1,123 @@
-"""Wiring: from a program to nodes and the channels between them; steps that feeds have in common are shared."""
+"""Wiring: from a program to nodes and the channels between them; steps that feeds have in common are shared.
 
+Steps one behind another become one node unless they are to be told apart. Where instances are bound to workers, a
+lane becomes a node per worker that has instances of it, and what is behind such a node belongs to the same worker.
+"""
+
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from shoal.connectors.source import Source
-from shoal.query.lane import Lane, Origin, Outlet
+from shoal.model.binding import Binding
+from shoal.query.lane import Feed, Lane, Origin
 from shoal.query.program import Program
 from shoal.query.steps import Step
 from shoal.runtimes.local.channel import Channel
-from shoal.runtimes.local.node import LaneNode, Node, OutletNode, SourceNode, StepNode
+from shoal.runtimes.local.intake import SourceNode
+from shoal.runtimes.local.memory import Keeper, Pool, Sizes
+from shoal.runtimes.local.node import Node, OutletNode, SplitNode, StepNode
+from shoal.runtimes.local.state import LaneNode
 
-
-@dataclass(frozen=True)
-class Sizes:
-    """Events per block, and how many blocks a channel holds before its writer must wait."""
-
-    block_rows: int = 16_384
-    channel_blocks: int = 16
-
-    @property
-    def capacity(self) -> int:
-        """Events a channel holds."""
-        return self.block_rows * self.channel_blocks
+Path = tuple[Origin, tuple[str, ...]]
+"""Where rows come from and the texts of the steps they have passed."""
 
 
 @dataclass
 class Wiring:
-    """All nodes of a program."""
+    """All nodes of a program; with a binding, split by worker."""
 
     program: Program
     sizes: Sizes
+    keeper: Keeper
+    chained: bool = True
+    binding: Binding | None = None
     nodes: list[Node] = field(default_factory=list)
-    _steps: dict[tuple[Origin, tuple[str, ...]], Node] = field(default_factory=dict)
+    _at: dict[Path, list[Node]] = field(default_factory=dict)
+    _readers: Counter[Path] = field(default_factory=Counter)
 
     def wire(self, sources: Mapping[str, Source], location: str) -> list[Node]:
         """Make the nodes, inputs before outputs."""
-        for stream, input_ in self.program.inputs.items():
+        self._count_readers()
+        workers = 1 if self.binding is None else self.binding.workers
+        for number, (stream, input_) in enumerate(self.program.inputs.items()):
             columns = self.program.columns(stream)
             place = f"{location}/{stream}"
-            node = SourceNode(input_, sources[stream], columns, place, self.sizes.block_rows)
+            node = SourceNode(input_, sources[stream], columns, place, self.sizes.block_rows, number % workers)
             self._add((stream, ()), node)
         lanes = sorted(self.program.lanes, key=lambda lane: lane.depth)
         for lane in lanes:
             if lane.kernel is not None:
-                feeds = [(feed, self._from(self._after(feed.origin, feed.steps))) for feed in lane.feeds]
-                self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs))
+                self._add_lane(lane)
         for lane in lanes:
             self._add_outlets(lane)
         return self.nodes
 
-    def _add(self, key: tuple[Origin, tuple[str, ...]], node: Node) -> None:
-        self.nodes.append(node)
-        self._steps[key] = node
+    def _count_readers(self) -> None:
+        """How many ways go on from every place between two steps; where it is not one, a node must end."""
+        seen: set[Path] = set()
+        for lane in self.program.lanes:
+            for feed in lane.feeds:
+                texts = tuple(step.text for step in feed.steps)
+                self._readers[feed.origin, texts] += 2  # a lane reads here, so that the steps end here
+                for length in range(len(texts), 0, -1):
+                    path = (feed.origin, texts[:length])
+                    if path not in seen:
+                        seen.add(path)
+                        self._readers[feed.origin, texts[: length - 1]] += 1
 
-    def _after(self, origin: Origin, steps: tuple[Step, ...]) -> Node:
-        """The node behind some steps, made where it is not there yet."""
-        key = (origin, tuple(step.text for step in steps))
-        if key not in self._steps:
-            before = self._after(origin, steps[:-1])
-            self._add(key, StepNode(steps[-1], self._from(before)))
-        return self._steps[key]
+    def _add(self, path: Path, node: Node) -> None:
+        self.nodes.append(node)
+        self._at.setdefault(path, []).append(node)
+
+    def _after(self, origin: Origin, steps: tuple[Step, ...]) -> list[Node]:
+        """The nodes behind some steps, made where they are not there yet; one per node of the origin."""
+        texts = tuple(step.text for step in steps)
+        path = (origin, texts)
+        if path not in self._at:
+            start = len(steps) - 1
+            while self.chained and start and self._readers[origin, texts[:start]] == 1:
+                start -= 1
+            for before in self._after(origin, steps[:start]):
+                self._add(path, StepNode(steps[start:], self._from(before), before.home))
+        return self._at[path]
 
     def _from(self, node: Node) -> Channel:
-        channel = Channel(self.sizes.capacity)
+        channel = Channel(self.sizes, Pool(self.sizes, self.keeper))
         node.outputs.append(channel)
         return channel
 
+    def _add_lane(self, lane: Lane) -> None:
+        workers = self._workers(lane)
+        if len(workers) == 1:
+            feeds = [(f, self._from(before)) for f in lane.feeds for before in self._after(f.origin, f.steps)]
+            self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs, workers[0]))
+            return
+        parts: dict[int, list[tuple[Feed, Channel]]] = {worker: [] for worker in workers}
+        for feed in lane.feeds:
+            for before in self._after(feed.origin, feed.steps):
+                split = SplitNode(self._owner(lane), workers, self._from(before), before.home)
+                self.nodes.append(split)
+                for worker in workers:
+                    parts[worker].append((feed, self._from(split)))
+        for worker, feeds in parts.items():
+            self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs, worker))
+
+    def _owner(self, lane: Lane) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The worker of every instance of a lane."""
+        assert self.binding is not None
+        return np.array([self.binding.worker_of[instance] for instance in lane.instances], np.int64)
+
+    def _workers(self, lane: Lane) -> list[int]:
+        return [0] if self.binding is None else sorted(set(self._owner(lane).tolist()))
+
     def _add_outlets(self, lane: Lane) -> None:
         if lane.kernel is not None:
-            before = [self._steps[lane.number, ()]]
+            before = self._at[lane.number, ()]
         else:
-            before = [self._after(feed.origin, feed.steps) for feed in lane.feeds]
+            before = [node for feed in lane.feeds for node in self._after(feed.origin, feed.steps)]
         for node in before:
             for outlet in lane.outlets:
-                self._add_outlet(node, outlet)
-
-    def _add_outlet(self, node: Node, outlet: Outlet) -> None:
-        self.nodes.append(OutletNode(outlet, self._from(node)))
+                self.nodes.append(OutletNode(outlet, self._from(node), node.home))

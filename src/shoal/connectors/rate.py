@@ -1,0 +1,80 @@
+"""Rates of generated streams: events per second, the same all the time or changing in steps."""
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from shoal.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Events per second from each of some moments on, in seconds after the start; the first is 0.
+
+    >>> rate = Rate.of("1000,5000@10")
+    >>> rate.due(12.0), rate.when(20_000)
+    (20000, 12.0)
+    >>> print(rate)
+    1000,5000@10
+    """
+
+    steps: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse rates that make no sense."""
+        moments = [moment for moment, _ in self.steps]
+        if not moments or moments[0] != 0 or any(a >= b for a, b in pairwise(moments)):
+            raise ConfigError(f"steps of a rate must begin at 0 and follow each other in time; got {self}")
+        for _, value in self.steps:
+            if not (math.isfinite(value) and value >= 0):
+                raise ConfigError(f"rate must be positive; got {value} events per second")
+        if self.steps[-1][1] <= 0:
+            raise ConfigError(f"rate must be positive; got {self.steps[-1][1]} events per second")
+
+    @classmethod
+    def of(cls, given: "float | str | Rate") -> "Rate":
+        """A rate from a number, or from a text like `1000,5000@10,1000@20`."""
+        if isinstance(given, Rate):
+            return given
+        if not isinstance(given, str):
+            return cls(((0.0, float(given)),))
+        steps = []
+        for part in given.split(","):
+            value, _, moment = part.partition("@")
+            try:
+                steps.append((float(moment or 0), float(value)))
+            except ValueError as error:
+                raise ConfigError(
+                    f"rate must be events per second, or steps like 1000,5000@10 (5000 after 10 s); got {given!r}"
+                ) from error
+        return cls(tuple(steps))
+
+    def __str__(self) -> str:
+        """The text that `of` takes."""
+        return ",".join(f"{value:g}" + (f"@{moment:g}" if moment else "") for moment, value in self.steps)
+
+    @cached_property
+    def _before(self) -> tuple[float, ...]:
+        """Events due before each step."""
+        totals = [0.0]
+        for (start, value), (stop, _) in pairwise(self.steps):
+            totals.append(totals[-1] + value * (stop - start))
+        return tuple(totals)
+
+    def __mul__(self, share: float) -> "Rate":
+        """A share of the rate, for a stream that is a part of another."""
+        return Rate(tuple((moment, value * share) for moment, value in self.steps))
+
+    def due(self, elapsed_s: float) -> int:
+        """How many events are due after so many seconds."""
+        step = max(0, bisect_right(self.steps, (elapsed_s, math.inf)) - 1)
+        moment, value = self.steps[step]
+        return int(self._before[step] + value * (elapsed_s - moment))
+
+    def when(self, event: int) -> float:
+        """After how many seconds an event is due."""
+        step = max(0, bisect_right(self._before, float(event)) - 1)
+        moment, value = self.steps[step]
+        return moment + (event - self._before[step]) / value

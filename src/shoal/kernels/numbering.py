@@ -1,0 +1,39 @@
+"""Numbering: equal values get equal numbers, by hashing, in the order in which they first appear."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.kernels.compiled import compiled
+
+Ints = NDArray[np.int64]
+
+
+def numbered(values: Ints) -> tuple[Ints, Ints]:
+    """For every value its number, and the different values by number.
+
+    >>> numbers, distinct = numbered(np.array([7, 9, 7, -1]))
+    >>> numbers.tolist(), distinct.tolist()
+    ([0, 1, 0, 2], [7, 9, -1])
+    """
+    size = 1 << max(4, int(2 * values.size - 1).bit_length()) if values.size else 16
+    numbers, distinct = np.empty(values.size, np.int64), np.empty(values.size, np.int64)
+    count = _number(values, np.zeros(size, np.int32), numbers, distinct)
+    return numbers, distinct[:count]
+
+
+@compiled
+def _number(values: Ints, table: NDArray[np.int32], numbers: Ints, distinct: Ints) -> int:
+    """Open addressing: `table` holds numbers from 1 on, 0 where nobody is; its size is a power of two."""
+    mask = np.uint64(table.size - 1)
+    count = 0
+    for i in range(values.size):
+        mixed = np.uint64(values[i]) * np.uint64(0x9E3779B97F4A7C15)
+        slot = (mixed ^ (mixed >> np.uint64(32))) & mask
+        while table[slot] != 0 and distinct[table[slot] - 1] != values[i]:
+            slot = (slot + np.uint64(1)) & mask
+        if table[slot] == 0:
+            distinct[count] = values[i]
+            count += 1
+            table[slot] = count
+        numbers[i] = table[slot] - 1
+    return count

@@ -1,0 +1,80 @@
+"""Metrics of a local run, under the names that Flink gives to the same things."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from shoal.model.histogram import merged
+from shoal.runtimes.local.crew import Crew
+from shoal.runtimes.local.node import Node, OutletNode
+
+WINDOW_S = 1.0
+"""Rates are those of about the last second."""
+
+
+class Metrics:
+    """Samples what nodes have done; one thread samples, any may read.
+
+    The time that a node was neither busy nor free to work counts as back-pressured for as long as it is seen so.
+    """
+
+    def __init__(self, nodes: Sequence[Node], crew: Crew) -> None:
+        """Begin to count."""
+        self._nodes = list(nodes)
+        self._crew = crew
+        self._held_s = [0.0] * len(self._nodes)
+        self._sampled_s = time.monotonic()
+        self._before = self._counters(self._sampled_s)
+        self._rates: list[dict[str, float]] = [_rates((0.0,) * 5, (1.0, 0.0, 0.0, 0.0, 0.0)) for _ in self._nodes]
+
+    def sample(self) -> None:
+        """Look at every node; once a second, work out rates."""
+        now_s = time.monotonic()
+        passed_s, self._sampled_s = now_s - self._sampled_s, now_s
+        for place, node in enumerate(self._nodes):
+            if node.blocked and not self._crew.running[place]:
+                self._held_s[place] += passed_s
+        if now_s - self._before[0][0] >= WINDOW_S:
+            after = self._counters(now_s)
+            self._rates = [_rates(*pair) for pair in zip(self._before, after, strict=True)]
+            self._before = after
+
+    def data(self) -> list[dict[str, Any]]:
+        """One entry per node, in the order of the flow."""
+        return [self._node(place, node) for place, node in enumerate(self._nodes)]
+
+    def _counters(self, now_s: float) -> list[tuple[float, ...]]:
+        return [
+            (now_s, float(node.consumed), float(node.produced), self._crew.busy_s[place], self._held_s[place])
+            for place, node in enumerate(self._nodes)
+        ]
+
+    def _node(self, place: int, node: Node) -> dict[str, Any]:
+        entry: dict[str, Any] = {
+            "name": node.name,
+            "numRecordsIn": node.consumed,
+            "numRecordsOut": node.answered if isinstance(node, OutletNode) else node.produced,
+            **self._rates[place],
+            "currentInputWatermark": node.watermark_us // 1000,
+            "numLateRecordsDropped": node.results.refused.get("late", 0),
+            "inputQueueLength": node.pending,
+            "outPoolUsage": max((c.pending / c.capacity for c in node.outputs), default=0.0),
+            "stateSize": node.state_bytes,
+        }
+        if isinstance(node, OutletNode):
+            entry["latency"] = merged([node.transit]).summary_ms()
+        return entry
+
+
+def _rates(before: Sequence[float], after: Sequence[float]) -> dict[str, float]:
+    """What happened between two looks, per second."""
+    span_s = max(after[0] - before[0], 1e-9)
+    records_in, records_out, busy_s, held_s = (b - a for a, b in zip(before[1:], after[1:], strict=True))
+    busy, held = min(1000.0, busy_s / span_s * 1000), held_s / span_s * 1000
+    return {
+        "numRecordsInPerSecond": round(records_in / span_s, 1),
+        "numRecordsOutPerSecond": round(records_out / span_s, 1),
+        "busyTimeMsPerSecond": round(busy, 1),
+        "backPressuredTimeMsPerSecond": round(min(held, 1000.0 - busy), 1),
+        "idleTimeMsPerSecond": round(max(0.0, 1000.0 - busy - held), 1),
+    }

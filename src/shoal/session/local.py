@@ -1,0 +1,80 @@
+"""Settings of local runs: memory, queues and scheduling, by name as the command line gives them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from shoal.errors import ConfigError
+from shoal.policies.scheduling import SCHEDULING
+from shoal.runtimes.local.bound import QUEUES
+from shoal.runtimes.local.memory import MEMORIES
+
+MODES: Mapping[str, Mapping[str, str]] = {
+    "TQ": {"scheduling": "threads", "memory": "queue"},
+    "SQ": {"scheduling": "state-based", "memory": "queue"},
+    "TM": {"scheduling": "threads", "memory": "block"},
+    "SM": {"scheduling": "state-based", "memory": "block"},
+}
+"""Pairs of scheduling and memory that are compared: threads or state-based, queues or memory in blocks."""
+NO_QUEUES = "none"
+CHOICES = {"scheduling": tuple(SCHEDULING), "memory": MEMORIES, "queues": (NO_QUEUES, *QUEUES)}
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """How a local run uses its threads and memory.
+
+    >>> LocalSettings.of({"block_rows": "4096", "queues": "worker-queue"}).block_rows
+    4096
+    >>> LocalSettings.of({}, mode="TQ").memory
+    'queue'
+    """
+
+    scheduling: str = "state-based"
+    memory: str = "block"
+    queues: str = NO_QUEUES
+    block_rows: int = 32_768
+    chunk_blocks: int = 4
+    active_chunks: int = 4
+    entry_rows: int = 256
+    processor_nodes: int = 1
+    chained: bool = True
+    """Whether operators without state that follow each other are run as one."""
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not exist and numbers below 1."""
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
+        for name in ("block_rows", "chunk_blocks", "active_chunks", "entry_rows", "processor_nodes"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if self.queues != NO_QUEUES and self.scheduling == "threads":
+            raise ConfigError("a thread per operator takes no turns from queues; leave queues or threads out")
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, mode: str | None = None, scheduling: str | None = None) -> "LocalSettings":
+        """Settings from texts; a mode stands for scheduling and memory together."""
+        if mode is not None and mode not in MODES:
+            raise ConfigError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
+        texts: dict[str, Any] = {**(MODES[mode] if mode else {}), **given}
+        if scheduling is not None:
+            texts["scheduling"] = scheduling
+        known = {each.name: each.type for each in fields(cls)}
+        for name in texts:
+            if name not in known:
+                raise ConfigError(f"the local runtime has no setting {name!r}; there are {', '.join(known)}")
+        return cls(**{name: _value(name, text, known[name]) for name, text in texts.items()})
+
+
+def _value(name: str, text: str, type_: Any) -> Any:
+    if type_ is bool:
+        if text not in ("true", "false"):
+            raise ConfigError(f"{name} must be true or false; got {text!r}")
+        return text == "true"
+    if type_ is int:
+        try:
+            return int(text)
+        except ValueError as error:
+            raise ConfigError(f"{name} must be a whole number; got {text!r}") from error
+    return text
