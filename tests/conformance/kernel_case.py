@@ -38,6 +38,13 @@ from shoal.query.flow import Flow
 from shoal.query.stream import Stream
 
 INSTANCES = 3
+
+
+def _squarable(value: float) -> float:
+    """Zero for what has a square that floats hold with few digits or not at all: no variance is exact there."""
+    return value if abs(value) > 1e-140 else 0.0
+
+
 EVENTS: st.SearchStrategy[Event] = st.fixed_dictionaries(
     {
         "ts": st.integers(-60, 60),
@@ -48,7 +55,7 @@ EVENTS: st.SearchStrategy[Event] = st.fixed_dictionaries(
         "day": st.sampled_from([-86_400_000_000, 0, 86_400_000_000]),
         "seen": st.integers(-(10**15), 10**15),
         "n": st.one_of(st.integers(-9, 9), st.integers(-(2**55), 2**55)),
-        "speed": st.one_of(st.sampled_from([0.0, 0.1, 1e9, -1e9, 1e-9]), st.floats(-1e6, 1e6, allow_subnormal=False)),
+        "speed": st.one_of(st.sampled_from([0.0, 0.1, 1e9, -1e9, 1e-9]), st.floats(-1e6, 1e6).map(_squarable)),
         INSTANCE: st.integers(0, INSTANCES - 1),
         PORT: st.integers(0, 1),
     }

@@ -9,6 +9,22 @@ from itertools import pairwise
 from shoal.errors import ConfigError
 
 
+def steps_of(text: str) -> tuple[tuple[float, float], ...] | None:
+    """Moments in seconds and the values from then on, of a text like `1,5@10`; None if it is no such text.
+
+    >>> steps_of("1,5@10")
+    ((0.0, 1.0), (10.0, 5.0))
+    """
+    steps = []
+    for part in text.split(","):
+        value, _, moment = part.partition("@")
+        try:
+            steps.append((float(moment or 0), float(value)))
+        except ValueError:
+            return None
+    return tuple(steps)
+
+
 @dataclass(frozen=True)
 class Rate:
     """Events per second from each of some moments on, in seconds after the start; the first is 0.
@@ -40,16 +56,12 @@ class Rate:
             return given
         if not isinstance(given, str):
             return cls(((0.0, float(given)),))
-        steps = []
-        for part in given.split(","):
-            value, _, moment = part.partition("@")
-            try:
-                steps.append((float(moment or 0), float(value)))
-            except ValueError as error:
-                raise ConfigError(
-                    f"rate must be events per second, or steps like 1000,5000@10 (5000 after 10 s); got {given!r}"
-                ) from error
-        return cls(tuple(steps))
+        steps = steps_of(given)
+        if steps is None:
+            raise ConfigError(
+                f"rate must be events per second, or steps like 1000,5000@10 (5000 after 10 s); got {given!r}"
+            )
+        return cls(steps)
 
     def __str__(self) -> str:
         """The text that `of` takes."""

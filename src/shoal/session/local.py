@@ -33,9 +33,9 @@ class LocalSettings:
     scheduling: str = "state-based"
     memory: str = "block"
     queues: str = NO_QUEUES
-    block_rows: int = 32_768
+    block_rows: int = 131_072
     chunk_blocks: int = 4
-    active_chunks: int = 4
+    active_chunks: int = 2
     entry_rows: int = 256
     processor_nodes: int = 1
     chained: bool = True

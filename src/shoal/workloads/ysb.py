@@ -14,7 +14,7 @@ from shoal.query.stream import Stream
 from shoal.session.job import Job
 from shoal.workloads.oracle_input import oracle_input
 from shoal.workloads.workload import Amount, Ready, Workload
-from shoal.workloads.ysb_events import NAMES, VIEW, YsbEvents
+from shoal.workloads.ysb_events import A_THIRD, NAMES, VIEW, YsbEvents
 from shoal.workloads.ysb_oracle import COLUMNS, WINDOW_S, expected
 
 STREAM = "ad_events"
@@ -37,7 +37,7 @@ def query(campaign_of_ad: Mapping[int, int], campaigns: int) -> Query:
 
 def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source | None) -> Ready:
     """The job and its oracle, over generated events or over files of the same columns."""
-    events = YsbEvents(settings["ads"], settings["campaigns"], settings["per_s"], seed)
+    events = YsbEvents(settings["ads"], settings["campaigns"], settings["per_s"], seed, views=settings["views"])
     feed = source or Generator(events, amount.events, amount.rate, amount.rows_per_epoch)
     table = events.campaign_of_ad()
     job = Job.of("ysb", [query(table, events.campaigns)], {STREAM: feed})
@@ -48,6 +48,6 @@ YSB = Workload(
     "ysb",
     "views of 1,000 ads counted per campaign every 10 s: the Yahoo! Streaming Benchmark",
     build,
-    {"ads": 1000, "campaigns": 100, "per_s": 1_000_000},
+    {"ads": 1000, "campaigns": 100, "per_s": 1_000_000, "views": A_THIRD},
     events=30_000_000,
 )

@@ -4,11 +4,14 @@ An event is a function of its index alone, so a source can be split, replayed an
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shoal.connectors.rate import steps_of
+from shoal.errors import ConfigError
 from shoal.kernels.compiled import compiled
 from shoal.workloads.limits import PER_S, SEED, START_US, check_limits, check_slice
 from shoal.workloads.scatter import below, mix
@@ -19,6 +22,7 @@ MICROSECONDS = 1_000_000
 VIEW = 0
 """The event type that is counted; the two others are clicks and purchases."""
 EVENT_TYPES = 3
+A_THIRD = "1/3"
 AD_TYPES = 5
 PEOPLE = 1_000_000
 PAGES = 100_000
@@ -37,6 +41,9 @@ LIMITS = {
 class YsbEvents:
     """An endless stream of ad events, `per_s` for every second of event time, a third of them views.
 
+    `views` may name another share, also one that changes with event time: `"0.1,0.9@60"` is a tenth, and nine tenths
+    from second 60 on.
+
     >>> events = YsbEvents()
     >>> events.batch(0, 9)["event_type"].to_pylist()
     [0, 2, 2, 0, 1, 1, 2, 0, 2]
@@ -49,10 +56,22 @@ class YsbEvents:
     per_s: int = 1_000_000
     seed: int = 0
     start_us: int = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z
+    views: str = A_THIRD
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
         check_limits("ysb", self, LIMITS)
+        moments = [moment for moment, _ in self.shares]
+        shares_fit = all(0 <= share <= 1 for _, share in self.shares)
+        if not moments or moments[0] != 0 or moments != sorted(set(moments)) or not shares_fit:
+            raise ConfigError(
+                f"ysb views must be a share from 0 to 1, or steps like 0.1,0.9@60 (0.9 after 60 s); got {self.views!r}"
+            )
+
+    @cached_property
+    def shares(self) -> tuple[tuple[float, float], ...]:
+        """Seconds of event time, and the share of views from then on."""
+        return ((0.0, 1 / EVENT_TYPES),) if self.views == A_THIRD else steps_of(self.views) or ()
 
     @staticmethod
     def schema() -> pa.Schema:
@@ -68,6 +87,10 @@ class YsbEvents:
         check_slice("ysb", start, stop)
         columns = np.empty((len(NAMES), stop - start), np.int64)
         _fill(columns, start, np.uint64(self.seed), self.ads, self.per_s, self.start_us)
+        if self.views != A_THIRD:
+            moments = np.array([self.start_us + round(moment * MICROSECONDS) for moment, _ in self.shares])
+            limits = np.array([share * 2.0**32 for _, share in self.shares])
+            _choose_views(columns, np.uint64(self.seed), moments, limits)
         arrays = [pa.array(column).view(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
@@ -96,3 +119,15 @@ def _fill(columns: Ints, start: int, seed: np.uint64, ads: int, per_s: int, star
         event_time[n] = start_us + (start + n) * MICROSECONDS // per_s
         ip[n] = np.int64(other & np.uint64(0xFFFFFFFF))
         spare[n] = start + n
+
+
+@compiled
+def _choose_views(columns: Ints, seed: np.uint64, moments: Ints, limits: npt.NDArray[np.float64]) -> None:
+    """Let a share of the events that changes at given moments be views."""
+    event_type, event_time, spare = columns[4], columns[5], columns[7]
+    stream = mix(mix(seed))
+    for n in range(event_time.size):
+        step = np.searchsorted(moments, event_time[n], side="right") - 1
+        drawn = mix(stream ^ np.uint64(spare[n]))
+        viewed = np.float64(drawn & np.uint64(0xFFFFFFFF)) < limits[step]
+        event_type[n] = VIEW if viewed else 1 + np.int64(drawn >> np.uint64(63))

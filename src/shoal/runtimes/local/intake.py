@@ -18,7 +18,7 @@ MARKER_S = 0.05
 """How often a marker is sent along with the events, to measure how long they take to the sinks."""
 POLL_S = 0.0005
 """How long a source that had nothing is left alone."""
-PIECES = 1 << 10
+PIECES = 8
 """Pieces that a stretch of a source is cut into at most, so that events are made just before they are needed."""
 
 

@@ -31,9 +31,9 @@ class Sizes:
     With `queue` memory there are no blocks: every entry of a channel is an allocation of its own, of `entry_rows`.
     """
 
-    block_rows: int = 32_768
+    block_rows: int = 131_072
     chunk_blocks: int = 4
-    active_chunks: int = 4
+    active_chunks: int = 2
     memory: str = "block"
     entry_rows: int = 256
 
