@@ -1,12 +1,14 @@
 """Generated streams: event number n is always the same event, so any stretch can be made again anywhere."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shoal.connectors.directory import Directory
 from shoal.connectors.rate import Rate
@@ -22,6 +24,14 @@ class Events(Protocol):
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number start .. stop - 1."""
+
+
+@runtime_checkable
+class PlainEvents(Events, Protocol):
+    """Events that can also be had as plain arrays: numbers and times in microseconds, nothing missing."""
+
+    def columns(self, start: int, stop: int) -> Mapping[str, NDArray[np.generic]]:
+        """Events number start .. stop - 1, a NumPy array per column."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,11 @@ class Generator:
     def cursor(self, directory: str) -> "GeneratorCursor":
         """A cursor whose clock starts now."""
         return GeneratorCursor(self, Directory(directory))
+
+    @property
+    def plain(self) -> PlainEvents | None:
+        """The events as plain arrays, which need no checks, if they can be had so."""
+        return self.made_by if isinstance(self.made_by, PlainEvents) else None
 
     def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch]:
         """Make the events of a slice; a column that the events lack is left out, for admission to complain about."""
@@ -102,12 +117,12 @@ class GeneratorCursor:
         cuts = [first + (last - first) * i // pieces for i in range(pieces + 1)]
         return [_slice(a, b) for a, b in pairwise(cuts)]
 
-    def scheduled_s(self, start: Offset) -> float | None:
-        """When the event at an offset was due, on the wall clock; None without a rate."""
+    def scheduled_s(self, piece: Slice) -> float | None:
+        """When the first event of a slice was due, on the wall clock; None without a rate."""
         if self._rate is None or self._begun is None:
             return None
         began, base = self._begun
-        due = began + self._rate.when(start["position"] - base)
+        due = began + self._rate.when(piece.data["start"] - base)
         return time.time() - (self._clock() - due)
 
     def _due(self, position: int, rate: Rate) -> int:

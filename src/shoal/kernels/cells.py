@@ -14,6 +14,8 @@ from shoal.kernels.numbering import numbered
 DENSE_CELLS = 1 << 22
 """Numbers an array with a place for every cell may have."""
 CELLS_PER_ROW = 8
+FEW_CELLS = 1 << 10
+"""Cells that cost nothing to speak of, however few rows there are."""
 LARGEST_PRODUCT = 1 << 62
 
 
@@ -81,7 +83,7 @@ def cells_of(columns: Sequence[Codes], rows: int) -> Cells:
             cells, size = _renumbered(cells)
         loops.combine(cells, column.codes, column.size)
         size *= column.size
-    if size > max(1 << 16, min(DENSE_CELLS, CELLS_PER_ROW * rows)):
+    if size > max(FEW_CELLS, min(DENSE_CELLS, CELLS_PER_ROW * rows)):
         cells, size = _renumbered(cells)
     return Cells(cells, size)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
-LEAST_EVENTS = 1000
+LEAST_EVENTS = 32_768
 """Events an operator takes at least when it is its turn."""
 LEAST_COST_S = 1e-9
 MOST_EVENTS, MOST_EVENTS_STEP = 10_000.0, 1000.0
@@ -176,7 +176,7 @@ class MinCost(Steady):
     """Upstream first, so that each operator finds as much as possible to do at once."""
 
     threshold: int = 1000
-    idle_s: float = 0.001
+    idle_s: float = 0.0002
 
     def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """The number of operators behind each."""
@@ -192,7 +192,7 @@ class Thresholds:
     """How much an operator must have to do, or how long it must have been idle, to be worth a turn."""
 
     events: float = 1000.0
-    idle_s: float = 0.001
+    idle_s: float = 0.0002
 
     def adjusted(self, gradient: float) -> "Thresholds":
         """Larger while latency grows, so that turns do more each; smaller while it falls."""

@@ -11,6 +11,9 @@ import psutil
 from shoal.model.histogram import Histogram, merged
 from shoal.model.messages import EpochCommitted
 
+MEMORY_EVERY_S = 0.5
+"""How often memory is looked at, which takes a few milliseconds."""
+
 
 @dataclass
 class Tally:
@@ -31,6 +34,7 @@ class Tally:
     last_done_s: float = 0.0
     refusals: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     latency: Histogram = field(default_factory=Histogram)
+    _looked_s: float = 0.0
 
     def add(self, event: EpochCommitted, now_s: float) -> None:
         """Count an epoch in."""
@@ -50,7 +54,9 @@ class Tally:
             self.latency.record(event.latency_s, event.results)
         self.first_begun_s = now_s - event.latency_s if self.first_begun_s is None else self.first_begun_s
         self.last_done_s = now_s
-        self.peak_rss_mb = max(self.peak_rss_mb, resident_mb())
+        if now_s - self._looked_s >= MEMORY_EVERY_S:
+            self._looked_s = now_s
+            self.peak_rss_mb = max(self.peak_rss_mb, resident_mb())
         for reason, number in event.refusals.items():
             self.refusals[reason] += number
 

@@ -84,6 +84,12 @@ class YsbEvents:
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        columns = self.columns(start, stop).values()
+        arrays = [pa.array(column).view(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+    def columns(self, start: int, stop: int) -> dict[str, Ints]:
+        """The same events as plain arrays, times in microseconds."""
         check_slice("ysb", start, stop)
         columns = np.empty((len(NAMES), stop - start), np.int64)
         _fill(columns, start, np.uint64(self.seed), self.ads, self.per_s, self.start_us)
@@ -91,8 +97,7 @@ class YsbEvents:
             moments = np.array([self.start_us + round(moment * MICROSECONDS) for moment, _ in self.shares])
             limits = np.array([share * 2.0**32 for _, share in self.shares])
             _choose_views(columns, np.uint64(self.seed), moments, limits)
-        arrays = [pa.array(column).view(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+        return dict(zip(NAMES, columns, strict=True))
 
     def campaign_of_ad(self) -> dict[int, int]:
         """The static table that events are joined with.

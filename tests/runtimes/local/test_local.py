@@ -146,13 +146,30 @@ def test_commands_that_it_cannot_carry_out_are_refused() -> None:
     ("options", "message"),
     [
         pytest.param({"checkpoint": "here"}, "keeps nothing for a restart", id="a checkpoint"),
-        pytest.param({"scheduling": "luck"}, "scheduling must be one of state-based, fcfs", id="an unknown policy"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: Mapping[str, Any], message: str) -> None:
     job = Job.of("j", [Stream("s", PLAIN, time="ts").sink("t")], {"s": _some_rows()})
     with pytest.raises(ConfigError, match=message):
         start(job, on="local", **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        pytest.param({"scheduling": "luck"}, "scheduling must be one of state-based, fcfs", id="an unknown policy"),
+        pytest.param({"memory": "heap"}, "memory must be one of block, queue; got 'heap'", id="an unknown memory"),
+        pytest.param({"queues": "two"}, "queues must be one of none, single-queue", id="an unknown design"),
+        pytest.param({"block_rows": "0"}, "block_rows must be at least 1; got 0", id="no room"),
+        pytest.param({"block_rows": "many"}, "block_rows must be a whole number; got 'many'", id="no number"),
+        pytest.param({"chained": "yes"}, "chained must be true or false; got 'yes'", id="neither true nor false"),
+        pytest.param({"blocks": "1"}, "has no setting 'blocks'; there are scheduling, memory", id="no such setting"),
+        pytest.param({"scheduling": "threads", "queues": "node-queue"}, "leave queues or threads out", id="both"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(given: Mapping[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        LocalSettings.of(given)
 
 
 def _some_rows() -> RowSource:

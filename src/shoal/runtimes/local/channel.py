@@ -16,6 +16,9 @@ from shoal.kernels.block import Block, Column, take
 from shoal.kernels.kernel import NEVER_US
 from shoal.runtimes.local.memory import Chunk, Layout, Pool, Sizes, layout_of
 
+FEWEST_ROWS = 256
+"""Events per block while little has come; blocks grow until they hold twice what comes at a time."""
+
 
 class Stamp(NamedTuple):
     """How far event time is closed behind some events, when the oldest was due, and the marker that follows them."""
@@ -55,8 +58,9 @@ class _Span(NamedTuple):
 class Channel:
     """A bounded queue of events; a full one holds its writer back, never its reader."""
 
-    def __init__(self, sizes: Sizes, pool: Pool) -> None:
-        """An empty channel."""
+    def __init__(self, sizes: Sizes, pool: Pool, wanted: frozenset[str] | None = None) -> None:
+        """An empty channel; `wanted` names the columns that its reader looks at, if not all."""
+        self._wanted = wanted
         self.watermark_us = NEVER_US
         self.capacity = sizes.capacity
         self.pool = pool
@@ -67,6 +71,7 @@ class Channel:
         self._chunk: Chunk | None = None
         self._place = 0
         self._filled = 0
+        self._rows = min(FEWEST_ROWS, sizes.block_rows)
         self._promised_us = NEVER_US
         self._done: list[Chunk] = []
 
@@ -106,6 +111,8 @@ class Channel:
 
         Where they have to be divided, only the last part says how far event time is closed behind them all.
         """
+        if self._wanted is not None and block.length:
+            block = Block({name: c for name, c in block.columns.items() if name in self._wanted}, block.length)
         if self._sizes.memory == "queue" and block.length:
             self._write_entries(block, stamp)
         elif (layout := self._layout(block)) is None:
@@ -157,6 +164,8 @@ class Channel:
     def _write_rows(self, block: Block, stamp: Stamp, layout: Layout) -> None:
         """Copy events to where the last ones ended, from block to block."""
         start = 0
+        while self._rows < min(2 * block.length, self._sizes.block_rows):
+            self._rows = min(2 * self._rows, self._sizes.block_rows)
         while start < block.length:
             chunk = self._open_block(layout)
             if chunk is None:
@@ -164,12 +173,12 @@ class Channel:
                 self._append(_Span(rest, 0, block.length - start, stamp, None, ends_block=False))
                 return
             columns, at = chunk.blocks[self._place], self._filled
-            rows = min(block.length - start, self._sizes.block_rows - at)
+            rows = min(block.length - start, chunk.rows - at)
             for name, column in block.columns.items():
                 columns[name][at : at + rows] = column[start : start + rows]
             self._filled += rows
             start += rows
-            ends = self._filled == self._sizes.block_rows
+            ends = self._filled == chunk.rows
             self._append(_Span(columns, at, at + rows, self._part(stamp, last=start == block.length), chunk, ends))
 
     def _open_block(self, layout: Layout) -> Chunk | None:
@@ -177,12 +186,12 @@ class Channel:
         if self._chunk is not None and self._chunk.layout != layout:
             self._chunk = None
             self.pool.drop()
-        if self._chunk is not None and self._filled == self._sizes.block_rows:
+        if self._chunk is not None and self._filled == self._chunk.rows:
             self._place, self._filled = self._place + 1, 0
             if self._place == self._sizes.chunk_blocks:
                 self._chunk = None
         if self._chunk is None:
-            self._chunk, self._place, self._filled = self.pool.take(layout), 0, 0
+            self._chunk, self._place, self._filled = self.pool.take(layout, self._rows), 0, 0
         return self._chunk
 
     def _finish(self, span: _Span) -> None:

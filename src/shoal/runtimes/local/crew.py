@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from shoal.runtimes.local.intake import SourceNode
 from shoal.runtimes.local.node import Node
 
-EPOCH_S = 0.001
+EPOCH_S = 0.0005
 """How long a thread that finds nothing to do waits before it looks again, unless another tells it sooner."""
 
 

@@ -28,6 +28,8 @@ Columns = Mapping[str, NDArray[np.generic]]
 class Sizes:
     """Events per block, blocks per chunk, and how many chunks a channel has at most before its writer must wait.
 
+    These are the largest blocks: where few events come at a time, blocks are as much smaller and chunks as many more.
+
     With `queue` memory there are no blocks: every entry of a channel is an allocation of its own, of `entry_rows`.
     """
 
@@ -64,7 +66,7 @@ def layout_of(block: Block) -> Layout | None:
 class Chunk:
     """Blocks in one piece of memory; `read` counts the blocks that the reader is done with."""
 
-    __slots__ = ("blocks", "layout", "memory", "read")
+    __slots__ = ("blocks", "layout", "read", "rows")
 
     def __init__(self, layout: Layout, block_rows: int, blocks: int) -> None:
         """Allocate, and touch every page so that the writer meets no page fault."""
@@ -73,7 +75,7 @@ class Chunk:
         whole[:] = 0
         start = -whole.ctypes.data % ALIGNMENT
         self.layout = layout
-        self.memory = whole
+        self.rows = block_rows
         self.read = 0
         self.blocks: list[Columns] = []
         for _ in range(blocks):
@@ -103,19 +105,23 @@ class Pool:
         """Chunks between writer and reader."""
         return self._taken - self._returned - self._dropped
 
-    def take(self, layout: Layout) -> Chunk | None:
-        """A chunk to write; None where the channel has as many as it may. Only the writer calls this."""
-        if self.active >= self._sizes.active_chunks:
+    def take(self, layout: Layout, rows: int) -> Chunk | None:
+        """A chunk to write, of blocks for so many events; None where the channel has as many as it may.
+
+        Only the writer calls this.
+        """
+        most = max(2, self._sizes.capacity // (rows * self._sizes.chunk_blocks))
+        if self.active >= most:
             return None
-        chunk = self._pop(layout)
+        chunk = self._pop(layout, rows)
         if chunk is None:
             self.made_in_haste += 1
             self._chunks += 1
-            chunk = self.make(layout)
+            chunk = self.make(layout, rows)
         self._taken += 1
-        if not self._free and self._chunks < self._sizes.active_chunks:
+        if not self._free and self._chunks < most:
             self._chunks += 1
-            self._keeper.ask(self, layout)
+            self._keeper.ask(self, layout, rows)
         return chunk
 
     def drop(self) -> None:
@@ -129,18 +135,18 @@ class Pool:
         self._returned += 1
         self._free.append(chunk)
 
-    def make(self, layout: Layout) -> Chunk:
+    def make(self, layout: Layout, rows: int) -> Chunk:
         """A new chunk."""
-        return Chunk(layout, self._sizes.block_rows, self._sizes.chunk_blocks)
+        return Chunk(layout, rows, self._sizes.chunk_blocks)
 
     def add(self, chunk: Chunk) -> None:
         """A chunk made ahead; the keeper's thread calls this."""
         self._free.append(chunk)
 
-    def _pop(self, layout: Layout) -> Chunk | None:
+    def _pop(self, layout: Layout, rows: int) -> Chunk | None:
         while self._free:
             chunk = self._free.popleft()
-            if chunk.layout == layout:
+            if chunk.layout == layout and chunk.rows >= rows:
                 return chunk
             self._chunks -= 1
         return None
@@ -151,13 +157,13 @@ class Keeper:
 
     def __init__(self) -> None:
         """Start waiting for wishes."""
-        self._wishes: queue.SimpleQueue[tuple[Pool, Layout] | None] = queue.SimpleQueue()
+        self._wishes: queue.SimpleQueue[tuple[Pool, Layout, int] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._make, name="shoal-memory", daemon=True)
         self._thread.start()
 
-    def ask(self, pool: Pool, layout: Layout) -> None:
+    def ask(self, pool: Pool, layout: Layout, rows: int) -> None:
         """Have a chunk made for a pool."""
-        self._wishes.put((pool, layout))
+        self._wishes.put((pool, layout, rows))
 
     def close(self) -> None:
         """Stop once what was asked for has been made."""
@@ -166,8 +172,8 @@ class Keeper:
 
     def _make(self) -> None:
         while (wish := self._wishes.get()) is not None:
-            pool, layout = wish
-            pool.add(pool.make(layout))
+            pool, layout, rows = wish
+            pool.add(pool.make(layout, rows))
 
 
 def _aligned(size: int) -> int:

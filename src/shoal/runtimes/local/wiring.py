@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.connectors.source import Source
+from shoal.kernels.table import INSTANCE
 from shoal.model.binding import Binding
+from shoal.model.schema import TIME
 from shoal.query.lane import Feed, Lane, Origin
 from shoal.query.program import Program
 from shoal.query.steps import Step
@@ -84,21 +86,25 @@ class Wiring:
                 self._add(path, StepNode(steps[start:], self._from(before), before.home))
         return self._at[path]
 
-    def _from(self, node: Node) -> Channel:
-        channel = Channel(self.sizes, Pool(self.sizes, self.keeper))
+    def _from(self, node: Node, wanted: frozenset[str] | None = None) -> Channel:
+        channel = Channel(self.sizes, Pool(self.sizes, self.keeper), wanted)
         node.outputs.append(channel)
         return channel
 
     def _add_lane(self, lane: Lane) -> None:
         workers = self._workers(lane)
         if len(workers) == 1:
-            feeds = [(f, self._from(before)) for f in lane.feeds for before in self._after(f.origin, f.steps)]
+            feeds = [
+                (feed, self._from(before, _wanted(lane, feed)))
+                for feed in lane.feeds
+                for before in self._after(feed.origin, feed.steps)
+            ]
             self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs, workers[0]))
             return
         parts: dict[int, list[tuple[Feed, Channel]]] = {worker: [] for worker in workers}
         for feed in lane.feeds:
             for before in self._after(feed.origin, feed.steps):
-                split = SplitNode(self._owner(lane), workers, self._from(before), before.home)
+                split = SplitNode(self._owner(lane), workers, self._from(before, _wanted(lane, feed)), before.home)
                 self.nodes.append(split)
                 for worker in workers:
                     parts[worker].append((feed, self._from(split)))
@@ -121,3 +127,8 @@ class Wiring:
         for node in before:
             for outlet in lane.outlets:
                 self.nodes.append(OutletNode(outlet, self._from(node), node.home))
+
+
+def _wanted(lane: Lane, feed: Feed) -> frozenset[str] | None:
+    """The columns a lane looks at, of what comes in through a feed."""
+    return None if lane.kernel is None else lane.kernel.reads(feed.port) | {INSTANCE, TIME}
