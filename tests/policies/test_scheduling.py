@@ -97,16 +97,16 @@ def test_a_source_waits_until_nothing_else_can_run(name: str) -> None:
 
 def test_an_operator_with_little_to_do_is_not_worth_a_turn_until_it_has_been_idle() -> None:
     policy = StateBased(Thresholds(events=100, idle_s=0.005))
-    assert policy.choose([candidate(0, pending=100)], 0.001) is None
-    assert policy.choose([candidate(0, pending=101)], 0.001) is not None
+    assert policy.choose([candidate(0, pending=99)], 0.001) is None
+    assert policy.choose([candidate(0, pending=100)], 0.001) is not None
     assert policy.choose([candidate(0, pending=1, idle_s=0.006)], 0.001) is not None
 
 
 def test_a_turn_lasts_until_costs_are_measured_again_and_has_a_least_size() -> None:
     policy = StateBased()
-    turn = policy.choose([candidate(0, cost_s=1e-7)], 0.001)
+    turn = policy.choose([candidate(0, cost_s=1e-8)], 0.001)
     assert turn is not None
-    assert turn.events == 10_000
+    assert turn.events == 100_000
     for left_s in (0.0, -1.0, 1e-9):
         turn = policy.choose([candidate(0, cost_s=1e-3)], left_s)
         assert turn is not None

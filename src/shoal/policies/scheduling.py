@@ -233,8 +233,8 @@ class StateBased:
 
 
 def _thresholded(candidates: Sequence[Candidate], left_s: float, threshold: float, idle_s: float) -> Turn | None:
-    """Operators with more than some events, or that have been idle for long; as many events as time is left for."""
-    eligible = [one for one in candidates if one.is_source or one.pending > threshold or one.idle_s > idle_s]
+    """Operators with at least so many events, or that have been idle for long; as many events as time is left for."""
+    eligible = [one for one in candidates if one.is_source or one.pending >= threshold or one.idle_s > idle_s]
     if not eligible:
         return None
     chosen = _first(eligible, lambda one: one.priority)

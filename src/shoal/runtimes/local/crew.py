@@ -15,8 +15,8 @@ EPOCH_S = 0.0005
 class Crew(ABC):
     """Threads that take turns at nodes.
 
-    `running`, `busy_s`, `turns` and `last_run_s` have an entry per node, written by who runs it; the books on
-    decisions have one per thread, written by that thread: every number has one writer, with or without a global lock.
+    `running`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by who runs it; the books
+    on decisions have one per thread, written by that thread: every number has one writer, with or without a global lock.
     """
 
     def __init__(self, nodes: Sequence[Node], threads: int) -> None:
@@ -28,6 +28,7 @@ class Crew(ABC):
         self.error: Exception | None = None
         self.running = [False] * len(self.nodes)
         self.busy_s = [0.0] * len(self.nodes)
+        self.cpu_s = [0.0] * len(self.nodes)
         self.turns = [0] * len(self.nodes)
         self.last_run_s = [0.0] * len(self.nodes)
         self.changed = threading.Condition()
@@ -84,12 +85,13 @@ class Crew(ABC):
             self.changed.notify_all()
 
     def _run(self, place: int, events: int) -> None:
-        began = time.perf_counter()
+        began, began_cpu = time.perf_counter(), time.thread_time()
         try:
             self.nodes[place].turn(events)
         except Exception as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
             self.error = self.error or error
         self.busy_s[place] += time.perf_counter() - began
+        self.cpu_s[place] += time.thread_time() - began_cpu
         self.turns[place] += 1
         self.last_run_s[place] = time.time()
         self.running[place] = False

@@ -26,14 +26,14 @@ class _Post:
     weight: float = 1.0
     _seen: tuple[float, int, int] = (0.0, 0, 0)
 
-    def measure(self, busy_s: float) -> None:
+    def measure(self, cpu_s: float) -> None:
         """Cost and selectivity since the last time; kept where nothing happened."""
-        node, (busy, consumed, produced) = self.node, self._seen
+        node, (before_s, consumed, produced) = self.node, self._seen
         events = node.produced - produced if node.is_source else node.consumed - consumed
         if events > 0:
-            self.cost_s = (busy_s - busy) / events
+            self.cost_s = (cpu_s - before_s) / events
             self.selectivity = 1.0 if node.is_source else (node.produced - produced) / events
-        self._seen = (busy_s, node.consumed, node.produced)
+        self._seen = (cpu_s, node.consumed, node.produced)
 
     def costs(self) -> OperatorCost:
         """The node as priorities see it."""
@@ -42,7 +42,7 @@ class _Post:
 
 @dataclass
 class _Latency:
-    """The latency of one outlet's results, window by window."""
+    """The latency of what comes to one outlet, window by window, as its markers tell."""
 
     outlet: OutletNode
     place: int
@@ -51,12 +51,12 @@ class _Latency:
 
     def gradient(self) -> float | None:
         """The change of the mean since the window before, as a share of it; None where there is nothing to compare."""
-        answered, waited_s = self.outlet.answered, self.outlet.waited_s
-        results = answered - self._seen[0]
-        if not results:
+        arrived, waited_s = self.outlet.transit.total, self.outlet.transit.sum_s
+        markers = arrived - self._seen[0]
+        if not markers:
             return None
-        mean_s, before_s = (waited_s - self._seen[1]) / results, self.mean_s
-        self.mean_s, self._seen = mean_s, (answered, waited_s)
+        mean_s, before_s = (waited_s - self._seen[1]) / markers, self.mean_s
+        self.mean_s, self._seen = mean_s, (arrived, waited_s)
         return None if not before_s else (mean_s - before_s) / before_s
 
 
@@ -113,8 +113,8 @@ class Scheduler(Crew):
         )
 
     def _measure(self, now_s: float) -> None:
-        for post, busy_s in zip(self._posts, self.busy_s, strict=True):
-            post.measure(busy_s)
+        for post, cpu_s in zip(self._posts, self.cpu_s, strict=True):
+            post.measure(cpu_s)
         if now_s - self._compared_s >= LATENCY_S:
             self._compare_latencies()
             self._compared_s = now_s
