@@ -45,6 +45,7 @@ SMALL = {
         Small("nexmark", 10_000, 2_500, {"per_s": "200", "within_s": "10", "groups": "3"}),
         Small("bikes", 6_000, 1_000, {"bikes": "80", "per_day": "800", "groups": "6"}),
         Small("buses", 6_000, 1_000, {"vehicles": "60", "per_s": "1", "groups": "4"}),
+        Small("mixed", 9_000, 3_000),
     )
 }
 

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import click
 
 from shoal import __version__
+from shoal.cli.bench import BenchOptions, run_bench
 from shoal.cli.graph import write_graph
+from shoal.cli.profile import ProfileOptions, run_profile
 from shoal.cli.queries import queries
 from shoal.cli.run import RunOptions, run_target
 from shoal.errors import ConfigError, RunError, ShoalError
+from shoal.experiments.engines import ENGINES
 from shoal.model.aggregate import AGGREGATE_KINDS
 from shoal.policies.scheduling import SCHEDULING
 from shoal.policies.static import STATIC
@@ -126,6 +129,50 @@ def run(settings: Sequence[str], conf: Sequence[str], **options: object) -> None
 def graph(target: str, output: str | None, settings: Sequence[str]) -> None:
     """Write the graph of TARGET as YAML, which `shoal run FILE.yaml` takes."""
     write_graph(target, output, _pairs(settings, "--set"))
+
+
+@cli.command()
+@click.argument("name", metavar="WORKLOAD")
+@click.option("--engines", default="shoal-local", show_default=True, help=f"Engines to compare: {', '.join(ENGINES)}.")
+@click.option("--ablate", metavar="PARTS", help="Leave parts of the local runtime out: memory,scheduling.")
+@click.option("--queries", metavar="N,N,...", help="Numbers of queries, each over a stream of its own.")
+@click.option("--rate", metavar="R[,R@S...]", help="Input at a rate, also in steps: throughput and latency over time.")
+@click.option("--sensitivity", metavar="NAME=V,V,...", help="A setting of the local runtime at several values.")
+@click.option(
+    "--load", type=click.FloatRange(0, 1, min_open=True), help="Then measure latency at this share of the load."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Length of trials with a rate.",
+)
+@click.option("--repeat", type=click.IntRange(1), default=3, show_default=True, help="Repetitions of every trial.")
+@click.option("--events", type=click.IntRange(1), help="Events per trial.")
+@click.option("--workers", type=click.IntRange(1, 4096), default=2, show_default=True, help="Worker threads or tasks.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of the local runtime.")
+@click.option("-o", "--output", metavar="FILE", help="Keep everything measured as JSON.")
+@click.option("--figure", metavar="FILE", help="Draw the result (.png, .svg).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+def bench(settings: Sequence[str], conf: Sequence[str], **options: object) -> None:
+    """Measure WORKLOAD (ysb, nyt, linear-road, mixed) on several engines, or on one in several ways."""
+    run_bench(BenchOptions(settings=_pairs(settings, "--set"), conf=_pairs(conf, "--conf"), **options))  # type: ignore[arg-type]
+
+
+@cli.command()
+@click.argument("target")
+@click.option("-o", "--output", metavar="FILE", help="File to write; stdout gets a table without.")
+@click.option("--events", type=click.IntRange(1), help="Events to measure with.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
+@click.option("--functions", metavar="FILE.py", help="Functions (shoal.udf) that a SQL file calls.")
+@click.option("--json", "as_json", is_flag=True, help="Print the profile as one JSON object.")
+def profile(settings: Sequence[str], **options: object) -> None:
+    """Measure cost, selectivity and state of every operator of TARGET, on one local worker."""
+    run_profile(ProfileOptions(settings=_pairs(settings, "--set"), **options))  # type: ignore[arg-type]
 
 
 @cli.command()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from shoal.errors import ConfigError
 from shoal.workloads.linear_road import LINEAR_ROAD
+from shoal.workloads.mixed import MIXED
 from shoal.workloads.nexmark import NEXMARK
 from shoal.workloads.nyt import NYT
 from shoal.workloads.patterns import BIKES, BUSES
@@ -11,7 +12,7 @@ from shoal.workloads.traffic import TRAFFIC
 from shoal.workloads.workload import Workload
 from shoal.workloads.ysb import YSB
 
-_ALL = (TRAFFIC, YSB, NYT, LINEAR_ROAD, NEXMARK, BIKES, BUSES)
+_ALL = (TRAFFIC, YSB, NYT, LINEAR_ROAD, NEXMARK, BIKES, BUSES, MIXED)
 WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _ALL}
 
 

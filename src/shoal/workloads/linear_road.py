@@ -29,15 +29,15 @@ REACH = 4
 """Segments before an accident that pay no toll, beside its own."""
 
 
-def queries(groups: int) -> list[Query]:
+def queries(groups: int, stream: str = STREAM, suffix: str = "") -> list[Query]:
     """Tolls and accidents.
 
     >>> [query.name for query in queries(4)]
     ['tolls', 'accidents']
     """
-    reports = Stream(STREAM, SCHEMA, time="ts").filter(col("type") == 0)
+    reports = Stream(stream, SCHEMA, time="ts").filter(col("type") == 0)
     crashes = accidents(reports, groups)
-    return [tolls(reports, crashes, groups).sink("tolls"), crashes.sink("accidents")]
+    return [tolls(reports, crashes, groups).sink(f"tolls{suffix}"), crashes.sink(f"accidents{suffix}")]
 
 
 def accidents(reports: Flow, groups: int) -> Flow:

@@ -53,19 +53,19 @@ def _inside(number: str) -> Expression:
     return (col(number) >= 0) & (col(number) < GRID)
 
 
-def query(groups: int) -> Query:
+def query(groups: int, stream: str = STREAM, name: str = "trips") -> Query:
     """Map to cells, keep valid trips of the vendor, count and average per cell and window.
 
     >>> [operator.kind for operator in query(8).operators]
     ['source', 'filter', 'select', 'filter', 'select', 'window', 'aggregate', 'sink']
     """
-    trips = Stream(STREAM, SCHEMA, time="ts")
+    trips = Stream(stream, SCHEMA, time="ts")
     wanted = trips.filter((col("vendor") == VENDOR) & (col("distance") > MIN_DISTANCE))
     (row, column), (to_row, to_column) = _cell("pickup"), _cell("dropoff")
     cells = wanted.select("ts", "distance", row=row, column=column, to_row=to_row, to_column=to_column)
     valid = cells.filter(_inside("row") & _inside("column") & _inside("to_row") & _inside("to_column"))
     by_cell = valid.select("ts", "distance", cell=col("row") * GRID + col("column")).partition_by("cell", groups=groups)
-    return by_cell.window(tumbling(WINDOW_S)).aggregate(trips=count(), mean_distance=mean("distance")).sink("trips")
+    return by_cell.window(tumbling(WINDOW_S)).aggregate(trips=count(), mean_distance=mean("distance")).sink(name)
 
 
 def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source | None) -> Ready:

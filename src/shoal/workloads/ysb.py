@@ -23,16 +23,16 @@ UNKNOWN = -1
 """Campaign of an ad that the static table does not have."""
 
 
-def query(campaign_of_ad: Mapping[int, int], campaigns: int) -> Query:
+def query(campaign_of_ad: Mapping[int, int], campaigns: int, stream: str = STREAM, name: str = "views") -> Query:
     """Filter views, project, join with the static table, count per campaign and window.
 
     >>> [operator.kind for operator in query({0: 0, 1: 1}, 2).operators]
     ['source', 'filter', 'select', 'filter', 'window', 'aggregate', 'sink']
     """
-    views = Stream(STREAM, SCHEMA, time="event_time").filter(col("event_type") == VIEW)
+    views = Stream(stream, SCHEMA, time="event_time").filter(col("event_type") == VIEW)
     joined = views.select("event_time", campaign=lookup("ad_id", campaign_of_ad, default=UNKNOWN))
     known = joined.filter(col("campaign") != UNKNOWN).partition_by("campaign", groups=campaigns)
-    return known.window(tumbling(WINDOW_S)).aggregate(views=count()).sink("views")
+    return known.window(tumbling(WINDOW_S)).aggregate(views=count()).sink(name)
 
 
 def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source | None) -> Ready:

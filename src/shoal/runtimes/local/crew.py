@@ -16,7 +16,7 @@ class Crew(ABC):
     """Threads that take turns at nodes.
 
     `running`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by who runs it; the books
-    on decisions have one per thread, written by that thread: every number has one writer, with or without a global lock.
+    on decisions have one per thread, written by that thread. Nothing depends on a global lock.
     """
 
     def __init__(self, nodes: Sequence[Node], threads: int) -> None:

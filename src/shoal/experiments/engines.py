@@ -1,0 +1,170 @@
+"""Engines: how a trial is run, on Shoal's runtimes and on their peers, each answer compared with the oracle."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import psutil
+import pyarrow as pa
+
+from shoal.connectors.rate import Rate
+from shoal.connectors.sinks import MemorySink
+from shoal.errors import ConfigError
+from shoal.experiments import flink, spark_sql
+from shoal.experiments.trial import Outcome, Trial
+from shoal.model.histogram import Histogram, merged
+from shoal.model.messages import EpochCommitted
+from shoal.runtimes.local.node import OutletNode
+from shoal.runtimes.local.runtime import LocalRuntime
+from shoal.session.digest import differences, result_digest
+from shoal.session.local import LocalSettings
+from shoal.session.run import Run, start
+from shoal.session.summary import resident_mb
+from shoal.workloads.catalog import workload
+from shoal.workloads.workload import Amount, Ready
+
+TIMELINE_S = 0.5
+
+
+def ready(trial: Trial) -> Ready:
+    """The trial's workload, set up."""
+    rate = None if trial.rate is None else Rate.of(trial.rate)
+    events = trial.events
+    if events is None and trial.seconds is None:
+        events = workload(trial.workload).events
+    return workload(trial.workload).ready(trial.seed, Amount(events, rate), trial.settings)
+
+
+def on_shoal_local(trial: Trial) -> Outcome:
+    """The embedded runtime."""
+    return _on_shoal(trial, "local")
+
+
+def on_shoal_spark(trial: Trial) -> Outcome:
+    """Shoal on an embedded Spark."""
+    if trial.local:
+        raise ConfigError("settings of the local runtime do nothing on Spark; leave shoal-spark out")
+    return _on_shoal(trial, "spark")
+
+
+def _on_shoal(trial: Trial, runtime: str) -> Outcome:
+    made = ready(trial)
+    run = start(made.job, on=runtime, workers=trial.workers, local=LocalSettings.of(trial.local))
+    timer = None if trial.seconds is None else threading.Timer(trial.seconds, run.drain)
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    cpu_s, watcher = _cpu_s(), _Timeline()
+    run.wait(watcher)
+    if timer is not None:
+        timer.cancel()
+    cpu_s = _cpu_s() - cpu_s
+    results = _results(run)
+    wrong = differences(results, made.expected(run.consumed)) if trial.check else []
+    crew = run.runtime.crew if isinstance(run.runtime, LocalRuntime) else None
+    return Outcome(
+        events=run.tally.events,
+        elapsed_s=run.tally.elapsed_s,
+        oracle=_verdict(trial, wrong),
+        digest=result_digest(results),
+        cpu_s=cpu_s,
+        latency_ms=run.tally.latency_ms(),
+        marker_ms=None if crew is None else _markers(run).summary_ms(),
+        decision_us=None if crew is None else crew.deciding_s / max(1, crew.decisions) * 1e6,
+        start_up_s=run.start_up_s,
+        peak_rss_mb=run.tally.peak_rss_mb,
+        timeline=watcher.points,
+    )
+
+
+class _Timeline:
+    """Throughput and marker latency, twice a second."""
+
+    def __init__(self) -> None:
+        self.points: list[list[float]] = []
+        self._events = 0
+        self._begun_s = self._told_s = time.time()
+        self._seen = (0, 0.0)
+
+    def __call__(self, run: Run, event: EpochCommitted) -> None:
+        self._events += event.rows
+        now_s = time.time()
+        if now_s - self._told_s < TIMELINE_S:
+            return
+        markers = _markers(run)
+        arrived, waited_s = markers.total - self._seen[0], markers.sum_s - self._seen[1]
+        latency_ms = waited_s / arrived * 1000 if arrived else 0.0
+        self.points.append([now_s - self._begun_s, self._events / (now_s - self._told_s), latency_ms])
+        self._events, self._told_s, self._seen = 0, now_s, (markers.total, markers.sum_s)
+
+
+def _markers(run: Run) -> Histogram:
+    if not isinstance(run.runtime, LocalRuntime):
+        return Histogram()
+    return merged([node.transit for node in run.runtime.nodes if isinstance(node, OutletNode)])
+
+
+def on_duckdb(trial: Trial) -> Outcome:
+    """DuckDB, all events in one batch: the oracle itself, which also has to build the events."""
+    if trial.rate or trial.seconds or trial.local:
+        raise ConfigError("DuckDB answers one batch; leave duckdb out of trials with a rate, seconds or settings")
+    made = ready(trial)
+    events = trial.events or workload(trial.workload).events
+    cpu_s, began = _cpu_s(), time.perf_counter()
+    tables = made.expected(events)
+    elapsed_s = time.perf_counter() - began
+    return Outcome(
+        events=events,
+        elapsed_s=elapsed_s,
+        oracle=_verdict(trial, [] if tables else ["no answer"]),
+        cpu_s=_cpu_s() - cpu_s,
+        peak_rss_mb=resident_mb(),
+    )
+
+
+def _peer(run: Callable[[Trial, Ready], tuple[float, Mapping[str, pa.Table]]]) -> Callable[[Trial], Outcome]:
+    """A peer that reads the same events from files; it gives the time it took and its answers."""
+
+    def on_peer(trial: Trial) -> Outcome:
+        if trial.rate or trial.seconds or trial.local:
+            raise ConfigError(f"{trial.engine} reads files as fast as it can; leave it out of trials with a rate")
+        made = ready(trial)
+        events = trial.events or workload(trial.workload).events
+        elapsed_s, tables = run(trial, made)
+        wrong = differences(tables, made.expected(events)) if trial.check else []
+        return Outcome(events=events, elapsed_s=elapsed_s, oracle=_verdict(trial, wrong), peak_rss_mb=resident_mb())
+
+    return on_peer
+
+
+def _verdict(trial: Trial, wrong: list[str]) -> str:
+    return ("different" if wrong else "equal") if trial.check else "not checked"
+
+
+def _results(run: Run) -> dict[str, pa.Table]:
+    sink = run.sink
+    if not isinstance(sink, MemorySink):
+        raise ConfigError("trials keep their results in memory")
+    return {name: sink.table(name) for name in sink.names() if name != "dead_letters"}
+
+
+def _cpu_s() -> float:
+    """CPU time of this process and all it started."""
+    total = 0.0
+    process = psutil.Process()
+    for each in (process, *process.children(recursive=True)):
+        try:
+            times = each.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+ENGINES: Mapping[str, Callable[[Trial], Outcome]] = {
+    "shoal-local": on_shoal_local,
+    "shoal-spark": on_shoal_spark,
+    "duckdb": on_duckdb,
+    "spark-sql": _peer(spark_sql.run),
+    "flink": _peer(flink.run),
+}

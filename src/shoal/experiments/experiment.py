@@ -1,0 +1,156 @@
+"""Experiments: which trials are compared, declared before any is run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from shoal.errors import ConfigError, RunError
+from shoal.experiments.trial import Outcome, Trial, run_apart
+from shoal.session.local import MODES
+from shoal.workloads.catalog import workload
+
+WORKLOADS = ("ysb", "nyt", "linear-road", "mixed")
+ABLATIONS = ("memory", "scheduling")
+EVENTS = {"ysb": 150_000_000, "nyt": 50_000_000, "linear-road": 6_000_000, "mixed": 6_000_000}
+"""Events that keep the local runtime busy for several seconds."""
+PEER_EVENTS = {"ysb": 20_000_000, "nyt": 10_000_000, "linear-road": 2_000_000, "mixed": 1_500_000}
+"""Events for engines that are slower by far."""
+QUEUE_EVENTS = {"ysb": 10_000_000, "nyt": 5_000_000, "linear-road": 1_000_000, "mixed": 900_000}
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A trial under the name it has in tables and figures; `x` where it lies on an axis."""
+
+    label: str
+    trial: Trial
+    x: float | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Points that are compared with each other; the first is what the others are measured against."""
+
+    name: str
+    title: str
+    points: tuple[Point, ...]
+    axis: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A point and the outcomes of all its repetitions."""
+
+    point: Point
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def events_per_s(self) -> tuple[float, float, float]:
+        """Median, smallest and largest throughput."""
+        rates = [outcome.events_per_s for outcome in self.outcomes]
+        return median(rates), min(rates), max(rates)
+
+    def middle(self, value: Callable[[Outcome], float | None]) -> float | None:
+        """The median of another number, where all repetitions tell it."""
+        found = [value(outcome) for outcome in self.outcomes]
+        told = [each for each in found if each is not None]
+        return median(told) if len(told) == len(found) else None
+
+
+def run(experiment: Experiment, repeat: int, say: Say) -> list[Measured]:
+    """Run all points in turn, so often; a wrong answer is an error, not a figure.
+
+    The first repetition is compared with the oracle, the others with the first.
+    """
+    measured = [Measured(point) for point in experiment.points]
+    for number in range(repeat):
+        for each in measured:
+            say(f"{experiment.name} {number + 1}/{repeat}: {each.point.label} ...")
+            trial = each.point.trial
+            outcome = run_apart(replace(trial, check=trial.check and number == 0))
+            each.outcomes.append(outcome)
+            fixed = trial.seconds is None and outcome.digest != each.outcomes[0].digest
+            if outcome.oracle == "different" or fixed:
+                raise RunError(f"{each.point.label} gave another answer than it should; no figure is worth anything")
+    return measured
+
+
+def engines(name: str, chosen: Sequence[str], base: Trial) -> Experiment:
+    """The same workload on several engines, answers compared first."""
+    points = []
+    for engine in chosen:
+        events = base.events or (EVENTS if engine == "shoal-local" else PEER_EVENTS)[name]
+        points.append(Point(engine, replace(base, engine=engine, events=events)))
+    return Experiment("engines", f"{name}: engines, {base.workers} workers", tuple(points))
+
+
+def ablation(name: str, parts: Sequence[str], base: Trial) -> Experiment:
+    """What memory in blocks and state-based scheduling bring, alone and together: SM, TM, SQ, TQ."""
+    for part in parts:
+        if part not in ABLATIONS:
+            raise ConfigError(f"--ablate takes {' and '.join(ABLATIONS)}; got {part!r}")
+    kept = [mode for mode in ("SM", "TM", "SQ", "TQ") if _differs_in(mode) <= set(parts)]
+    points = []
+    for mode in kept:
+        events = base.events or (QUEUE_EVENTS if MODES[mode]["memory"] == "queue" else EVENTS)[name]
+        points.append(Point(mode, replace(base, events=events, local={**base.local, **MODES[mode]})))
+    return Experiment("ablation", f"{name}: Threads or State-based, Queues or Memory in blocks", tuple(points))
+
+
+def _differs_in(mode: str) -> set[str]:
+    ours = MODES["SM"]
+    return {part for part in ABLATIONS if MODES[mode][part] != ours[part]}
+
+
+def scaling(name: str, numbers: Sequence[int], base: Trial) -> Experiment:
+    """One to many copies of the query, each over a stream of its own."""
+    if name == "mixed":
+        settings = [{"ysb": str(n), "nyt": str(n), "linear_road": str(n)} for n in numbers]
+    else:
+        chosen = name.replace("-", "_")
+        settings = [{k: str(n if k == chosen else 0) for k in ("ysb", "nyt", "linear_road")} for n in numbers]
+    events = base.events or EVENTS[name]
+    points = tuple(
+        Point(f"{n} queries", replace(base, workload="mixed", events=events // n * n, settings=each), float(n))
+        for n, each in zip(numbers, settings, strict=True)
+    )
+    return Experiment("queries", f"{name}: number of queries, {base.workers} workers", points, "queries")
+
+
+def dynamic(name: str, rate: str, seconds: float, base: Trial) -> Experiment:
+    """Input that changes in steps: throughput and latency over time."""
+    changed = replace(base, rate=rate, seconds=seconds, events=None)
+    return Experiment("dynamic", f"{name}: rate {rate}", (Point(f"{name} at {rate}/s", changed),), "seconds")
+
+
+def sensitivity(name: str, setting: str, values: Sequence[str], base: Trial) -> Experiment:
+    """One setting of the local runtime at several values."""
+    points = tuple(
+        Point(
+            f"{setting}={value}",
+            replace(base, events=base.events or EVENTS[name], local={**base.local, setting: value}),
+            float(value),
+        )
+        for value in values
+    )
+    return Experiment(setting, f"{name}: {setting}, {base.workers} workers", points, setting)
+
+
+def half_load(measured: Measured, seconds: float, load: float) -> Point:
+    """The same trial at a share of the throughput it has reached, to see its latency when it is not overloaded."""
+    rate = round(measured.events_per_s[0] * load)
+    trial = replace(measured.point.trial, rate=str(rate), seconds=seconds, events=None, check=False)
+    return Point(f"{measured.point.label} at {load:.0%} load", trial)
+
+
+def check_name(name: str) -> None:
+    """Refuse workloads without declared experiments."""
+    if name not in WORKLOADS:
+        workload(name)
+        raise ConfigError(f"there are experiments for {', '.join(WORKLOADS)}; got {name!r}")
+
+
+def trial_settings(settings: Mapping[str, str], local: Mapping[str, str], name: str, workers: int, seed: int) -> Trial:
+    """The trial that all points of an experiment begin with."""
+    return Trial(name, workers=workers, seed=seed, settings=dict(settings), local=dict(local))

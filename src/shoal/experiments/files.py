@@ -1,0 +1,45 @@
+"""The events of a trial as files, for peers that cannot call a generator."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from shoal.connectors.generator import Generator
+from shoal.errors import ConfigError
+from shoal.experiments.trial import Trial
+from shoal.workloads.workload import Ready
+
+FILE_ROWS = 1_000_000
+
+
+def generator(made: Ready, trial: Trial) -> Generator:
+    """The one generator of a workload."""
+    sources = list(made.job.sources.values())
+    if len(sources) != 1 or not isinstance(sources[0], Generator):
+        raise ConfigError(f"{trial.engine} runs workloads of one stream; {trial.workload} has {len(sources)}")
+    return sources[0]
+
+
+def write(made: Ready, trial: Trial, place: Path, kind: str) -> None:
+    """Write the events as Parquet or CSV, in files of a million rows."""
+    source = generator(made, trial)
+    number = source.events or 0
+    writers: dict[str, Callable[[pa.Table, Path], None]] = {"parquet": _write_parquet, "csv": _write_csv}
+    for at, start in enumerate(range(0, number, FILE_ROWS)):
+        table = pa.table(source.made_by.batch(start, min(number, start + FILE_ROWS)))
+        writers[kind](table, place / f"{at:06}.{kind}")
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path)
+
+
+def _write_csv(table: pa.Table, path: Path) -> None:
+    plain = [
+        table[field.name].cast(pa.string()) if pa.types.is_dictionary(field.type) else table[field.name]
+        for field in table.schema
+    ]
+    pc.write_csv(pa.table(plain, names=table.schema.names), path, pc.WriteOptions(include_header=False))

@@ -1,0 +1,91 @@
+"""The one-stream queries in the SQL of the peers: what they read, and what each engine is asked."""
+
+from dataclasses import dataclass
+
+from shoal.errors import ConfigError
+from shoal.workloads import nyt_oracle, ysb_oracle
+from shoal.workloads.ysb_events import VIEW
+
+PEER_WORKLOADS = ("ysb", "nyt")
+
+
+@dataclass(frozen=True)
+class PeerQuery:
+    """A query over `events` with the window as each engine writes it; `time` is the event time column."""
+
+    table: str
+    time: str
+    columns: tuple[tuple[str, str], ...]
+    """Names and kinds: time, long, double or text."""
+    spark: str
+    flink: str
+
+
+_YSB_COLUMNS = (
+    *((name, "long") for name in ("user_id", "page_id", "ad_id", "ad_type", "event_type")),
+    ("event_time", "time"),
+    ("ip", "long"),
+    ("spare", "long"),
+)
+_NYT_COLUMNS = (
+    ("ts", "time"),
+    ("vendor", "text"),
+    *((name, "double") for name in nyt_oracle.COLUMNS[2:]),
+    ("fare", "double"),
+    ("passengers", "long"),
+)
+_GRID = nyt_oracle.GRID
+_CELLS = f"""
+SELECT ts, distance,
+       floor(({nyt_oracle.NORTH!r} - pickup_latitude) / {nyt_oracle.DLAT!r}) AS p_row,
+       floor((pickup_longitude - {nyt_oracle.WEST!r}) / {nyt_oracle.DLON!r}) AS p_column,
+       floor(({nyt_oracle.NORTH!r} - dropoff_latitude) / {nyt_oracle.DLAT!r}) AS d_row,
+       floor((dropoff_longitude - {nyt_oracle.WEST!r}) / {nyt_oracle.DLON!r}) AS d_column
+FROM events WHERE vendor = '{nyt_oracle.VENDOR}' AND distance > {nyt_oracle.MIN_DISTANCE}
+"""
+_VALID = " AND ".join(f"{name} >= 0 AND {name} < {_GRID}" for name in ("p_row", "p_column", "d_row", "d_column"))
+_PLACED = f"SELECT ts, distance, CAST(p_row * {_GRID} + p_column AS BIGINT) AS cell FROM ({_CELLS}) WHERE {_VALID}"
+
+QUERIES = {
+    "ysb": PeerQuery(
+        "views",
+        "event_time",
+        _YSB_COLUMNS,
+        spark=f"""
+SELECT campaign, window.end AS window_end, count(*) AS views
+FROM events JOIN ads USING (ad_id) WHERE event_type = {VIEW}
+GROUP BY campaign, window(event_time, '{ysb_oracle.WINDOW_S} seconds')
+""",
+        flink=f"""
+SELECT campaign, window_end, count(*) AS `views`
+FROM TABLE(TUMBLE(TABLE placed, DESCRIPTOR(event_time), INTERVAL '{ysb_oracle.WINDOW_S}' SECOND))
+GROUP BY campaign, window_start, window_end
+""",
+    ),
+    "nyt": PeerQuery(
+        "trips",
+        "ts",
+        _NYT_COLUMNS,
+        spark=f"""
+SELECT cell, window.end AS window_end, count(*) AS trips, avg(distance) AS mean_distance
+FROM ({_PLACED}) GROUP BY cell, window(ts, '{nyt_oracle.WINDOW_S} seconds')
+""",
+        flink=f"""
+SELECT cell, window_end, count(*) AS trips, avg(distance) AS mean_distance
+FROM TABLE(TUMBLE(TABLE placed, DESCRIPTOR(ts), INTERVAL '{nyt_oracle.WINDOW_S}' SECOND))
+GROUP BY cell, window_start, window_end
+""",
+    ),
+}
+FLINK_PLACED = {
+    "ysb": f"SELECT event_time, MOD(ad_id, {{campaigns}}) AS campaign FROM events WHERE event_type = {VIEW}",
+    "nyt": _PLACED,
+}
+"""What Flink windows over; its static table is the rule that made it, since it cannot join one in a view of events."""
+
+
+def peer_query(workload: str, engine: str) -> PeerQuery:
+    """The query of a workload that peers can run."""
+    if workload not in QUERIES:
+        raise ConfigError(f"{engine} runs {' and '.join(PEER_WORKLOADS)}; there is no {workload} in its SQL here")
+    return QUERIES[workload]

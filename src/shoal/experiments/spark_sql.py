@@ -1,0 +1,66 @@
+"""Plain Spark Structured Streaming as a peer: the same events from Parquet files, micro-batches of a million rows."""
+
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from shoal.experiments import files
+from shoal.experiments.queries import peer_query
+from shoal.experiments.trial import Trial
+from shoal.workloads.workload import Ready
+from shoal.workloads.ysb_events import YsbEvents
+
+SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "4g"}
+TYPES = {"time": "timestamp", "long": "long", "double": "double", "text": "string"}
+
+
+def run(trial: Trial, made: Ready) -> tuple[float, Mapping[str, pa.Table]]:
+    """Time from the first trigger to the last answer, and the answers; windows still open are not among them."""
+    from shoal.runtimes.spark.cluster import spark_session
+
+    query = peer_query(trial.workload, trial.engine)
+    source = files.generator(made, trial)
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as text:
+        place = Path(text)
+        (place / "events").mkdir()
+        files.write(made, trial, place / "events", "parquet")
+        _write_last(place / "events")
+        spark = spark_session({**SETTINGS, "spark.sql.shuffle.partitions": str(trial.workers)}, trial.workers)
+        schema = ", ".join(f"{name} {TYPES[kind]}" for name, kind in query.columns)
+        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(place / "events"))
+        stream.withWatermark(query.time, "0 seconds").createOrReplaceTempView("events")
+        if isinstance(source.made_by, YsbEvents):
+            pairs = list(source.made_by.campaign_of_ad().items())
+            spark.createDataFrame(pairs, "ad_id long, campaign long").createOrReplaceTempView("ads")
+        answer = spark.sql(query.spark)
+        began = time.perf_counter()
+        writing = answer.writeStream.format("memory").queryName(query.table).outputMode("append")
+        started = writing.option("checkpointLocation", str(place / "state")).trigger(availableNow=True).start()
+        started.awaitTermination()
+        elapsed_s = time.perf_counter() - began
+        table = pa.table(spark.table(query.table).toArrow())
+        spark.stop()
+    return elapsed_s, {query.table: _plain(table)}
+
+
+def _write_last(place: Path) -> None:
+    """One event far in the future, so that Spark closes every window before it stops."""
+    import pyarrow.parquet as pq
+
+    newest = max(place.glob("*.parquet"))
+    last = pq.read_table(newest).slice(0, 1)
+    for name in last.schema.names:
+        if pa.types.is_timestamp(last.schema.field(name).type):
+            at = last.schema.get_field_index(name)
+            last = last.set_column(at, name, pa.array([4_000_000_000_000_000], pa.int64()).cast(pa.timestamp("us")))
+    pq.write_table(last, place / "999998.parquet")
+    pq.write_table(last, place / "999999.parquet")
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Times without a zone, as the oracle has them."""
+    at = table.schema.get_field_index("window_end")
+    return table.set_column(at, "window_end", table["window_end"].cast(pa.timestamp("us")))
