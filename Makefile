@@ -39,7 +39,7 @@ format: setup  ## rewrite the code in the project's style
 	@$(BIN)/ruff format .
 
 bench: setup  ## run every benchmark in its quick mode (docs/benchmarks.md has the full ones)
-	@$(WITH_JAVA) for name in hop ysb fixed_cost scaling window_growth soak; do \
+	@$(WITH_JAVA) for name in hop ysb fixed_cost scaling window_growth soak local; do \
 		echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick || exit 1; done
 
 clean:  ## remove .venv and everything the tools left behind

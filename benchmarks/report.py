@@ -15,6 +15,7 @@ from typing import Any
 import comparison
 import figure
 import fixed_cost
+import local
 import scaling
 import soak
 import window_growth
@@ -24,7 +25,7 @@ from table import markdown
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "benchmarks.md"
-NAMES = ("hop", "ysb", "fixed_cost", "scaling", "window_growth", "soak", "soak_nexmark")
+NAMES = ("hop", "ysb", "fixed_cost", "scaling", "window_growth", "soak", "soak_nexmark", "local")
 
 
 def section(name: str, measured: dict[str, Any]) -> str:
@@ -37,6 +38,7 @@ def section(name: str, measured: dict[str, Any]) -> str:
         "window_growth": _window_growth,
         "soak": _soak,
         "soak_nexmark": _soak,
+        "local": lambda found: local.sections(found),
     }[name](measured)
     return "\n\n".join([f"Measured on {measured['measured_at']}: {sentence(measured['machine'])}.", *parts])
 
@@ -102,6 +104,8 @@ def draw() -> None:
         figure.scaling(measured["results"], measured["machine"], DOCS / "figures" / "scaling.png")
     if measured := kept("window_growth"):
         figure.window_growth(measured["results"], measured["machine"], DOCS / "figures" / "window_growth.png")
+    if measured := kept("local"):
+        local.draw(measured["experiments"], DOCS / "figures")
     for name in ("soak", "soak_nexmark"):
         if measured := kept(name):
             figure.soak(measured, soak.SERIES, measured["machine"], DOCS / "figures" / f"{name}.png")

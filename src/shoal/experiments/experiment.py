@@ -13,7 +13,7 @@ WORKLOADS = ("ysb", "nyt", "linear-road", "mixed")
 ABLATIONS = ("memory", "scheduling")
 EVENTS = {"ysb": 150_000_000, "nyt": 50_000_000, "linear-road": 6_000_000, "mixed": 6_000_000}
 """Events that keep the local runtime busy for several seconds."""
-PEER_EVENTS = {"ysb": 20_000_000, "nyt": 10_000_000, "linear-road": 2_000_000, "mixed": 1_500_000}
+PEER_EVENTS = {"ysb": 5_000_000, "nyt": 3_000_000, "linear-road": 1_000_000, "mixed": 900_000}
 """Events for engines that are slower by far."""
 QUEUE_EVENTS = {"ysb": 10_000_000, "nyt": 5_000_000, "linear-road": 1_000_000, "mixed": 900_000}
 Say = Callable[[str], None]
