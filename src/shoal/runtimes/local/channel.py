@@ -183,13 +183,13 @@ class Channel:
 
     def _open_block(self, layout: Layout) -> Chunk | None:
         """The chunk whose block has room; None where the channel has as many chunks as it may."""
-        if self._chunk is not None and self._chunk.layout != layout:
-            self._chunk = None
-            self.pool.drop()
         if self._chunk is not None and self._filled == self._chunk.rows:
             self._place, self._filled = self._place + 1, 0
             if self._place == self._sizes.chunk_blocks:
                 self._chunk = None
+        if self._chunk is not None and self._chunk.layout != layout:
+            self._chunk = None
+            self.pool.drop()
         if self._chunk is None:
             self._chunk, self._place, self._filled = self.pool.take(layout, self._rows), 0, 0
         return self._chunk
