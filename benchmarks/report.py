@@ -38,7 +38,7 @@ def section(name: str, measured: dict[str, Any]) -> str:
         "window_growth": _window_growth,
         "soak": _soak,
         "soak_nexmark": _soak,
-        "local": lambda found: local.sections(found),
+        "local": local.sections,
     }[name](measured)
     return "\n\n".join([f"Measured on {measured['measured_at']}: {sentence(measured['machine'])}.", *parts])
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from shoal.kernels import loops
 from shoal.kernels.block import Block, Column, as_column, concat, plain, take
 from shoal.kernels.cells import Cells, Codes, cells_of, codes_of
+from shoal.kernels.numbering import numbered
 from shoal.kernels.slots import Array, Slot, answer_columns, merged_values, partial_values, slots_of
 from shoal.kernels.table import from_arrow, to_arrow
 from shoal.model.aggregate import Aggregate
@@ -180,10 +181,20 @@ class Answers:
 
 def closed_windows(shape: PaneShape, table: PaneTable, first: int, last: int) -> Answers:
     """The answers of the windows number first..last that have seen an event."""
-    keys = [codes_of(key) for key in table.keys]
     limit = LARGEST_EXPANSION // shape.width
-    runs = _runs(table.pane, shape.window.panes, first, last, limit)
+    runs = list(_runs(table.pane, shape.window.panes, first, last, limit))
+    keys = _key_codes(shape, table) if runs else Codes(table.instance, 1)
     return _concat_answers(shape, [_answers(shape, table, keys, *run) for run in runs])
+
+
+def _key_codes(shape: PaneShape, table: PaneTable) -> Codes:
+    """Instance and keys of every row as one small number, so that they are grouped once and not once per window."""
+    instances = [Codes(table.instance, int(table.instance.max()) + 1)] if shape.by_instance else []
+    cells = cells_of([*instances, *(codes_of(key) for key in table.keys)], len(table))
+    if cells.size <= len(table):
+        return Codes(cells.of_row, cells.size)
+    numbers, distinct = numbered(cells.of_row)
+    return Codes(numbers, distinct.size)
 
 
 def _runs(panes: Ints, span: int, first: int, last: int, limit: int) -> Iterator[tuple[int, int, int]]:
@@ -206,14 +217,10 @@ def _runs(panes: Ints, span: int, first: int, last: int, limit: int) -> Iterator
         yield from _runs(panes, span, middle + 1, last, limit)
 
 
-def _answers(
-    shape: PaneShape, table: PaneTable, keys: Sequence[Codes], first: int, last: int, expanded: int
-) -> Answers:
+def _answers(shape: PaneShape, table: PaneTable, keys: Codes, first: int, last: int, expanded: int) -> Answers:
     rows, windows = np.empty(expanded, np.int64), np.empty(expanded, np.int64)
     loops.expand(table.pane, first, last, shape.window.panes, rows, windows)
-    codes = [key.take(rows) for key in keys]
-    instances = int(table.instance.max()) + 1
-    cells = grouping(shape, table.instance[rows], instances, codes, codes_of(windows)).fitting(shape.width)
+    cells = cells_of([keys.take(rows), codes_of(windows)], expanded).fitting(shape.width)
     sample, filled = _samples(cells)
     merged_slots = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
     values = [slot[filled] for slot in merged_slots]

@@ -1,0 +1,123 @@
+"""Experiments: declared before they run, answers first, and every number from the trial it is printed for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from shoal.errors import ConfigError, RunError
+from shoal.experiments import experiment as declared
+from shoal.experiments import report
+from shoal.experiments.engines import ENGINES
+from shoal.experiments.experiment import Experiment, Measured, Point
+from shoal.experiments.figure import draw
+from shoal.experiments.trial import Outcome, Trial, run_apart
+
+SMALL = Trial("ysb", events=20_000, settings={"per_s": "1000"})
+
+
+def outcomes(*rates: float) -> list[Outcome]:
+    return [Outcome(events=1000, elapsed_s=1000 / rate, cpu_s=0.001, digest="d") for rate in rates]
+
+
+def said(experiment: Experiment, found: Sequence[Outcome], monkeypatch: pytest.MonkeyPatch) -> list[Measured]:
+    """What comes of an experiment whose trials turn out as given."""
+    given = iter(found)
+    monkeypatch.setattr(declared, "run_apart", lambda _: next(given))
+    return declared.run(experiment, len(found) // len(experiment.points), lambda _: None)
+
+
+def test_a_trial_runs_in_a_process_of_its_own_and_its_answer_is_checked() -> None:
+    outcome = run_apart(SMALL)
+    assert (outcome.events, outcome.oracle) == (20_000, "equal")
+    assert outcome.events_per_s > 0
+    assert outcome.marker_ms is not None
+    assert outcome.decision_us is not None
+
+
+def test_a_trial_at_a_rate_has_a_course_and_latencies() -> None:
+    outcome = run_apart(Trial("ysb", rate="20000,40000@1", seconds=2.0, settings={"per_s": "10000"}))
+    assert outcome.oracle == "equal"
+    assert outcome.events > 20_000
+    assert [len(point) for point in outcome.timeline] == [3] * len(outcome.timeline)
+    assert outcome.timeline
+
+
+def test_batch_and_stream_answer_the_same_number_of_events() -> None:
+    found = declared.run(declared.engines("ysb", ["shoal-local", "duckdb"], SMALL), 1, lambda _: None)
+    assert [each.outcomes[0].events for each in found] == [20_000, 20_000]
+    assert [row[-1] for row in report.rows(found)] == ["equal", "equal"]
+
+
+@pytest.mark.parametrize(
+    ("trial", "message"),
+    [
+        pytest.param(Trial("traffic", "flink", 10), "flink needs SHOAL_FLINK_PYTHON", id="no flink"),
+        pytest.param(Trial("ysb", "duckdb", rate="5"), "DuckDB answers one batch", id="a rate for a batch"),
+        pytest.param(Trial("ysb", "spark-sql", rate="5"), "reads files as fast as it can", id="a rate for files"),
+        pytest.param(Trial("nope"), "no workload is named 'nope'", id="no workload"),
+        pytest.param(Trial("ysb", local={"memory": "x"}), "memory must be one of block, queue", id="no memory"),
+    ],
+)
+def test_a_trial_that_cannot_run_says_why(trial: Trial, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHOAL_FLINK_PYTHON", raising=False)
+    with pytest.raises(RunError, match=message):
+        run_apart(trial)
+
+
+def test_an_engine_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match=f"engine must be one of {', '.join(ENGINES)}; got 'x'"):
+        Trial("ysb", "x")
+
+
+def test_a_wrong_answer_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = Experiment("e", "", (Point("p", SMALL),))
+    with pytest.raises(RunError, match="p gave another answer than it should"):
+        said(experiment, [Outcome(10, 1.0, oracle="different")], monkeypatch)
+
+
+def test_an_answer_that_changes_from_run_to_run_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = Experiment("e", "", (Point("p", SMALL),))
+    with pytest.raises(RunError, match="p gave another answer than it should"):
+        said(experiment, [Outcome(10, 1.0, digest="a"), Outcome(10, 1.0, digest="b")], monkeypatch)
+
+
+def test_points_take_turns_and_are_compared_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = Experiment("e", "", (Point("one", SMALL), Point("other", SMALL)))
+    found = said(experiment, outcomes(100.0, 10.0, 300.0, 30.0, 200.0, 20.0), monkeypatch)
+    assert [each.events_per_s for each in found] == [
+        pytest.approx((200.0, 100.0, 300.0)),
+        pytest.approx((20.0, 10.0, 30.0)),
+    ]
+    assert [row[4] for row in report.rows(found)] == ["1.00", "0.10"]
+
+
+def test_an_ablation_leaves_out_what_it_is_told_to() -> None:
+    def modes(*parts: str) -> list[str]:
+        return [point.label for point in declared.ablation("ysb", parts, SMALL).points]
+
+    assert modes("memory", "scheduling") == ["SM", "TM", "SQ", "TQ"]
+    assert modes("memory") == ["SM", "SQ"]
+    assert modes("scheduling") == ["SM", "TM"]
+
+
+def test_queries_scale_by_streams_of_their_own() -> None:
+    points = declared.scaling("linear-road", [1, 3], Trial("linear-road", events=100)).points
+    assert [point.trial.settings["linear_road"] for point in points] == ["1", "3"]
+    assert [point.trial.settings["ysb"] for point in points] == ["0", "0"]
+    assert [point.trial.events for point in points] == [100, 99]
+
+
+@pytest.mark.parametrize("kind", ["bars", "line", "course"])
+def test_a_figure_is_drawn_from_the_data_alone(kind: str, tmp_path: Path) -> None:
+    points = {
+        "bars": (Point("a", SMALL), Point("b", SMALL)),
+        "line": (Point("1", SMALL, 1.0), Point("100", SMALL, 100.0)),
+        "course": (Point("a", SMALL),),
+    }[kind]
+    name, axis = ("dynamic", "seconds") if kind == "course" else ("e", "queries" if kind == "line" else "")
+    course = [[0.5, 1e6, 2.0], [1.0, 2e6, 3.0]]
+    measured = [Measured(point, [Outcome(1000, 1.0, timeline=course)]) for point in points]
+    path = tmp_path / "deep" / f"{kind}.png"
+    draw(report.data(Experiment(name, "title", points, axis), measured), path)
+    assert path.read_bytes().startswith(b"\x89PNG")
