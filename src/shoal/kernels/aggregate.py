@@ -14,6 +14,7 @@ from shoal.kernels.cells import Cells, codes_of
 from shoal.kernels.kernel import NEVER_US
 from shoal.kernels.panes import Ints, PaneShape, PaneTable, closed_windows, concat_tables, grouping, merged, partial
 from shoal.kernels.table import INSTANCE, Tables
+from shoal.model.expression import Expression
 from shoal.model.fragment import Fragment, FragmentId
 from shoal.model.schema import TIME
 from shoal.model.window import Window
@@ -34,10 +35,11 @@ class PaneState:
 
 @dataclass(frozen=True)
 class AggregateKernel:
-    """Aggregates per key and window, over panes."""
+    """Aggregates per key and window, over panes; with `having`, only of windows whose aggregates fulfil it."""
 
     shape: PaneShape
     time: str
+    having: Expression | None = None
 
     @property
     def hold_us(self) -> int:
@@ -104,7 +106,7 @@ class AggregateKernel:
         The block has the columns `INSTANCE` and `WINDOW`, the keys, and the aggregates under their names.
         """
         first, last = self.window_range(state.watermark_us, watermark_us)
-        closed = closed_windows(self.shape, state.table, first, last)
+        closed = closed_windows(self.shape, state.table, first, last, self.having)
         answers = Block({INSTANCE: closed.instance, WINDOW: closed.window, **closed.columns}, closed.window.size)
         state.table = state.table.where(state.table.pane + self.shape.window.panes > last)
         state.watermark_us = max(state.watermark_us, watermark_us)

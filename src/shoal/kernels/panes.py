@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from shoal.kernels import loops
 from shoal.kernels.block import Block, Column, as_column, concat, plain, take
 from shoal.kernels.cells import Cells, Codes, cells_of, codes_of
+from shoal.kernels.evaluate import evaluate
 from shoal.kernels.numbering import numbered
 from shoal.kernels.slots import Array, Slot, answer_columns, merged_values, partial_values, slots_of
 from shoal.kernels.table import from_arrow, to_arrow
 from shoal.model.aggregate import Aggregate
+from shoal.model.expression import Expression
 from shoal.model.window import Window
 
 Ints = NDArray[np.int64]
@@ -179,12 +181,14 @@ class Answers:
     columns: Mapping[str, Column]
 
 
-def closed_windows(shape: PaneShape, table: PaneTable, first: int, last: int) -> Answers:
-    """The answers of the windows number first..last that have seen an event."""
+def closed_windows(
+    shape: PaneShape, table: PaneTable, first: int, last: int, having: Expression | None = None
+) -> Answers:
+    """The answers of the windows number first..last that have seen an event, if their aggregates fulfil a condition."""
     limit = LARGEST_EXPANSION // shape.width
     runs = list(_runs(table.pane, shape.window.panes, first, last, limit))
     keys = _key_codes(shape, table) if runs else Codes(table.instance, 1)
-    return _concat_answers(shape, [_answers(shape, table, keys, *run) for run in runs])
+    return _concat_answers(shape, [_answers(shape, table, keys, having, run) for run in runs])
 
 
 def _key_codes(shape: PaneShape, table: PaneTable) -> Codes:
@@ -217,31 +221,33 @@ def _runs(panes: Ints, span: int, first: int, last: int, limit: int) -> Iterator
         yield from _runs(panes, span, middle + 1, last, limit)
 
 
-def _answers(shape: PaneShape, table: PaneTable, keys: Codes, first: int, last: int, expanded: int) -> Answers:
+def _answers(
+    shape: PaneShape, table: PaneTable, keys: Codes, having: Expression | None, run: tuple[int, int, int]
+) -> Answers:
+    first, last, expanded = run
     rows, windows = np.empty(expanded, np.int64), np.empty(expanded, np.int64)
     loops.expand(table.pane, first, last, shape.window.panes, rows, windows)
     cells = cells_of([keys.take(rows), codes_of(windows)], expanded).fitting(shape.width)
     sample, filled = _samples(cells)
     merged_slots = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
-    values = [slot[filled] for slot in merged_slots]
+    found = _aggregates(shape, [slot[filled] for slot in merged_slots])
+    if having is not None:
+        wanted = np.flatnonzero(evaluate(having, Block(found, sample.size)))
+        sample, found = sample[wanted], {name: take(column, wanted) for name, column in found.items()}
     chosen = rows[sample]
-    return _as_answers(
-        shape, table.instance[chosen], windows[sample], [take(key, chosen) for key in table.keys], values
-    )
+    kept = {name: take(key, chosen) for name, key in zip(shape.keys, table.keys, strict=True)}
+    return Answers(table.instance[chosen], windows[sample], {**kept, **found})
 
 
-def _as_answers(
-    shape: PaneShape, instance: Ints, windows: Ints, keys: Sequence[Column], values: Sequence[Array]
-) -> Answers:
-    columns: dict[str, Column] = dict(zip(shape.keys, keys, strict=True))
-    columns |= answer_columns(shape.aggregates, dict(shape.types), shape.slots, values)
-    return Answers(instance, windows, columns)
+def _aggregates(shape: PaneShape, values: Sequence[Array]) -> dict[str, Column]:
+    return dict(answer_columns(shape.aggregates, dict(shape.types), shape.slots, values))
 
 
 def _concat_answers(shape: PaneShape, parts: Sequence[Answers]) -> Answers:
     if not parts:
         nothing = shape.empty()
-        return _as_answers(shape, nothing.instance, nothing.pane, nothing.keys, nothing.slots)
+        keys = dict(zip(shape.keys, nothing.keys, strict=True))
+        return Answers(nothing.instance, nothing.pane, {**keys, **_aggregates(shape, nothing.slots)})
     return Answers(
         np.concatenate([part.instance for part in parts]),
         np.concatenate([part.window for part in parts]),

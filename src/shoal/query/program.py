@@ -8,6 +8,7 @@ from functools import cached_property
 from shoal.model.graph import Graph, InstanceId
 from shoal.model.schema import Schema
 from shoal.query.family import families
+from shoal.query.having import with_conditions
 from shoal.query.lane import Feed, Lane, Origin
 from shoal.query.section import sections, sinks
 
@@ -71,7 +72,7 @@ class Program:
 
 def compile_graph(graph: Graph) -> Program:
     """Find the lanes of a graph."""
-    lanes = families(sections(graph), sinks(graph))
+    lanes = with_conditions(families(sections(graph), sinks(graph)))
     inputs = {stream: _input(operator.parameters) for stream, operator in graph.streams.items()}
     return Program(graph, inputs, lanes)
 
