@@ -41,7 +41,7 @@ class Rate:
     def __post_init__(self) -> None:
         """Refuse rates that make no sense."""
         moments = [moment for moment, _ in self.steps]
-        if not moments or moments[0] != 0 or any(a >= b for a, b in pairwise(moments)):
+        if not moments or moments[0] != 0 or not all(a < b < math.inf for a, b in pairwise(moments)):
             raise ConfigError(f"steps of a rate must begin at 0 and follow each other in time; got {self}")
         for _, value in self.steps:
             if not (math.isfinite(value) and value >= 0):
@@ -65,7 +65,7 @@ class Rate:
 
     def __str__(self) -> str:
         """The text that `of` takes."""
-        return ",".join(f"{value:g}" + (f"@{moment:g}" if moment else "") for moment, value in self.steps)
+        return ",".join(_text(value) + (f"@{_text(moment)}" if moment else "") for moment, value in self.steps)
 
     @cached_property
     def _before(self) -> tuple[float, ...]:
@@ -90,3 +90,8 @@ class Rate:
         step = max(0, bisect_right(self._before, float(event)) - 1)
         moment, value = self.steps[step]
         return moment + (event - self._before[step]) / value
+
+
+def _text(number: float) -> str:
+    """As many digits as it takes to say exactly this number."""
+    return repr(float(number)).removesuffix(".0")
