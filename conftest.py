@@ -30,6 +30,11 @@ def end(namespace: dict[str, Any]) -> None:
     namespace["#directory"].cleanup()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """What tests compile is kept from one run to the next, apart from what users' runs compile."""
+    os.environ.setdefault("SHOAL_CACHE_DIR", str(config.rootpath / ".pytest_cache" / "shoal"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Documents use Spark."""
     for item in items:

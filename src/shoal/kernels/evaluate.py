@@ -46,12 +46,13 @@ def evaluate(expression: Expression, block: Block) -> Column:
     [False, True]
     """
     if isinstance(expression, Constant):
-        return _repeated(expression.value, block.length)
+        return repeated(expression.value, block.length)
     value = _value(expression, block)
-    return value if isinstance(value, np.ndarray | pa.Array) else _repeated(value, block.length)
+    return value if isinstance(value, np.ndarray | pa.Array) else repeated(value, block.length)
 
 
-def _repeated(value: Value, length: int) -> Column:
+def repeated(value: Value, length: int) -> Column:
+    """A column that holds the same value so many times."""
     if isinstance(value, str):
         indices = pa.array(np.zeros(length, np.int32))
         return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))

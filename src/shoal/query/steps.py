@@ -22,7 +22,8 @@ from shoal.model.window import Window
 from shoal.query.flow import WINDOW_END, WINDOW_START
 from shoal.query.join import HAS_RIGHT
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+MIX = np.uint64(0x9E3779B97F4A7C15)
+"""What hashes are multiplied with."""
 
 
 class Step(Protocol):
@@ -259,7 +260,7 @@ class DispatchByGroup:
     def _hashed(self, block: Block) -> NDArray[np.int64]:
         mixed = np.zeros(block.length, np.uint64)
         for name in self.columns:
-            mixed = (mixed ^ _bits(block.columns[name])) * _MIX
+            mixed = (mixed ^ bits_of(block.columns[name])) * MIX
             mixed ^= mixed >> np.uint64(32)
         return (mixed % np.uint64(self.groups)).astype(np.int64)
 
@@ -270,7 +271,7 @@ def _column(values: list[Any], type_: str) -> Column:
     return np.array(values, {"float64": np.float64, "bool": np.bool_}.get(type_, np.int64))
 
 
-def _bits(column: Column) -> NDArray[np.uint64]:
+def bits_of(column: Column) -> NDArray[np.uint64]:
     """A number per value that is the same in every process."""
     if isinstance(column, pa.Array):
         texts = encoded(column)

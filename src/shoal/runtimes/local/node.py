@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shoal.kernels.block import Block
 from shoal.kernels.table import INSTANCE
 from shoal.model.histogram import Histogram
+from shoal.query.fused import Chain
 from shoal.query.lane import Outlet
 from shoal.query.steps import Step
 from shoal.runtimes.local.channel import Channel, Packet, Stamp
@@ -101,6 +102,11 @@ class StepNode(Node):
         """Steps behind a channel."""
         super().__init__(" ".join(step.text.split(" ", 1)[0] for step in steps), [source], home)
         self.steps = tuple(steps)
+        self._running = self.steps
+
+    def fuse(self, chain: Chain) -> None:
+        """From now on run the steps as a chain has them; nobody else may run that chain."""
+        self._running = chain.steps
 
     def turn(self, events: int) -> int:
         """Apply the steps to what waits."""
@@ -112,7 +118,7 @@ class StepNode(Node):
         return taken
 
     def _applied(self, block: Block) -> Block:
-        for step in self.steps:
+        for step in self._running:
             if not block.length:
                 return EMPTY
             block = step.apply(block)

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from shoal.model.graph import Graph
 from shoal.model.messages import Command, CommandRefused, Drain, EpochCommitted, Event, RunEnded
 from shoal.model.snapshot import Snapshot
 from shoal.policies.scheduling import SchedulingPolicy, StateBased, Threads
+from shoal.query.fused import prepare
 from shoal.query.program import compile_graph
 from shoal.query.rehearsal import rehearse
 from shoal.runtimes.local.bound import QUEUES, BoundCrew
@@ -39,7 +40,8 @@ class LocalSetup:
     """Everything a local run needs beside its graph.
 
     With `queues` nodes are bound: to one queue, to one per processor node, or to one per worker. `chained` puts steps
-    that follow each other into one node.
+    that follow each other into one node, and `fused` makes a compiled loop of those that see all events of a stream.
+    `say` is told what keeps a run from starting at once.
     """
 
     sources: Mapping[str, Source]
@@ -49,6 +51,8 @@ class LocalSetup:
     chained: bool = True
     queues: str | None = None
     processor_nodes: int = 1
+    fused: bool = True
+    say: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not exist."""
@@ -114,8 +118,9 @@ class LocalRuntime:
         self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
         self._keeper = Keeper()
         bound = None if setup.queues is None else binding
-        wiring = Wiring(program, setup.sizes, self._keeper, setup.chained, bound)
+        wiring = Wiring(program, setup.sizes, self._keeper, setup.chained, bound, setup.fused)
         self._nodes = wiring.wire(setup.sources, self._location.name)
+        prepare(wiring.chains, setup.say)
         self._crew = self._crew_of(binding.workers)
         self._metrics = Metrics(self._nodes, self._crew)
         self._delivery = Delivery(self._nodes, setup.sink)

@@ -1,7 +1,8 @@
 """Wiring: from a program to nodes and the channels between them; steps that feeds have in common are shared.
 
-Steps one behind another become one node unless they are to be told apart. Where instances are bound to workers, a
-lane becomes a node per worker that has instances of it, and what is behind such a node belongs to the same worker.
+Steps one behind another become one node unless they are to be told apart, and one loop where they are fused. Where
+instances are bound to workers, a lane becomes a node per worker that has instances of it, and what is behind such a
+node belongs to the same worker.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ from shoal.connectors.source import Source
 from shoal.kernels.table import INSTANCE
 from shoal.model.binding import Binding
 from shoal.model.schema import TIME
+from shoal.query.fused import Chain, Types, fused, types_after
 from shoal.query.lane import Feed, Lane, Origin
 from shoal.query.program import Program
 from shoal.query.steps import Step
@@ -36,9 +38,14 @@ class Wiring:
     keeper: Keeper
     chained: bool = True
     binding: Binding | None = None
+    fused: bool = True
     nodes: list[Node] = field(default_factory=list)
+    chains: list[Chain] = field(default_factory=list)
+    """Steps that are to run as compiled loops once these are prepared."""
     _at: dict[Path, list[Node]] = field(default_factory=dict)
     _readers: Counter[Path] = field(default_factory=Counter)
+    _of_streams: list[tuple[StepNode, Types]] = field(default_factory=list)
+    _asked_for: dict[Node, list[frozenset[str] | None]] = field(default_factory=dict)
 
     def wire(self, sources: Mapping[str, Source], location: str) -> list[Node]:
         """Make the nodes, inputs before outputs."""
@@ -55,7 +62,19 @@ class Wiring:
                 self._add_lane(lane)
         for lane in lanes:
             self._add_outlets(lane)
+        if self.fused and self.chained:
+            self._fuse()
         return self.nodes
+
+    def _fuse(self) -> None:
+        """Turn steps that see all events of a stream into loops; what lanes answer is too little to be worth it."""
+        for node, types in self._of_streams:
+            columns = self._asked_for.get(node, [])
+            wanted = None if None in columns else frozenset().union(*(each for each in columns if each is not None))
+            chain = fused(node.steps, types, wanted)
+            if chain is not None:
+                node.fuse(chain)
+                self.chains.append(chain)
 
     def _count_readers(self) -> None:
         """How many ways go on from every place between two steps; where it is not one, a node must end."""
@@ -83,12 +102,21 @@ class Wiring:
             while self.chained and start and self._readers[origin, texts[:start]] == 1:
                 start -= 1
             for before in self._after(origin, steps[:start]):
-                self._add(path, StepNode(steps[start:], self._from(before), before.home))
+                node = StepNode(steps[start:], self._from(before), before.home)
+                self._add(path, node)
+                if isinstance(origin, str) and (types := self._types(origin, steps[:start])) is not None:
+                    self._of_streams.append((node, types))
         return self._at[path]
+
+    def _types(self, stream: str, steps: tuple[Step, ...]) -> Types | None:
+        """The columns of a stream behind some steps."""
+        schema = self.program.inputs[stream].schema
+        return types_after(steps, {name: schema.type_of(name) for name in self.program.columns(stream)})
 
     def _from(self, node: Node, wanted: frozenset[str] | None = None) -> Channel:
         channel = Channel(self.sizes, Pool(self.sizes, self.keeper), wanted)
         node.outputs.append(channel)
+        self._asked_for.setdefault(node, []).append(wanted)
         return channel
 
     def _add_lane(self, lane: Lane) -> None:

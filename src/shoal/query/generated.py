@@ -1,0 +1,149 @@
+"""Generated code: functions written as text, compiled to machine code without the GIL, and kept on disk.
+
+A text is kept in a file named by its hash, and Numba keeps the machine code beside it, so that the next process loads
+it in a few milliseconds. A file that is damaged is made again; where nothing can be written, nothing is kept. The
+oldest files go once there are many.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+
+FUNCTION = "chain"
+"""Name of the function that every text defines."""
+IMPORTS = """
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+"""
+COMPILED = '@numba.njit(nogil=True, error_model="numpy")'
+"""What stands above functions that it calls."""
+MOST_KEPT = 500
+"""Texts that are kept on disk."""
+_LOADED: dict[str, Callable[..., Any]] = {}
+
+
+def cache_directory() -> Path:
+    """Where generated code is kept: `$SHOAL_CACHE_DIR`, or `shoal` among the user's other caches."""
+    if own := os.environ.get("SHOAL_CACHE_DIR"):
+        return Path(own).absolute()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "shoal"
+
+
+@dataclass(frozen=True)
+class Code:
+    """The text of a function and the types it takes and gives, as Numba writes them."""
+
+    body: str
+    signature: str
+
+    @cached_property
+    def text(self) -> str:
+        """All that decides about the machine code, so that equal texts have equal code."""
+        made_for = f"shoal {_version()}, numba {numba.__version__}, {sys.implementation.cache_tag}"
+        return f'"""Generated for {made_for}: {self.signature}."""\n{IMPORTS}{self.body}'
+
+    @cached_property
+    def name(self) -> str:
+        """Name of the file and of the module."""
+        return f"chain_{hashlib.sha256(self.text.encode()).hexdigest()[:24]}"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its machine code need not be made."""
+        path = cache_directory() / f"{self.name}.py"
+        return self.name in _LOADED or (_text_of(path) == self.text and len(_machine_code(path)) >= 2)
+
+
+def function_of(code: Code) -> Callable[..., Any]:
+    """The compiled function of a text, from memory, from disk or made now."""
+    if code.name not in _LOADED:
+        _LOADED[code.name] = _made(code)
+    return _LOADED[code.name]
+
+
+def _made(code: Code) -> Callable[..., Any]:
+    path = cache_directory() / f"{code.name}.py"
+    if not _keep(code.text, path):
+        return _compiled(code, f"<{code.name}>", kept=False)
+    for _ in range(2):
+        try:
+            return _compiled(code, str(path), kept=True)
+        except Exception:  # noqa: BLE001  (whatever is wrong with a damaged file: it is made again)
+            _forget(path)
+    return _compiled(code, f"<{code.name}>", kept=False)
+
+
+def _compiled(code: Code, file: str, *, kept: bool) -> Callable[..., Any]:
+    module = ModuleType(code.name)
+    exec(compile(code.text, file, "exec"), module.__dict__)
+    sys.modules[code.name] = module  # where Numba looks for what machine code from disk belongs to
+    dispatcher = numba.njit(nogil=True, cache=kept, error_model="numpy")(getattr(module, FUNCTION))
+    dispatcher.compile(code.signature)
+    dispatcher.disable_compile()
+    return dispatcher
+
+
+def _keep(text: str, path: Path) -> bool:
+    """Write a text unless it is there; false where that is not possible. Readers never see half of it."""
+    if _text_of(path) == text:
+        return True
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix="new_") as place:
+            whole = Path(place) / path.name
+            whole.write_text(text, encoding="utf-8")
+            whole.replace(path)
+        _forget_oldest(path.parent)
+    except OSError:
+        return False
+    return True
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def _machine_code(path: Path) -> list[Path]:
+    """The files that Numba keeps for a text: an index and the code itself."""
+    place = Path(getattr(numba.config, "CACHE_DIR", "") or path.parent)
+    return [file for kind in ("nbi", "nbc") for file in place.glob(f"*/{path.stem}.{FUNCTION}-*.{kind}")]
+
+
+def _forget_oldest(directory: Path) -> None:
+    kept = sorted(directory.glob("chain_*.py"), key=lambda path: path.stat().st_mtime)
+    for path in kept[:-MOST_KEPT]:
+        _forget(path)
+        path.unlink(missing_ok=True)
+
+
+def _forget(path: Path) -> None:
+    try:
+        for file in _machine_code(path):
+            file.unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+def _version() -> str:
+    try:
+        return version("shoal")
+    except PackageNotFoundError:
+        return "unknown"
