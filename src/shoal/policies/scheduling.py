@@ -102,8 +102,8 @@ def _behind(operators: Sequence[OperatorCost], place: int) -> set[int]:
 
 
 def _first(candidates: Sequence[Candidate], key: Callable[[Candidate], float]) -> Candidate:
-    """The candidate with the largest key; sources only where there is nothing else."""
-    return max(candidates, key=lambda one: (not one.is_source, key(one)))
+    """The candidate with the largest key; sources only where there is nothing else, and each in its turn."""
+    return max(candidates, key=lambda one: (not one.is_source, one.idle_s if one.is_source else key(one)))
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ Each queue is served in the order of event time. A node belongs to the queue of 
 may in a fixed order, its own first: with queues per processor node, it takes from the others when its own is empty.
 """
 
+import math
 import threading
 from collections.abc import Sequence
 
-from shoal.kernels.kernel import FOREVER_US
 from shoal.policies.scheduling import BLOCK_EVENTS
 from shoal.runtimes.local.crew import Crew
 from shoal.runtimes.local.node import Node
@@ -65,14 +65,18 @@ class BoundCrew(Crew):
 
     def _oldest(self, queue: _Queue) -> int | None:
         with queue.lock:
-            best, best_us = None, FOREVER_US + 1
+            best, first = None, (True, math.inf)
             for place in queue.places:
                 node = self.nodes[place]
                 if self.running[place] or not node.ready:
                     continue
-                time_us = FOREVER_US if node.is_source else min(c.next_us for c in node.inputs if c.waiting)
-                if time_us < best_us:
-                    best, best_us = place, time_us
+                order = (node.is_source, self._order_in_queue(place, node))
+                if order < first:
+                    best, first = place, order
             if best is not None:
                 self.running[best] = True
             return best
+
+    def _order_in_queue(self, place: int, node: Node) -> float:
+        """Event time of what waits; sources come behind everything else, and each in its turn."""
+        return self.last_run_s[place] if node.is_source else min(c.next_us for c in node.inputs if c.waiting)

@@ -126,7 +126,9 @@ class SourceNode(Node):
         """The rows between two offsets; a generator says when each piece was due by its rate, be it long ago."""
         cursor = self._cursor
         generated = cursor if isinstance(cursor, GeneratorCursor) else None
-        pieces = PIECES if generated is None else -(-(end["position"] - start["position"]) // self._block_rows)
+        pieces = PIECES
+        if generated is not None:
+            pieces = max(1, -(-(end["position"] - start["position"]) // self._block_rows))
         for piece in cursor.slices(start, end, pieces):
             self._due_s = None if generated is None else generated.scheduled_s(piece)
             block = self._made(piece)

@@ -1,0 +1,14 @@
+"""Every way the local runtime has to share work out: a policy, or a design of queues."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from shoal.policies.scheduling import SCHEDULING
+from shoal.runtimes.local.bound import QUEUES
+from shoal.session.local import NO_QUEUES
+
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    **{policy: {"scheduling": policy, "queues": NO_QUEUES} for policy in SCHEDULING},
+    **{design: {"queues": design} for design in QUEUES},
+}
+"""Settings by the name of the policy or design; policies say nothing where there are queues."""
