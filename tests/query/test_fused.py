@@ -72,7 +72,8 @@ def test_any_steps_give_the_same_blocks_fused(nothing_kept: None, steps: list[St
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck), phases=PHASES)
+@pytest.mark.timeout(600)
+@settings(deadline=None, max_examples=200, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(chains())
 def test_many_more_steps_give_the_same_blocks_fused(nothing_kept: None, steps: list[Step]) -> None:
     chain = fused(steps, TYPES)
