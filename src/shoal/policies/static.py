@@ -15,21 +15,28 @@ def round_robin(graph: Graph, workers: int) -> Binding:
     return Binding.of({instance: k % max(1, workers) for k, instance in enumerate(graph.stateful_instances)}, workers)
 
 
-def partitioned(graph: Graph, workers: int) -> Binding:
-    """Keep together what belongs together: the instances of one part share a worker, parts go round-robin.
+def partition_names(graph: Graph) -> dict[InstanceId, str]:
+    """The partition of every instance: what belongs together.
 
-    The parts are the key groups of `partition_by` and, for queries that select their part with a filter
-    directly behind the source (`region == 7`), everything behind the same filter.
+    Partitions are the key groups of `partition_by` and, for queries that select their region with a filter directly
+    behind the source (`region == 7`), everything behind the same filter. A source is a partition of its own.
     """
-    part_of: dict[InstanceId, str] = {}
+    partition_of: dict[InstanceId, str] = {}
     for query in graph.queries.values():
         first = query.operators[1]
         for operator in query.operators:
+            name = operator.id if operator.kind == "source" else first.id
             for group, instance in enumerate(operator.instances):
-                part_of.setdefault(instance, f"group {group}" if operator.groups > 1 else first.id)
-    parts = dict.fromkeys(part_of[instance] for instance in graph.stateful_instances)
-    number_of = {part: number for number, part in enumerate(parts)}
-    return Binding.of({i: number_of[part_of[i]] % max(1, workers) for i in graph.stateful_instances}, workers)
+                partition_of.setdefault(instance, f"group {group}" if operator.groups > 1 else name)
+    return partition_of
+
+
+def partitioned(graph: Graph, workers: int) -> Binding:
+    """Keep together what belongs together: the instances of a partition share a worker, partitions go round-robin."""
+    names = partition_names(graph)
+    partitions = dict.fromkeys(names[instance] for instance in graph.stateful_instances)
+    number_of = {name: number for number, name in enumerate(partitions)}
+    return Binding.of({i: number_of[names[i]] % max(1, workers) for i in graph.stateful_instances}, workers)
 
 
 def shuffled(graph: Graph, workers: int, seed: int) -> Binding:

@@ -1,0 +1,101 @@
+"""Layouts: what a binding policy sees of a graph, which does not change while the graph does not."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.errors import ConfigError
+from shoal.model.graph import STATEFUL, Graph, InstanceId, Operator, OperatorId
+from shoal.model.snapshot import InstanceLoad, Snapshot
+from shoal.policies.loads import Ints, Loads
+from shoal.policies.static import partition_names
+
+ROW_BYTES = 64
+"""Taken for the size of a row that one instance sends to another."""
+_NOTHING = InstanceLoad(0, 0.0, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The instances that are bound, their partitions, and which of them feeds which; made once per graph.
+
+    `edge_share` is how many instances share what the source of each edge sends that way.
+    """
+
+    instances: tuple[InstanceId, ...]
+    partition: Ints
+    edge_source: Ints
+    edge_target: Ints
+    edge_share: Ints
+
+    @classmethod
+    def of(cls, graph: Graph, kinds: Collection[str] = STATEFUL) -> "Layout":
+        """The layout of the operators of some kinds: those with state, as bindings have them, unless told otherwise.
+
+        Operators of other kinds are passed through: what is behind them is fed by what is before them.
+        """
+        bound = {id_: operator for id_, operator in graph.operators.items() if operator.kind in kinds}
+        instances = tuple(instance for operator in bound.values() for instance in operator.instances)
+        place_of = {instance: place for place, instance in enumerate(instances)}
+        names = partition_names(graph)
+        number_of = {name: n for n, name in enumerate(dict.fromkeys(names[instance] for instance in instances))}
+        feeding = _feeding(graph, bound)
+        edges = [
+            (place_of[source], place_of[target], share)
+            for operator in bound.values()
+            for before in feeding[operator.id]
+            for source, target, share in _pairs(bound[before], operator)
+        ]
+        columns = np.array(edges, dtype=np.int64).reshape(-1, 3)
+        partition = np.array([number_of[names[instance]] for instance in instances], dtype=np.int64)
+        return cls(instances, partition, columns[:, 0], columns[:, 1], columns[:, 2])
+
+    def loads(
+        self,
+        snapshot: Snapshot,
+        period_s: float,
+        backlog: Mapping[InstanceId, int] | None = None,
+        latency_s: Mapping[str, float] | None = None,
+    ) -> Loads:
+        """What a snapshot of so many seconds says, with the backlogs and the queries' latencies that go with it.
+
+        The bytes of an edge are estimated by the rows its source answered.
+        """
+        if period_s <= 0:
+            raise ConfigError(f"a snapshot must be of more than 0 seconds; got {period_s}")
+        waiting = backlog or {}
+        seen = [snapshot.loads.get(instance, _NOTHING) for instance in self.instances]
+        busy_s = np.array([load.cost_s for load in seen], dtype=float)
+        # An instance may work without an event, on windows that close; its time then counts as that of one.
+        events = np.maximum(np.array([load.events for load in seen], dtype=float), busy_s > 0)
+        results = np.array([load.results for load in seen], dtype=float)
+        return Loads(
+            self.instances,
+            cost_s=np.divide(busy_s, events, out=np.zeros_like(busy_s), where=events > 0),
+            backlog=np.array([waiting.get(instance, 0) for instance in self.instances], dtype=float),
+            rate_per_s=events / period_s,
+            busy_s=busy_s,
+            state_bytes=np.array([load.state_bytes for load in seen], dtype=float),
+            partition=self.partition,
+            edge_source=self.edge_source,
+            edge_target=self.edge_target,
+            edge_bytes=results[self.edge_source] * ROW_BYTES / self.edge_share,
+            latency_s=dict(latency_s or {}),
+        )
+
+
+def _feeding(graph: Graph, bound: Mapping[OperatorId, Operator]) -> dict[OperatorId, tuple[OperatorId, ...]]:
+    """For every operator the nearest bound ones before it, each once."""
+    nearest: dict[OperatorId, tuple[OperatorId, ...]] = {}
+    for id_, operator in graph.operators.items():
+        found = ((before,) if before in bound else nearest[before] for before in operator.inputs)
+        nearest[id_] = tuple(dict.fromkeys(one for several in found for one in several))
+    return nearest
+
+
+def _pairs(source: Operator, target: Operator) -> list[tuple[InstanceId, InstanceId, int]]:
+    """Who sends to whom: equal key groups to each other, everybody to everybody where groups differ."""
+    if source.groups == target.groups:
+        return [(one, other, 1) for one, other in zip(source.instances, target.instances, strict=True)]
+    return [(one, other, target.groups) for one in source.instances for other in target.instances]

@@ -1,0 +1,52 @@
+"""Topologies: which workers there are, and the nodes they live on."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from shoal.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Worker -> node: a processor's memory node, a Spark executor, a host.
+
+    >>> topology = Topology.of(nodes=2, workers=5)
+    >>> topology.node_of
+    (0, 0, 0, 1, 1)
+    >>> topology.workers_of
+    ((0, 1, 2), (3, 4))
+    """
+
+    node_of: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse nodes without workers."""
+        if not self.node_of:
+            raise ConfigError("a topology needs at least one worker; got none")
+        nodes = sorted(set(self.node_of))
+        if nodes != list(range(len(nodes))):
+            raise ConfigError(f"the nodes of a topology must be numbered from 0 without gaps; got {nodes}")
+
+    @classmethod
+    def of(cls, nodes: int, workers: int) -> "Topology":
+        """So many workers in all, neighbours on one node; where they do not divide, the first nodes have one more."""
+        if not 1 <= nodes <= workers:
+            raise ConfigError(f"a topology needs a worker on each of its nodes; got {workers} workers, {nodes} nodes")
+        each, more = divmod(workers, nodes)
+        return cls(tuple(node for node in range(nodes) for _ in range(each + (node < more))))
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are."""
+        return len(self.node_of)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return len(self.workers_of)
+
+    @cached_property
+    def workers_of(self) -> tuple[tuple[int, ...], ...]:
+        """The workers of each node, ascending."""
+        nodes = range(max(self.node_of) + 1)
+        return tuple(tuple(w for w, node in enumerate(self.node_of) if node == wanted) for wanted in nodes)
