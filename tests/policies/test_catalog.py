@@ -1,0 +1,63 @@
+"""What every dynamic binding policy promises."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.policies.random_loads import RUNNABLE, Situation, situations, skewed_city
+
+from shoal.errors import BindingError
+from shoal.model.binding import Binding, WorkerId
+from shoal.model.graph import InstanceId
+from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, SUMMARIES
+from shoal.policies.static import STATIC
+
+policies = st.sampled_from(RUNNABLE)
+
+
+@settings(deadline=None)
+@given(situations(), policies)
+def test_every_policy_binds_the_same_instances_to_workers_that_exist(asked: Situation, name: str) -> None:
+    answer = asked.answer(DYNAMIC[name])
+    assert list(answer.worker_of) == list(asked.binding.worker_of)
+    assert answer.workers == asked.binding.workers
+
+
+@settings(deadline=None)
+@given(situations(), policies)
+def test_the_same_values_give_the_same_answer(asked: Situation, name: str) -> None:
+    before = dict(asked.binding.worker_of)
+    assert asked.answer(DYNAMIC[name]) == asked.answer(DYNAMIC[name])
+    assert asked.binding.worker_of == before
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_the_moves_lead_to_the_answer(name: str) -> None:
+    asked = skewed_city(1)
+    answer = asked.answer(DYNAMIC[name])
+    moves = list(asked.binding.diff(answer))
+    assert moves
+    assert asked.binding.after(moves) == answer
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_an_instance_without_a_load_stays(name: str) -> None:
+    asked = skewed_city(1)
+    unknown = InstanceId("unknown/0")
+    binding = Binding({**asked.binding.worker_of, unknown: WorkerId(3)}, asked.binding.workers)
+    assert asked.then(binding).answer(DYNAMIC[name]).worker_of[unknown] == 3
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_a_binding_for_other_workers_is_a_clear_error(name: str) -> None:
+    asked = skewed_city(1)
+    with pytest.raises(BindingError, match=r"^the binding is for 9 workers; the topology has 8$"):
+        asked.then(Binding(asked.binding.worker_of, 9)).answer(DYNAMIC[name])
+
+
+def test_every_policy_has_a_summary_of_one_line() -> None:
+    assert list(SUMMARIES) == [*STATIC, *DYNAMIC]
+    assert set(DYNAMIC) > ASKED_ONCE
+    for summary in SUMMARIES.values():
+        assert len(summary) <= 105
+        assert not summary.endswith(".")
+        assert "\n" not in summary
