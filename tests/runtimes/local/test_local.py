@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.naive import interpret
 from tests.random_graphs import cases
+from tests.runtimes.local.kinds import KINDS
 from tests.runtimes.local.row_source import RowSource
 from tests.small_city import answers, city
 from tests.test_random_graphs import canonical
 
 from shoal.connectors.sinks import MemorySink
-from shoal.connectors.source import BadFile, Slice
+from shoal.connectors.source import BadFile, Slice, Source
 from shoal.errors import ConfigError
 from shoal.kernels.block import arrow_schema
 from shoal.model.aggregate import count
@@ -27,9 +28,10 @@ from shoal.model.messages import AddQuery, CommandRefused, EpochCommitted, RunEn
 from shoal.model.schema import Schema
 from shoal.model.window import tumbling
 from shoal.policies.scheduling import SCHEDULING
-from shoal.policies.static import round_robin
+from shoal.policies.static import round_robin, shuffled
 from shoal.query.stream import Stream
-from shoal.runtimes.local.memory import Sizes
+from shoal.runtimes.local.bound import QUEUES
+from shoal.runtimes.local.memory import MEMORIES, Sizes
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 from shoal.session.digest import differences
 from shoal.session.job import Job
@@ -40,16 +42,62 @@ Row = Mapping[str, Any]
 PLAIN = {"ts": "timestamp", "k": "int64"}
 
 
-def results(graph: Graph, rows: Mapping[str, Sequence[Row]], policy: str, workers: int, sizes: Sizes) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Choice:
+    """How a graph is run: who takes turns, in what memory, with which instances on which worker."""
+
+    kind: str = "state-based"
+    workers: int = 2
+    sizes: Sizes = field(default_factory=Sizes)
+    chained: bool = True
+    fused: bool = False
+    processor_nodes: int = 1
+    at_once: int = 7
+    seed: int = 0
+
+    def setup(self, sources: Mapping[str, Source], sink: MemorySink) -> LocalSetup:
+        bound = self.kind in QUEUES
+        return LocalSetup(
+            sources,
+            sink,
+            SCHEDULING["state-based" if bound else self.kind],
+            self.sizes,
+            self.chained,
+            self.kind if bound else None,
+            self.processor_nodes,
+            self.fused,
+        )
+
+
+def choices() -> st.SearchStrategy[Choice]:
+    """All of them; loops for steps are rare, as every graph has others and each has to be compiled."""
+    small = st.integers(1, 3)
+    sizes = st.builds(
+        Sizes, st.integers(1, 8) | st.integers(1, 8192), small, small, st.sampled_from(MEMORIES), st.integers(1, 300)
+    )
+    return st.builds(
+        Choice,
+        st.sampled_from(sorted(KINDS)),
+        small,
+        sizes,
+        st.booleans(),
+        st.integers(0, 9).map(lambda n: n == 9),
+        st.integers(1, 2),
+        st.integers(1, 50),
+        st.integers(0, 1 << 30),
+    )
+
+
+def results(graph: Graph, rows: Mapping[str, Sequence[Row]], choice: Choice) -> dict[str, Any]:
     """Result rows by table, times as microseconds."""
     sources = {}
     for stream, operator in graph.streams.items():
         time = operator.parameters["time"]
         ordered = sorted(rows[stream], key=lambda row: row[time])
-        sources[stream] = RowSource(ordered, arrow_schema(Schema.of(operator.parameters["schema"])))
+        sources[stream] = RowSource(ordered, arrow_schema(Schema.of(operator.parameters["schema"])), choice.at_once)
     sink = MemorySink()
-    runtime = LocalRuntime(LocalSetup(sources, sink, SCHEDULING[policy], sizes))
-    runtime.start(graph, round_robin(graph, workers))
+    runtime = LocalRuntime(choice.setup(sources, sink))
+    runtime.start(graph, shuffled(graph, choice.workers, choice.seed))
     *_, ended = runtime.events()
     assert ended == RunEnded(None)
     return {name: sink.table(name).cast(_plain(sink.table(name).schema)).to_pylist() for name in sink.names()}
@@ -59,22 +107,36 @@ def _plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type) for f in schema])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(cases(), st.sampled_from(sorted(SCHEDULING)), st.integers(1, 2), st.integers(1, 8192), st.integers(1, 4))
-def test_any_graph_has_the_answers_it_would_have_row_by_row(
-    case: tuple[Graph, Mapping[str, Sequence[Row]]], policy: str, workers: int, block_rows: int, channel_blocks: int
-) -> None:
+def check(case: tuple[Graph, Mapping[str, Sequence[Row]]], choice: Choice) -> None:
     graph, rows = case
-    got = results(graph, rows, policy, workers, Sizes(block_rows, 1, channel_blocks))
+    got = results(graph, rows, choice)
     wanted = {table: canonical(each) for table, each in interpret(graph, rows).items() if each}
     assert {table: canonical(each) for table, each in got.items() if each} == wanted
 
 
-@pytest.mark.parametrize("policy", sorted(SCHEDULING))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(), choices())
+def test_any_graph_has_the_answers_it_would_have_row_by_row(
+    case: tuple[Graph, Mapping[str, Sequence[Row]]], choice: Choice
+) -> None:
+    check(case, choice)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(), choices())
+def test_three_hundred_graphs_have_the_answers_they_would_have_row_by_row(
+    case: tuple[Graph, Mapping[str, Sequence[Row]]], choice: Choice
+) -> None:
+    check(case, choice)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_workload_equals_its_oracle(policy: str, workers: int) -> None:
+def test_a_workload_equals_its_oracle(kind: str, workers: int) -> None:
     ready = city()
-    run = start(ready.job, on="local", workers=workers, local=LocalSettings(scheduling=policy))
+    run = start(ready.job, on="local", workers=workers, local=LocalSettings(**KINDS[kind]))
     run.wait()
     assert differences(answers(run), ready.expected(run.consumed)) == []
 
@@ -84,7 +146,8 @@ def test_a_full_channel_holds_the_source_back() -> None:
     graph = Graph.of([stream.key_by("k").window(tumbling(1)).aggregate(n=count()).sink("counts")])
     rows = [{"ts": n * 1000, "k": n % 3} for n in range(5000)]
     random.Random(1).shuffle(rows)
-    got = results(graph, {"s": rows}, "round-robin", 2, Sizes(block_rows=1, chunk_blocks=1, active_chunks=1))
+    sizes = Sizes(block_rows=1, chunk_blocks=1, active_chunks=1)
+    got = results(graph, {"s": rows}, Choice("round-robin", sizes=sizes))
     assert sum(row["n"] for row in got["counts"]) == 5000
 
 
