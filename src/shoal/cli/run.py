@@ -80,6 +80,7 @@ def run_target(options: RunOptions) -> int:
             sink=sink,
             conf=options.conf if options.on == "spark" else None,
             local=local,
+            say=progress.say,
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(

@@ -40,6 +40,8 @@ class LocalSettings:
     processor_nodes: int = 1
     chained: bool = True
     """Whether operators without state that follow each other are run as one."""
+    fused: bool = True
+    """Whether those that see all events of a stream are compiled into one loop."""
 
     def __post_init__(self) -> None:
         """Refuse names that do not exist and numbers below 1."""

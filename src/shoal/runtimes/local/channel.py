@@ -21,11 +21,15 @@ FEWEST_ROWS = 256
 
 
 class Stamp(NamedTuple):
-    """How far event time is closed behind some events, when the oldest was due, and the marker that follows them."""
+    """How far event time is closed behind some events, when the oldest was due, and the marker that follows them.
+
+    `version` is the newest change of owners that the writer has seen.
+    """
 
     watermark_us: int
     taken_s: float
     marker_s: float | None = None
+    version: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,17 +134,18 @@ class Channel:
         if not self._spans:
             return None
         first = self._spans.popleft()
-        stop, stamp, marker = first.stop, first.stamp, first.stamp.marker_s
+        stop, stamp, marker, version = first.stop, first.stamp, first.stamp.marker_s, first.stamp.version
         self._finish(first)
         while self._spans and stop - first.start < most and _goes_on(first, stop, self._spans[0]):
             next_ = self._spans.popleft()
             self._finish(next_)
             stop = stop if next_.stop == next_.start else next_.stop
             stamp, marker = next_.stamp, next_.stamp.marker_s if marker is None else marker
+            version = max(version, stamp.version)
         self._read += stop - first.start
         self.watermark_us = max(self.watermark_us, stamp.watermark_us)
         block = _rows(first.columns, first.start, stop)
-        return Packet(block, Stamp(stamp.watermark_us, first.stamp.taken_s, marker), first.chunk is not None)
+        return Packet(block, Stamp(stamp.watermark_us, first.stamp.taken_s, marker, version), first.chunk is not None)
 
     def _layout(self, block: Block) -> Layout | None:
         return layout_of(block) if 0 < block.length <= self._sizes.block_rows else None

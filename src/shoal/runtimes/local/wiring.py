@@ -22,6 +22,7 @@ from shoal.query.steps import Step
 from shoal.runtimes.local.channel import Channel
 from shoal.runtimes.local.intake import SourceNode
 from shoal.runtimes.local.memory import Keeper, Pool, Sizes
+from shoal.runtimes.local.moving import MovingLane, MovingSplit, Ownership
 from shoal.runtimes.local.node import Node, OutletNode, SplitNode, StepNode
 from shoal.runtimes.local.state import LaneNode
 
@@ -39,6 +40,7 @@ class Wiring:
     chained: bool = True
     binding: Binding | None = None
     fused: bool = True
+    movable: bool = False
     nodes: list[Node] = field(default_factory=list)
     chains: list[Chain] = field(default_factory=list)
     """Steps that are to run as compiled loops once these are prepared."""
@@ -120,6 +122,9 @@ class Wiring:
         return channel
 
     def _add_lane(self, lane: Lane) -> None:
+        if self.movable and self.binding is not None:
+            self._add_moving(lane, self.binding.workers)
+            return
         workers = self._workers(lane)
         if len(workers) == 1:
             feeds = [
@@ -138,6 +143,19 @@ class Wiring:
                     parts[worker].append((feed, self._from(split)))
         for worker, feeds in parts.items():
             self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs, worker))
+
+    def _add_moving(self, lane: Lane, workers: int) -> None:
+        """A part for every worker, also for those without instances yet."""
+        ownership = Ownership(self._owner(lane), workers)
+        parts: list[list[tuple[Feed, Channel]]] = [[] for _ in range(workers)]
+        for feed in lane.feeds:
+            for before in self._after(feed.origin, feed.steps):
+                split = MovingSplit(ownership, self._from(before, _wanted(lane, feed)), before.home)
+                self.nodes.append(split)
+                for feeds in parts:
+                    feeds.append((feed, self._from(split)))
+        for worker, feeds in enumerate(parts):
+            self._add((lane.number, ()), MovingLane(lane, feeds, self.program.inputs, ownership, worker))
 
     def _owner(self, lane: Lane) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The worker of every instance of a lane."""
