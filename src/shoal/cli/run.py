@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,7 @@ def run_target(options: RunOptions) -> int:
             checkpoint=options.checkpoint,
             sink=sink,
             conf=options.conf if options.on == "spark" else None,
-            local=local,
-            say=progress.say,
+            local=None if local is None else replace(local, say=progress.say),
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(

@@ -1,6 +1,6 @@
 """Settings of local runs: memory, queues and scheduling, by name as the command line gives them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -42,6 +42,8 @@ class LocalSettings:
     """Whether operators without state that follow each other are run as one."""
     fused: bool = True
     """Whether those that see all events of a stream are compiled into one loop."""
+    say: Callable[[str], None] | None = None
+    """Told what keeps a run from starting at once: loops that have to be compiled."""
 
     def __post_init__(self) -> None:
         """Refuse names that do not exist and numbers below 1."""
@@ -62,7 +64,7 @@ class LocalSettings:
         texts: dict[str, Any] = {**(MODES[mode] if mode else {}), **given}
         if scheduling is not None:
             texts["scheduling"] = scheduling
-        known = {each.name: each.type for each in fields(cls)}
+        known = {each.name: each.type for each in fields(cls) if each.name != "say"}
         for name in texts:
             if name not in known:
                 raise ConfigError(f"the local runtime has no setting {name!r}; there are {', '.join(known)}")

@@ -169,13 +169,12 @@ def start(
     conf: Mapping[str, str] | None = None,
     interval_s: float = 0.0,
     local: LocalSettings | None = None,
-    say: Callable[[str], None] | None = None,
 ) -> Run:
     """Start a job and return at once; `Run.wait` follows it to its end.
 
     Without a `checkpoint` directory the run is kept in a temporary one and cannot be resumed.
     Without a `sink` the results stay in memory, in `Run.sink`. `spark`, `conf` and `interval_s` are for Spark, `local`
-    is for the local runtime. `say` is told what keeps a local run from starting at once.
+    is for the local runtime.
     """
     began = time.time()
     if on not in RUNTIMES:
@@ -191,7 +190,7 @@ def start(
         place = str(Path(place).absolute())
     kept = sink if sink is not None else MemorySink()
     if on == "local":
-        runtime = _local_runtime(job, kept, local or LocalSettings(), say)
+        runtime = _local_runtime(job, kept, local or LocalSettings())
     else:
         runtime = _spark_runtime(job, place, kept, spark, conf, interval_s)
     run = Run(job, runtime, policy, workers, kept, place, began, temporary=checkpoint is None)
@@ -199,7 +198,7 @@ def start(
     return run
 
 
-def _local_runtime(job: Job, sink: Sink, settings: LocalSettings, say: Callable[[str], None] | None) -> Runtime:
+def _local_runtime(job: Job, sink: Sink, settings: LocalSettings) -> Runtime:
     sizes = Sizes(
         settings.block_rows, settings.chunk_blocks, settings.active_chunks, settings.memory, settings.entry_rows
     )
@@ -213,7 +212,7 @@ def _local_runtime(job: Job, sink: Sink, settings: LocalSettings, say: Callable[
             fused=settings.fused,
             queues=None if settings.queues == NO_QUEUES else settings.queues,
             processor_nodes=settings.processor_nodes,
-            say=say,
+            say=settings.say,
         )
     )
 

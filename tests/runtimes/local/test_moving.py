@@ -19,17 +19,13 @@ from tests.test_random_graphs import canonical
 
 from shoal.connectors.sinks import MemorySink
 from shoal.kernels.block import arrow_schema
-from shoal.kernels.table import INSTANCE
-from shoal.model.aggregate import count
 from shoal.model.graph import Graph
 from shoal.model.schema import Schema
-from shoal.model.window import hop
 from shoal.policies.static import round_robin
 from shoal.query.program import compile_graph
-from shoal.query.stream import Stream
 from shoal.runtimes.local.delivery import Delivery
 from shoal.runtimes.local.memory import Keeper, Sizes
-from shoal.runtimes.local.moving import MovingLane, MovingSplit
+from shoal.runtimes.local.moving import MovingLane
 from shoal.runtimes.local.node import Node
 from shoal.runtimes.local.wiring import Wiring
 
