@@ -29,7 +29,10 @@ class OperatorCost:
 
 
 class Candidate(NamedTuple):
-    """An operator that could run now: its place in the list of operators, and what waits for it."""
+    """An operator that could run now: its place in the list of operators, and what waits for it.
+
+    `holds_back` if those before it cannot go on until it has made room.
+    """
 
     place: int
     pending: int
@@ -39,6 +42,7 @@ class Candidate(NamedTuple):
     idle_s: float
     turns: int
     is_source: bool = False
+    holds_back: bool = False
 
 
 class Turn(NamedTuple):
@@ -233,8 +237,13 @@ class StateBased:
 
 
 def _thresholded(candidates: Sequence[Candidate], left_s: float, threshold: float, idle_s: float) -> Turn | None:
-    """Operators with at least so many events, or that have been idle for long; as many events as time is left for."""
-    eligible = [one for one in candidates if one.is_source or one.pending >= threshold or one.idle_s > idle_s]
+    """Operators with at least so many events, or as many as there is room for, or that have been idle for long.
+
+    They take as many events as time is left for.
+    """
+    eligible = [
+        one for one in candidates if one.is_source or one.holds_back or one.pending >= threshold or one.idle_s > idle_s
+    ]
     if not eligible:
         return None
     chosen = _first(eligible, lambda one: one.priority)

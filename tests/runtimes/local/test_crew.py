@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -251,6 +252,17 @@ def test_a_node_whose_reader_is_too_far_behind_waits(kind: str) -> None:
     reader.turn(100)
     crew.running[1] = False
     assert all_turns(crew) == [0]
+
+
+@pytest.mark.parametrize("policy", ["state-based", "min-cost"])
+def test_a_policy_with_thresholds_lets_a_node_run_that_holds_others_back(policy: str) -> None:
+    node = Relay(channel_of(*range(10)))
+    crew = scheduled([node], policy)
+    crew.last_run_s[0] = time.time() + 1000  # far too soon, with far too little to do
+    assert crew.next_turn(0) is None
+    node.inputs[0].write(Block({"n": np.arange(3)}, 3), Stamp(10, 0.0))
+    assert node.inputs[0].full
+    assert crew.next_turn(0) is not None
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CREWS if kind not in ("threads", "worker-queue")])

@@ -97,9 +97,10 @@ class Scheduler(Crew):
 
     def _candidate(self, place: int, post: _Post, now_s: float) -> Candidate:
         """A node as a choice sees it."""
-        pending, oldest_s = 0, now_s
+        pending, oldest_s, holds_back = 0, now_s, False
         for channel in post.node.inputs:
             pending += channel.pending
+            holds_back = holds_back or channel.full
             oldest_s = min(oldest_s, channel.oldest_s or now_s)
         return Candidate(
             place,
@@ -110,6 +111,7 @@ class Scheduler(Crew):
             now_s - self.last_run_s[place],
             self.turns[place],
             post.node.is_source,
+            holds_back,
         )
 
     def _measure(self, now_s: float) -> None:
