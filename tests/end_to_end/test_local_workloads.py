@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.end_to_end.test_workloads import SMALL, assert_right
 from tests.runtimes.local.kinds import KINDS
+from tests.runtimes.local.scribbling import scribbled
 from tests.small_city import digest
 
 from shoal.runtimes.local.memory import MEMORIES
@@ -35,9 +36,9 @@ class Case:
         rows = self.settings["block_rows"]
         small = SMALL[self.name]
         ready = dataclasses.replace(small, events=min(FEW_EVENTS.get(rows, small.events), small.events)).ready(seed)
-        run = start(
-            ready.job, on="local", workers=self.workers, local=LocalSettings(**KINDS[self.kind], **self.settings)
-        )
+        settings = LocalSettings(**KINDS[self.kind], **self.settings)
+        with scribbled():
+            run = start(ready.job, on="local", workers=self.workers, local=settings)
         run.wait()
         return run, ready
 

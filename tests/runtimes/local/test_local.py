@@ -14,6 +14,7 @@ from tests.naive import interpret
 from tests.random_graphs import cases
 from tests.runtimes.local.kinds import KINDS
 from tests.runtimes.local.row_source import RowSource
+from tests.runtimes.local.scribbling import scribbled
 from tests.small_city import answers, city
 from tests.test_random_graphs import canonical
 
@@ -97,7 +98,8 @@ def results(graph: Graph, rows: Mapping[str, Sequence[Row]], choice: Choice) -> 
         sources[stream] = RowSource(ordered, arrow_schema(Schema.of(operator.parameters["schema"])), choice.at_once)
     sink = MemorySink()
     runtime = LocalRuntime(choice.setup(sources, sink))
-    runtime.start(graph, shuffled(graph, choice.workers, choice.seed))
+    with scribbled():
+        runtime.start(graph, shuffled(graph, choice.workers, choice.seed))
     *_, ended = runtime.events()
     assert ended == RunEnded(None)
     return {name: sink.table(name).cast(_plain(sink.table(name).schema)).to_pylist() for name in sink.names()}
