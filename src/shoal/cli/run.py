@@ -105,12 +105,14 @@ def run_target(options: RunOptions) -> int:
 def _local_settings(options: RunOptions) -> LocalSettings | None:
     """Settings of the local runtime; options of the other runtime are refused."""
     if options.on == "local":
-        for name, value in (("--checkpoint", options.checkpoint), ("--shuffle-bindings", options.shuffle_bindings)):
-            if value:
-                raise ConfigError(
-                    f"{name} is for --on spark; the local runtime keeps no checkpoint and moves nothing yet"
-                )
-        return LocalSettings.of(options.conf, mode=options.mode, scheduling=options.scheduling)
+        if options.checkpoint:
+            raise ConfigError("--checkpoint is for --on spark; the local runtime keeps no checkpoint")
+        settings = LocalSettings.of(options.conf, mode=options.mode, scheduling=options.scheduling)
+        if options.shuffle_bindings and settings.queues == NO_QUEUES:
+            raise ConfigError(
+                "--shuffle-bindings on the local runtime needs instances that are bound: --conf queues=..."
+            )
+        return settings
     given = {"--scheduling": options.scheduling, "--mode": options.mode, "--metrics": options.metrics}
     for name, value in given.items():
         if value:

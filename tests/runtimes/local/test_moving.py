@@ -42,7 +42,7 @@ class Controlled:
             sources[stream] = RowSource(ordered, arrow_schema(Schema.of(operator.parameters["schema"])))
         self.keeper = Keeper()
         binding = round_robin(graph, workers)
-        wiring = Wiring(compile_graph(graph), sizes, self.keeper, binding=binding, movable=True)
+        wiring = Wiring(compile_graph(graph), sizes, self.keeper, binding=binding)
         self.place = tempfile.TemporaryDirectory()
         self.nodes: list[Node] = wiring.wire(sources, self.place.name)
         self.lanes = [node for node in self.nodes if isinstance(node, MovingLane)]
@@ -67,7 +67,7 @@ class Controlled:
         self.place.cleanup()
         assert not any(node.waiting for node in self.nodes)
         assert not any(lane.busy for lane in self.lanes)
-        self.moves = sum(sum(lane._ownership.moves) for lane in self.lanes if lane.home == 0)
+        self.moves = sum(sum(lane.ownership.moves) for lane in self.lanes if lane.home == 0)
 
     def results(self) -> dict[str, list[Row]]:
         return {name: self.sink.table(name).to_pylist() for name in self.sink.names()}

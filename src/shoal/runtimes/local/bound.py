@@ -8,6 +8,7 @@ import math
 import threading
 from collections.abc import Sequence
 
+from shoal.kernels.kernel import NEVER_US
 from shoal.policies.scheduling import BLOCK_EVENTS
 from shoal.runtimes.local.crew import Crew
 from shoal.runtimes.local.node import Node
@@ -79,4 +80,6 @@ class BoundCrew(Crew):
 
     def _order_in_queue(self, place: int, node: Node) -> float:
         """Event time of what waits; sources come behind everything else, and each in its turn."""
-        return self.last_run_s[place] if node.is_source else min(c.next_us for c in node.inputs if c.waiting)
+        if node.is_source:
+            return self.last_run_s[place]
+        return min((channel.next_us for channel in node.inputs if channel.waiting), default=NEVER_US)

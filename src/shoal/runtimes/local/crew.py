@@ -60,17 +60,28 @@ class Crew(ABC):
     def finished(self) -> bool:
         """Whether nothing is left to do.
 
-        Events only ever go on to nodes further behind, and a node is marked as running before it takes any; looked
-        at in that order, an event that is still on its way cannot be missed.
+        Nothing waited, nobody ran, and no turn has ended while that was looked at twice: so nothing was on its way.
         """
         if self.error is not None:
             return True
+        turns = list(self.turns)
+        return self._quiet() and self._quiet() and turns == self.turns
+
+    def _quiet(self) -> bool:
         for place, node in enumerate(self.nodes):
             if node.waiting or (isinstance(node, SourceNode) and not node.ended) or self.running[place]:
                 return False
         return True
 
     def _work(self, worker: int) -> None:
+        try:
+            self._work_until_finished(worker)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
+            self.error = self.error or error
+        with self.changed:
+            self.changed.notify_all()
+
+    def _work_until_finished(self, worker: int) -> None:
         while not self.finished():
             began = time.perf_counter()
             turn = self.next_turn(worker)
@@ -81,8 +92,6 @@ class Crew(ABC):
                     self.changed.wait(EPOCH_S)
             else:
                 self._run(*turn)
-        with self.changed:
-            self.changed.notify_all()
 
     def _run(self, place: int, events: int) -> None:
         began, began_cpu = time.perf_counter(), time.thread_time()

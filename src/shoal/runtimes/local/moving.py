@@ -73,7 +73,8 @@ Message = Invitation | Arrival | Passed | Closed | Settled
 class Ownership:
     """Who owns the instances of a lane; `versions[w]` counts how often worker w has given instances away.
 
-    `letters[w][v]` are what worker v has for worker w, in order, with one writer and one reader.
+    `letters[w][v]` are what worker v has for worker w, in order, with one writer and one reader. `moves` and
+    `moved_bytes` count what each worker has given away.
     """
 
     owner: NDArray[np.int64]
@@ -81,9 +82,11 @@ class Ownership:
     versions: list[int] = field(default_factory=list)
     letters: list[list[deque[Message]]] = field(default_factory=list)
     moves: list[int] = field(default_factory=list)
+    moved_bytes: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Nothing has moved yet."""
+        self.moved_bytes = [0] * self.workers
         self.versions = [0] * self.workers
         self.moves = [0] * self.workers
         self.letters = [[deque() for _ in range(self.workers)] for _ in range(self.workers)]
@@ -95,13 +98,13 @@ class MovingSplit(Node):
     def __init__(self, ownership: Ownership, source: Channel, home: int = 0) -> None:
         """Behind a channel; output w is that of worker w."""
         super().__init__("split", [source], home)
-        self._ownership = ownership
+        self.ownership = ownership
         self._seen = list(ownership.versions)
 
     @property
-    def ready(self) -> bool:
+    def waiting(self) -> bool:
         """Whether rows have come, or an instance has been given away."""
-        return (self.waiting or self._seen != self._ownership.versions) and not self.blocked
+        return super().waiting or self._seen != self.ownership.versions
 
     def turn(self, events: int) -> int:
         """Divide what waits."""
@@ -116,14 +119,14 @@ class MovingSplit(Node):
     def _divide(self, packet: Packet) -> None:
         block = packet.block
         self.produced += block.length
-        owner = self._ownership.owner[block.columns[INSTANCE]] if block.length else None
+        owner = self.ownership.owner[block.columns[INSTANCE]] if block.length else None
         for worker, channel in enumerate(self.outputs):
             part = EMPTY if owner is None else block.take(np.flatnonzero(owner == worker))
             channel.write(part if part.length else EMPTY, packet.stamp)
 
     def _acknowledge(self) -> None:
         """Versions are read before rows are divided again: what follows goes by a map at least as new."""
-        versions = list(self._ownership.versions)
+        versions = list(self.ownership.versions)
         for worker, version in enumerate(versions):
             if version != self._seen[worker]:
                 channel = self.outputs[worker]
@@ -140,6 +143,15 @@ class _Guest:
     settled: bool = False
 
 
+@dataclass
+class _Leaving:
+    """An instance that was given away: to whom, by which change of owners, and what was promised since."""
+
+    target: int
+    version: int
+    promised_us: int
+
+
 class MovingLane(LaneNode):
     """The part of a lane that one worker has; instances come and go."""
 
@@ -153,13 +165,14 @@ class MovingLane(LaneNode):
     ) -> None:
         """A part behind the channels of its feeds."""
         super().__init__(lane, feeds, inputs, home)
-        self._ownership = ownership
+        self.ownership = ownership
         self._orders: deque[int] = deque()
         self._invited: dict[int, int] = {}
         self._wanted: list[Invitation] = []
-        self._leaving: dict[int, tuple[int, int]] = {}
+        self._leaving: dict[int, _Leaving] = {}
         self._guests: dict[int, _Guest] = {}
         self._seen = [0] * len(self.inputs)
+        self._own = {number for number, owner in enumerate(ownership.owner.tolist()) if owner == home}
 
     def invite(self, instance: int) -> None:
         """Ask for an instance of another worker; may be called by any thread."""
@@ -168,7 +181,7 @@ class MovingLane(LaneNode):
     @property
     def waiting(self) -> bool:
         """Whether rows, orders or letters wait."""
-        return super().waiting or bool(self._orders) or any(self._ownership.letters[self.home])
+        return super().waiting or bool(self._orders) or any(self.ownership.letters[self.home])
 
     @property
     def state_bytes(self) -> int:
@@ -191,7 +204,7 @@ class MovingLane(LaneNode):
     def _send_invitations(self) -> None:
         while self._orders:
             instance = self._orders.popleft()
-            owner = int(self._ownership.owner[instance])
+            owner = int(self.ownership.owner[instance])
             if owner != self.home and instance not in self._invited:
                 self._invited[instance] = self._told_us
                 self._letters(owner).append(Invitation(instance, self.home, self._told_us))
@@ -201,25 +214,28 @@ class MovingLane(LaneNode):
         waiting, self._wanted = self._wanted, []
         for invitation in waiting:
             instance, target, told_us = invitation
-            owner = int(self._ownership.owner[instance])
+            owner = int(self.ownership.owner[instance])
             if owner == target == self.home:
                 self._invited.pop(instance, None)
             elif owner != self.home:
                 self._letters(owner).append(invitation)
-            elif instance in self._guests or self._state.mark_us < told_us:
-                self._wanted.append(invitation)
+            elif instance not in self._own or self._state.mark_us < told_us:
+                self._wanted.append(invitation)  # not before it has come here and settled, and is as far
             else:
                 self._hand_over(instance, target)
 
     def _hand_over(self, instance: int, target: int) -> None:
         """The state first, then the new owner's name, then the number of the change."""
-        self._letters(target).append(Arrival(instance, self._state.take_out(instance)))
-        self._ownership.owner[instance] = target
-        self._ownership.versions[self.home] += 1
-        self._leaving[instance] = (target, self._ownership.versions[self.home])
+        self._own.remove(instance)
+        state = self._state.take_out(instance)
+        self.ownership.moved_bytes[self.home] += state.nbytes
+        self._letters(target).append(Arrival(instance, state))
+        self.ownership.owner[instance] = target
+        self.ownership.versions[self.home] += 1
+        self._leaving[instance] = _Leaving(target, self.ownership.versions[self.home], self._state.mark_us)
 
     def _letters(self, target: int) -> deque[Message]:
-        return self._ownership.letters[target][self.home]
+        return self.ownership.letters[target][self.home]
 
     def _take(self, number: int, taken: int, events: int) -> Packet | None:
         packet = super()._take(number, taken, events)
@@ -229,7 +245,7 @@ class MovingLane(LaneNode):
         return packet
 
     def _read_letters(self) -> None:
-        for letters in self._ownership.letters[self.home]:
+        for letters in self.ownership.letters[self.home]:
             while letters:
                 message = letters.popleft()
                 if isinstance(message, Invitation):
@@ -257,7 +273,7 @@ class MovingLane(LaneNode):
                 if rows.size and instance in self._guests:
                     self._add_guest(instance, port, block.take(rows), shared=False)
                 elif rows.size:
-                    self._letters(self._leaving[instance][0]).append(Passed(instance, port, block.take(rows)))
+                    self._letters(self._leaving[instance].target).append(Passed(instance, port, block.take(rows)))
             block = block.where(~np.isin(owners, special))
         if block.length:
             super()._add(port, block, packet)
@@ -272,6 +288,7 @@ class MovingLane(LaneNode):
                 found.append(answers)
             if guest.settled and guest.state.mark_us == self._state.mark_us:
                 self._state.absorb(guest.state)
+                self._own.add(instance)
                 del self._guests[instance]
         return found
 
@@ -281,10 +298,12 @@ class MovingLane(LaneNode):
 
     def _pass_marks(self) -> None:
         """Tell new owners how far this one is, and when nothing more can come."""
-        for instance, (target, version) in list(self._leaving.items()):
-            letters = self._letters(target)
-            letters.append(Closed(instance, self._state.mark_us))
-            if all(seen >= version for seen in self._seen):
+        for instance, leaving in list(self._leaving.items()):
+            letters = self._letters(leaving.target)
+            if self._state.mark_us > leaving.promised_us:
+                leaving.promised_us = self._state.mark_us
+                letters.append(Closed(instance, leaving.promised_us))
+            if all(seen >= leaving.version for seen in self._seen):
                 letters.append(Settled(instance))
                 del self._leaving[instance]
-                self._ownership.moves[self.home] += 1
+                self.ownership.moves[self.home] += 1

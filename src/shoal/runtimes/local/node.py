@@ -6,12 +6,9 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from shoal.kernels.block import Block
-from shoal.kernels.table import INSTANCE
 from shoal.model.histogram import Histogram
 from shoal.query.fused import Chain
 from shoal.query.lane import Outlet
@@ -132,30 +129,6 @@ class StepNode(Node):
                 return EMPTY
             block = step.apply(block)
         return block if block.length else EMPTY
-
-
-class SplitNode(Node):
-    """Sends the rows of each instance to the worker that it is bound to: an output per worker."""
-
-    def __init__(self, owner: NDArray[np.int64], workers: Sequence[int], source: Channel, home: int = 0) -> None:
-        """`owner[i]` is the worker of instance i; output k is that of the k-th of `workers`."""
-        super().__init__("split", [source], home)
-        self._owner = owner
-        self._workers = tuple(workers)
-
-    def turn(self, events: int) -> int:
-        """Divide what waits."""
-        taken = 0
-        while (packet := self._take(0, taken, events)) is not None:
-            block = packet.block
-            taken += block.length
-            self.produced += block.length
-            owner = self._owner[block.columns[INSTANCE]] if block.length else None
-            for worker, channel in zip(self._workers, self.outputs, strict=True):
-                part = EMPTY if owner is None else block.take(np.flatnonzero(owner == worker))
-                channel.write(part if part.length else EMPTY, packet.stamp)
-        self.consumed += taken
-        return taken
 
 
 class OutletNode(Node):

@@ -17,7 +17,7 @@ from shoal.connectors.source import Source
 from shoal.errors import ConfigError, GraphError
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
-from shoal.model.messages import Command, CommandRefused, Drain, EpochCommitted, Event, RunEnded
+from shoal.model.messages import Command, CommandRefused, Drain, EpochCommitted, Event, Rebind, RunEnded
 from shoal.model.snapshot import Snapshot
 from shoal.policies.scheduling import SchedulingPolicy, StateBased, Threads
 from shoal.query.fused import prepare
@@ -29,6 +29,7 @@ from shoal.runtimes.local.delivery import NOW_AND_THEN_S, Delivery
 from shoal.runtimes.local.intake import SourceNode
 from shoal.runtimes.local.memory import Keeper, Sizes
 from shoal.runtimes.local.metrics import Metrics
+from shoal.runtimes.local.moving import MovingLane
 from shoal.runtimes.local.node import Node
 from shoal.runtimes.local.scheduler import Scheduler
 from shoal.runtimes.local.threads import ThreadPerNode
@@ -77,6 +78,7 @@ class LocalRuntime:
         self._epoch = 0
         self._counted = 0
         self._spent_s = (0.0, 0.0)
+        self._moved_before = (0, 0)
         self._refused: dict[str, int] = {}
         self._reported_s = 0.0
 
@@ -147,12 +149,45 @@ class LocalRuntime:
                 return
 
     def apply(self, command: Command) -> None:
-        """Drain; nothing else can be changed while a local run goes on."""
+        """Drain, or rebind where instances are bound; nothing else can be changed while a local run goes on."""
         if isinstance(command, Drain):
             self.stop()
+        elif isinstance(command, Rebind):
+            reason = self._rebind(command.binding)
+            if reason:
+                self._events.put(CommandRefused(command, reason))
         else:
             reason = f"the local runtime cannot {type(command).__name__} while it runs"
             self._events.put(CommandRefused(command, reason))
+
+    def _rebind(self, wanted: Binding) -> str:
+        """Have workers invite the instances they are to have; says why not if that cannot be."""
+        if self._setup.queues is None:
+            return "instances are bound to workers only with queues; set queues=worker-queue"
+        if wanted.workers != self._binding.workers:
+            return f"the local runtime cannot change its {self._binding.workers} workers while it runs"
+        places = {i: (lane, n) for lane in self._parts() for n, i in enumerate(lane.lane.instances)}
+        unknown = [instance for instance in wanted.worker_of if instance not in places]
+        if unknown:
+            return f"there is no instance {unknown[0]!r}"
+        parts = {(part.lane.number, part.home): part for part in self._parts()}
+        for instance, worker in wanted.worker_of.items():
+            lane, number = places[instance]
+            parts[lane.lane.number, worker].invite(number)
+        return ""
+
+    def _parts(self) -> list[MovingLane]:
+        return [node for node in self._nodes if isinstance(node, MovingLane)]
+
+    def _current(self) -> Binding:
+        """Who owns what now."""
+        found = {i: int(p.ownership.owner[n]) for p in self._parts() for n, i in enumerate(p.lane.instances)}
+        return Binding.of({**self._binding.worker_of, **found}, self._binding.workers)
+
+    def _moved(self) -> tuple[int, int]:
+        """Instances that have moved so far, and the bytes of their state."""
+        owners = {id(part.ownership): part.ownership for part in self._parts()}.values()
+        return sum(sum(each.moves) for each in owners), sum(sum(each.moved_bytes) for each in owners)
 
     def stop(self) -> None:
         """Take no more events in, answer every open window, and end."""
@@ -191,21 +226,22 @@ class LocalRuntime:
         if consumed == self._counted and not delivery.results and not delivery.dead_letters:
             return
         spent_s, self._spent_s = self._spent_s, (sum(self._crew.busy_s), self._crew.deciding_s)
+        moved, self._moved_before = self._moved_before, self._moved()
         self._events.put(
             EpochCommitted(
                 epoch=self._epoch,
                 rows=consumed - self._counted,
                 results=delivery.results,
                 dead_letters=delivery.dead_letters,
-                moves=0,
+                moves=self._moved_before[0] - moved[0],
                 state_bytes=sum(node.state_bytes for node in self._nodes),
-                state_bytes_moved=0,
+                state_bytes_moved=self._moved_before[1] - moved[1],
                 duration_s=duration_s,
                 latency_s=max(delivery.latency.max_s, duration_s),
                 compute_s=self._spent_s[0] - spent_s[0],
                 migration_s=0.0,
                 policy_s=self._spent_s[1] - spent_s[1],
-                snapshot=Snapshot(self._epoch, self._binding),
+                snapshot=Snapshot(self._epoch, self._current()),
                 refusals=self._new_refusals(),
                 latency=delivery.latency,
             )

@@ -23,7 +23,7 @@ from shoal.runtimes.local.channel import Channel
 from shoal.runtimes.local.intake import SourceNode
 from shoal.runtimes.local.memory import Keeper, Pool, Sizes
 from shoal.runtimes.local.moving import MovingLane, MovingSplit, Ownership
-from shoal.runtimes.local.node import Node, OutletNode, SplitNode, StepNode
+from shoal.runtimes.local.node import Node, OutletNode, StepNode
 from shoal.runtimes.local.state import LaneNode
 
 Path = tuple[Origin, tuple[str, ...]]
@@ -40,7 +40,6 @@ class Wiring:
     chained: bool = True
     binding: Binding | None = None
     fused: bool = True
-    movable: bool = False
     nodes: list[Node] = field(default_factory=list)
     chains: list[Chain] = field(default_factory=list)
     """Steps that are to run as compiled loops once these are prepared."""
@@ -122,32 +121,21 @@ class Wiring:
         return channel
 
     def _add_lane(self, lane: Lane) -> None:
-        if self.movable and self.binding is not None:
-            self._add_moving(lane, self.binding.workers)
+        if self.binding is not None:
+            self._add_parts(lane, self.binding)
             return
-        workers = self._workers(lane)
-        if len(workers) == 1:
-            feeds = [
-                (feed, self._from(before, _wanted(lane, feed)))
-                for feed in lane.feeds
-                for before in self._after(feed.origin, feed.steps)
-            ]
-            self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs, workers[0]))
-            return
-        parts: dict[int, list[tuple[Feed, Channel]]] = {worker: [] for worker in workers}
-        for feed in lane.feeds:
-            for before in self._after(feed.origin, feed.steps):
-                split = SplitNode(self._owner(lane), workers, self._from(before, _wanted(lane, feed)), before.home)
-                self.nodes.append(split)
-                for worker in workers:
-                    parts[worker].append((feed, self._from(split)))
-        for worker, feeds in parts.items():
-            self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs, worker))
+        feeds = [
+            (feed, self._from(before, _wanted(lane, feed)))
+            for feed in lane.feeds
+            for before in self._after(feed.origin, feed.steps)
+        ]
+        self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs))
 
-    def _add_moving(self, lane: Lane, workers: int) -> None:
+    def _add_parts(self, lane: Lane, binding: Binding) -> None:
         """A part for every worker, also for those without instances yet."""
-        ownership = Ownership(self._owner(lane), workers)
-        parts: list[list[tuple[Feed, Channel]]] = [[] for _ in range(workers)]
+        owner = np.array([binding.worker_of[instance] for instance in lane.instances], np.int64)
+        ownership = Ownership(owner, binding.workers)
+        parts: list[list[tuple[Feed, Channel]]] = [[] for _ in range(binding.workers)]
         for feed in lane.feeds:
             for before in self._after(feed.origin, feed.steps):
                 split = MovingSplit(ownership, self._from(before, _wanted(lane, feed)), before.home)
@@ -156,14 +144,6 @@ class Wiring:
                     feeds.append((feed, self._from(split)))
         for worker, feeds in enumerate(parts):
             self._add((lane.number, ()), MovingLane(lane, feeds, self.program.inputs, ownership, worker))
-
-    def _owner(self, lane: Lane) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The worker of every instance of a lane."""
-        assert self.binding is not None
-        return np.array([self.binding.worker_of[instance] for instance in lane.instances], np.int64)
-
-    def _workers(self, lane: Lane) -> list[int]:
-        return [0] if self.binding is None else sorted(set(self._owner(lane).tolist()))
 
     def _add_outlets(self, lane: Lane) -> None:
         if lane.kernel is not None:
