@@ -13,6 +13,7 @@ from typing import Any
 
 from machine import described
 from record import add_options, written
+from record import kept as kept_before
 from table import markdown, plain
 
 from shoal.experiments import experiment as declared
@@ -80,10 +81,11 @@ def rows_of(found: Sequence[Measured]) -> tuple[list[str], list[list[str]]]:
 
 def sections(kept: dict[str, Any]) -> list[str]:
     """The tables of the page."""
-    parts = [f"Median of {kept['repeat']} runs."]
+    parts = []
     for name, found in kept["experiments"].items():
         measured = [_measured(point) for point in found["points"]]
-        parts += [f"**{name}**", markdown(*rows_of(measured))]
+        times = f"{len(measured[0].outcomes)} runs, load before {found['machine']['load_1min']}"
+        parts += [f"**{name}** ({times})", markdown(*rows_of(measured))]
     return parts
 
 
@@ -108,6 +110,9 @@ def main() -> None:
     options = parser.parse_args()
     options.repeat = options.repeat or (1 if options.quick else 3)
     found = measured(options)
+    if options.only:
+        before = kept_before("local") or {"experiments": {}}
+        found = {**before["experiments"], **found}
     print(f"written to {written('local', {'repeat': options.repeat, 'experiments': found}, described(), options)}")
 
 
