@@ -30,6 +30,8 @@ from shoal.runtimes.local.node import Node
 from shoal.runtimes.local.wiring import Wiring
 
 Row = Mapping[str, Any]
+MOST_MOVES = 300
+"""Moves that are asked for in one run, so that it comes to an end."""
 
 
 class Controlled:
@@ -58,9 +60,11 @@ class Controlled:
 
     def run(self, draw: random.Random, move_share: float) -> None:
         """Take turns until nothing is ready."""
+        left = MOST_MOVES
         while ready := [node for node in self.nodes if node.ready]:
-            if draw.random() < move_share:
+            if left and draw.random() < move_share:
                 self.invite(draw)
+                left -= 1
             draw.choice(ready).turn(draw.choice([1, 2, 5, 100]))
         Delivery(self.nodes, self.sink).deliver()
         self.keeper.close()
