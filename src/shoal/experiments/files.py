@@ -1,5 +1,6 @@
 """The events of a trial as files, for peers that cannot call a generator."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from shoal.experiments.trial import Trial
 from shoal.workloads.workload import Ready
 
 FILE_ROWS = 1_000_000
+FIRST_TIME_S = 1_700_000_000
 
 
 def generator(made: Ready, trial: Trial) -> Generator:
@@ -30,7 +32,14 @@ def write(made: Ready, trial: Trial, place: Path, kind: str) -> None:
     writers: dict[str, Callable[[pa.Table, Path], None]] = {"parquet": _write_parquet, "csv": _write_csv}
     for at, start in enumerate(range(0, number, FILE_ROWS)):
         table = pa.table(source.made_by.batch(start, min(number, start + FILE_ROWS)))
-        writers[kind](table, place / f"{at:06}.{kind}")
+        path = place / f"{at:06}.{kind}"
+        writers[kind](table, path)
+        in_order(path, at)
+
+
+def in_order(path: Path, number: int) -> None:
+    """Give a file a time of its own: Spark reads files by their times, and those of one millisecond in any order."""
+    os.utime(path, (FIRST_TIME_S + number, FIRST_TIME_S + number))
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:

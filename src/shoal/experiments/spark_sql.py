@@ -50,14 +50,17 @@ def _write_last(place: Path) -> None:
     """One event far in the future, so that Spark closes every window before it stops."""
     import pyarrow.parquet as pq
 
-    newest = max(place.glob("*.parquet"))
+    written = sorted(place.glob("*.parquet"))
+    newest = written[-1]
     last = pq.read_table(newest).slice(0, 1)
     for name in last.schema.names:
         if pa.types.is_timestamp(last.schema.field(name).type):
             at = last.schema.get_field_index(name)
             last = last.set_column(at, name, pa.array([4_000_000_000_000_000], pa.int64()).cast(pa.timestamp("us")))
-    pq.write_table(last, place / "999998.parquet")
-    pq.write_table(last, place / "999999.parquet")
+    for number in (len(written), len(written) + 1):
+        path = place / f"{number:06}.parquet"
+        pq.write_table(last, path)
+        files.in_order(path, number)
 
 
 def _plain(table: pa.Table) -> pa.Table:
