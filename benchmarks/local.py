@@ -63,7 +63,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     """Run everything, one after another."""
     kept: dict[str, Any] = {}
     for name, experiment, at_load in experiments(options.quick):
-        if options.only and not any(name.startswith(only) for only in options.only):
+        if options.only and name not in options.only:
             continue
         found = declared.run(experiment, options.repeat, print)
         if at_load:
@@ -106,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_options(parser, "few events, one repetition: does it run, are the answers right")
     parser.add_argument("--repeat", type=int, help="repetitions of every trial (3; 1 with --quick)")
-    parser.add_argument("--only", nargs="*", help="names, or beginnings of names, of experiments")
+    parser.add_argument("--only", nargs="*", help="names of experiments")
     options = parser.parse_args()
     options.repeat = options.repeat or (1 if options.quick else 3)
     found = measured(options)
