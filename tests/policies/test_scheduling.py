@@ -120,8 +120,8 @@ def test_a_latency_that_grows_makes_a_query_more_urgent_by_a_tenth_at_most() -> 
 
 
 def test_thresholds_follow_latency_within_their_range() -> None:
-    grown = Thresholds(1000, 0.001).adjusted(0.5)
-    assert (grown.events, grown.idle_s) == pytest.approx((1500, 0.0015))
+    grown = Thresholds(1000, 0.0001).adjusted(0.5)
+    assert (grown.events, grown.idle_s) == pytest.approx((1500, 0.00015))
     assert Thresholds(5000, 0.001).adjusted(0.9).events == 6000  # one step at most
     assert Thresholds(MOST_EVENTS - 1, 0.001).adjusted(0.5).events == MOST_EVENTS - 1
     assert Thresholds(1000, 0.001).adjusted(-1.0).events == 1000  # never down to nothing

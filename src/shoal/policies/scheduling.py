@@ -13,7 +13,7 @@ LEAST_EVENTS = 32_768
 """Events an operator takes at least when it is its turn."""
 LEAST_COST_S = 1e-9
 MOST_EVENTS, MOST_EVENTS_STEP = 10_000.0, 1000.0
-MOST_IDLE_S, MOST_IDLE_STEP_S = 0.1, 0.01
+MOST_IDLE_S, MOST_IDLE_STEP_S = 0.001, 0.0001
 BLOCK_EVENTS = 16_384
 """Events that policies without thresholds give an operator at a time."""
 
