@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 import record
 import table
 from dataset import Dataset, cache
-from machine import cores, described, sentence
 from measured import Measured
 from spread import Spread
 from spread import text as spread_text
 
+from shoal.experiments.machine import cores, described, sentence
 from shoal.session.digest import differences
 
 Tables = Mapping[str, pa.Table]

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import duckdb
 import pyarrow as pa
-from machine import cpu_s
 from measured import Measured
+
+from shoal.experiments.machine import cpu_s
 
 Answer = Callable[[duckdb.DuckDBPyConnection], dict[str, pa.Table]]
 

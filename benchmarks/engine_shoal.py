@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine_spark import trigger_s
-from machine import cpu_s
 from measured import Measured
 from pyspark.sql import SparkSession
 
 import shoal
+from shoal.experiments.machine import cpu_s
 from shoal.model.messages import EpochCommitted
 
 

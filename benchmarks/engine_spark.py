@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 import psutil
-from machine import cpu_s
 from measured import Measured
 from pyspark.sql import DataFrame, SparkSession
 
+from shoal.experiments.machine import cpu_s
 from shoal.runtimes.spark.cluster import spark_session
 
 # Settings that help plain Spark here; Shoal neither needs nor feels them. The default state store takes a tenth to a

@@ -18,13 +18,13 @@ import pyarrow as pa
 import record
 import table
 from dataset import Dataset, cache, made
-from machine import cores, cpu_by_kind_s, described, sentence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from spread import Spread
 from spread import text as spread_text
 
 import shoal
+from shoal.experiments.machine import cores, cpu_by_kind_s, described, sentence
 from shoal.workloads.traffic import STREAM, queries, vehicles
 from shoal.workloads.traffic_events import TrafficEvents
 

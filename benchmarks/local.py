@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from machine import described
 from record import add_options, written
 from record import kept as kept_before
 from table import markdown, plain
@@ -19,6 +18,7 @@ from table import markdown, plain
 from shoal.experiments import experiment as declared
 from shoal.experiments import figure, report
 from shoal.experiments.experiment import Experiment, Measured, Point
+from shoal.experiments.machine import described
 from shoal.experiments.trial import Outcome, Trial
 
 PEERS = ("shoal-local", "duckdb", "spark-sql", "flink")

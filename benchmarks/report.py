@@ -19,9 +19,10 @@ import local
 import scaling
 import soak
 import window_growth
-from machine import sentence
 from record import kept
 from table import markdown
+
+from shoal.experiments.machine import sentence
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "benchmarks.md"

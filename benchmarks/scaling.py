@@ -19,12 +19,12 @@ import record
 import table
 from dataset import Dataset, cache, made
 from engine_spark import phase_s
-from machine import cores, described, sentence
 from pyspark.sql import SparkSession
 from spread import Spread
 from spread import text as spread_text
 
 import shoal
+from shoal.experiments.machine import cores, described, sentence
 from shoal.session.digest import differences
 from shoal.workloads.traffic import STREAM, queries, vehicles
 from shoal.workloads.traffic_events import TrafficEvents

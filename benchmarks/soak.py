@@ -31,9 +31,9 @@ import psutil
 import pyarrow as pa
 import record
 import table
-from machine import cores, described, sentence
 
 import shoal
+from shoal.experiments.machine import cores, described, sentence
 from shoal.model.messages import EpochCommitted
 from shoal.session.digest import differences
 from shoal.workloads.catalog import WORKLOADS

@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 import record
 import table
-from machine import described, sentence
 from spread import Spread
 from spread import text as spread_text
 
 import shoal
+from shoal.experiments.machine import described, sentence
 from shoal.kernels.block import Block
 from shoal.kernels.kernel import FOREVER_US
 from shoal.kernels.table import Tables

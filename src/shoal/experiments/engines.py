@@ -4,13 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-import psutil
 import pyarrow as pa
 
 from shoal.connectors.rate import Rate
 from shoal.connectors.sinks import MemorySink
 from shoal.errors import ConfigError
 from shoal.experiments import flink, spark_sql
+from shoal.experiments.machine import cpu_s
 from shoal.experiments.trial import Outcome, Trial
 from shoal.model.histogram import Histogram, merged
 from shoal.model.messages import EpochCommitted
@@ -54,11 +54,11 @@ def _on_shoal(trial: Trial, runtime: str) -> Outcome:
     if timer is not None:
         timer.daemon = True
         timer.start()
-    cpu_s, watcher = _cpu_s(), _Timeline()
+    before_s, watcher = cpu_s(), _Timeline()
     run.wait(watcher)
     if timer is not None:
         timer.cancel()
-    cpu_s = _cpu_s() - cpu_s
+    used_s = cpu_s() - before_s
     results = _results(run)
     wrong = differences(results, made.expected(run.consumed)) if trial.check else []
     crew = run.runtime.crew if isinstance(run.runtime, LocalRuntime) else None
@@ -67,7 +67,7 @@ def _on_shoal(trial: Trial, runtime: str) -> Outcome:
         elapsed_s=run.tally.elapsed_s,
         oracle=_verdict(trial, wrong),
         digest=result_digest(results),
-        cpu_s=cpu_s,
+        cpu_s=used_s,
         latency_ms=run.tally.latency_ms(),
         marker_ms=None if crew is None else _markers(run).summary_ms(),
         decision_us=None if crew is None else crew.deciding_s / max(1, crew.decisions) * 1e6,
@@ -110,14 +110,14 @@ def on_duckdb(trial: Trial) -> Outcome:
         raise ConfigError("DuckDB answers one batch; leave duckdb out of trials with a rate, seconds or settings")
     made = ready(trial)
     events = trial.events or workload(trial.workload).events
-    cpu_s, began = _cpu_s(), time.perf_counter()
+    before_s, began = cpu_s(), time.perf_counter()
     tables = made.expected(events)
     elapsed_s = time.perf_counter() - began
     return Outcome(
         events=events,
         elapsed_s=elapsed_s,
         oracle=_verdict(trial, [] if tables else ["no answer"]),
-        cpu_s=_cpu_s() - cpu_s,
+        cpu_s=cpu_s() - before_s,
         peak_rss_mb=resident_mb(),
     )
 
@@ -146,19 +146,6 @@ def _results(run: Run) -> dict[str, pa.Table]:
     if not isinstance(sink, MemorySink):
         raise ConfigError("trials keep their results in memory")
     return {name: sink.table(name) for name in sink.names() if name != "dead_letters"}
-
-
-def _cpu_s() -> float:
-    """CPU time of this process and all it started."""
-    total = 0.0
-    process = psutil.Process()
-    for each in (process, *process.children(recursive=True)):
-        try:
-            times = each.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
 
 
 ENGINES: Mapping[str, Callable[[Trial], Outcome]] = {

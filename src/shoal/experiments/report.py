@@ -1,18 +1,24 @@
 """Reports of experiments: tables for people, data for programs, both from the same numbers."""
 
-import os
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import psutil
-
 from shoal.experiments.experiment import Experiment, Measured
+from shoal.experiments.machine import described
 
-PACKAGES = ("shoal", "numba", "numpy", "pyarrow", "duckdb", "pyspark")
-HEADER = ("", "events", "M events/s", "smallest-largest", "ratio", "marker ms", "result ms", "cpu ns/event", "answers")
+HEADER = (
+    "",
+    "events",
+    "M events/s",
+    "smallest-largest",
+    "ratio",
+    "marker ms",
+    "result ms",
+    "cpu ns/event",
+    "decision us",
+    "answers",
+)
 
 
 def rows(measured: Sequence[Measured]) -> list[list[str]]:
@@ -26,6 +32,7 @@ def _row(each: Measured, first: float) -> list[str]:
     marker = each.middle(lambda outcome: outcome.marker_ms["mean"] if outcome.marker_ms else None)
     result = each.middle(lambda outcome: outcome.latency_ms["mean"] if outcome.latency_ms else None)
     cpu_ns = each.middle(lambda outcome: outcome.cpu_s / outcome.events * 1e9 if outcome.cpu_s is not None else None)
+    decision = each.middle(lambda outcome: outcome.decision_us)
     return [
         each.point.label,
         f"{each.outcomes[0].events:,}",
@@ -35,6 +42,7 @@ def _row(each: Measured, first: float) -> list[str]:
         "" if marker is None else _number(marker),
         "" if result is None else _number(result),
         "" if cpu_ns is None else _number(cpu_ns),
+        "" if decision is None else _number(decision),
         each.outcomes[0].oracle,
     ]
 
@@ -49,7 +57,7 @@ def data(experiment: Experiment, measured: Sequence[Measured]) -> dict[str, Any]
         "experiment": experiment.name,
         "title": experiment.title,
         "axis": experiment.axis,
-        "machine": machine(),
+        "machine": described(),
         "points": [
             {
                 "label": each.point.label,
@@ -60,21 +68,4 @@ def data(experiment: Experiment, measured: Sequence[Measured]) -> dict[str, Any]
             }
             for each in measured
         ],
-    }
-
-
-def machine() -> dict[str, Any]:
-    """Cores, memory, load and versions; nothing that names a host."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
-    return {
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
-        "load_1min": round(os.getloadavg()[0], 2),
-        "python": platform.python_version(),
-        **versions,
     }

@@ -25,7 +25,7 @@ DTYPES = {"int64": INT, "timestamp": INT, "float64": FLOAT, "bool": BOOL}
 _TOO_LARGE = 2.0**63
 
 
-class FusionError(ShoalError, NotImplementedError):
+class FusionError(ShoalError):
     """A step or expression that is left to whole columns."""
 
 

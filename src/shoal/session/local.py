@@ -7,7 +7,7 @@ from typing import Any
 from shoal.errors import ConfigError
 from shoal.policies.scheduling import SCHEDULING
 from shoal.runtimes.local.bound import QUEUES
-from shoal.runtimes.local.memory import MEMORIES
+from shoal.runtimes.local.memory import MEMORIES, Sizes
 
 MODES: Mapping[str, Mapping[str, str]] = {
     "TQ": {"scheduling": "threads", "memory": "queue"},
@@ -31,12 +31,12 @@ class LocalSettings:
     """
 
     scheduling: str = "state-based"
-    memory: str = "block"
+    memory: str = Sizes.memory
     queues: str = NO_QUEUES
-    block_rows: int = 131_072
-    chunk_blocks: int = 4
-    active_chunks: int = 2
-    entry_rows: int = 256
+    block_rows: int = Sizes.block_rows
+    chunk_blocks: int = Sizes.chunk_blocks
+    active_chunks: int = Sizes.active_chunks
+    entry_rows: int = Sizes.entry_rows
     processor_nodes: int = 1
     chained: bool = True
     """Whether operators without state that follow each other are run as one."""
@@ -50,11 +50,16 @@ class LocalSettings:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
-        for name in ("block_rows", "chunk_blocks", "active_chunks", "entry_rows", "processor_nodes"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}")
+        _ = self.sizes  # which refuses sizes that hold nothing
+        if self.processor_nodes < 1:
+            raise ConfigError(f"processor_nodes must be at least 1; got {self.processor_nodes}")
         if self.queues != NO_QUEUES and self.scheduling == "threads":
             raise ConfigError("a thread per operator takes no turns from queues; leave queues or threads out")
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of blocks and channels."""
+        return Sizes(self.block_rows, self.chunk_blocks, self.active_chunks, self.memory, self.entry_rows)
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, mode: str | None = None, scheduling: str | None = None) -> "LocalSettings":

@@ -27,7 +27,6 @@ from shoal.model.messages import (
 )
 from shoal.policies.scheduling import SCHEDULING
 from shoal.policies.static import STATIC
-from shoal.runtimes.local.memory import Sizes
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 from shoal.session.job import Job
 from shoal.session.local import NO_QUEUES, LocalSettings
@@ -199,15 +198,12 @@ def start(
 
 
 def _local_runtime(job: Job, sink: Sink, settings: LocalSettings) -> Runtime:
-    sizes = Sizes(
-        settings.block_rows, settings.chunk_blocks, settings.active_chunks, settings.memory, settings.entry_rows
-    )
     return LocalRuntime(
         LocalSetup(
             job.sources,
             sink,
             SCHEDULING[settings.scheduling],
-            sizes,
+            settings.sizes,
             chained=settings.chained,
             fused=settings.fused,
             queues=None if settings.queues == NO_QUEUES else settings.queues,

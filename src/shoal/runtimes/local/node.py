@@ -139,26 +139,21 @@ class OutletNode(Node):
         super().__init__(f"sink {outlet.table}", [source], home)
         self.outlet = outlet
         self.answered = 0
-        self.waited_s = 0.0
-        self.latency = Histogram()
         self.transit = Histogram()
 
     def turn(self, events: int) -> int:
         """Turn answers into rows; markers end here."""
         taken = 0
         while (packet := self._take(0, taken, events)) is not None:
-            now_s = time.time()
             if packet.stamp.marker_s is not None:
-                self.transit.record(now_s - packet.stamp.marker_s)
+                self.transit.record(time.time() - packet.stamp.marker_s)
             if packet.block.length:
                 taken += packet.block.length
-                self._answer(self.outlet.rows(packet.owned), packet.stamp.taken_s, now_s)
+                self._answer(self.outlet.rows(packet.owned), packet.stamp.taken_s)
         self.consumed += taken
         return taken
 
-    def _answer(self, rows: pa.RecordBatch, taken_s: float, now_s: float) -> None:
+    def _answer(self, rows: pa.RecordBatch, taken_s: float) -> None:
         if rows.num_rows:
             self.results.rows.append((self.outlet.table, rows, taken_s))
             self.answered += rows.num_rows
-            self.waited_s += rows.num_rows * (now_s - taken_s)
-            self.latency.record(now_s - taken_s, rows.num_rows)

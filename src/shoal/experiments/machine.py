@@ -3,7 +3,7 @@
 import os
 import platform
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ def described() -> dict[str, Any]:
         "load_1min": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
         "java": _java(),
-        **{package: version(package) for package in PACKAGES},
+        **{package: _version(package) for package in PACKAGES},
     }
 
 
@@ -71,9 +71,18 @@ def _cpu() -> str:
     return platform.machine()
 
 
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
-    said = subprocess.run(
-        [f"{home}/bin/java" if home else "java", "-version"], capture_output=True, text=True, check=False
-    )
+    command = [f"{home}/bin/java" if home else "java", "-version"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return "not installed"
     return said.stderr.partition('"')[2].partition('"')[0] or "unknown"
