@@ -272,6 +272,11 @@ def _print(summary: Summary, wrong: list[str], options: RunOptions) -> None:
         console.print(f"different: {text}", markup=False)
 
 
+def _short(value: float) -> str:
+    """Three digits, or all of a larger number."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     latency = data["latency_ms"]
     return [
@@ -280,7 +285,7 @@ def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("epochs", f"{data['epochs']:,}"),
         (
             "latency",
-            "mean {mean:.3g} ms, p50 {p50:.3g}, p99 {p99:.3g}, max {max:.3g}".format(**latency),
+            "mean {mean} ms, p50 {p50}, p99 {p99}, max {max}".format(**{k: _short(v) for k, v in latency.items()}),
         ),
         ("results", f"{data['results']:,}"),
         ("dead letters", f"{data['dead_letters']:,}"),
