@@ -254,14 +254,15 @@ class MovingLane(LaneNode):
                     self._invited.pop(message.instance, None)
                     self._guests[message.instance] = _Guest(message.state, message.state.mark_us)
                 elif isinstance(message, Passed):
-                    self._add_guest(message.instance, message.port, message.block, shared=False)
+                    self._add_guest(message.instance, message.port, message.block)
                 elif isinstance(message, Closed):
                     self._guests[message.instance].promised_us = message.mark_us
                 else:
                     self._guests[message.instance].settled = True
 
-    def _add_guest(self, instance: int, port: int, block: Block, *, shared: bool) -> None:
-        self._refuse(self._guests[instance].state.add(port, block, shared=shared))
+    def _add_guest(self, instance: int, port: int, block: Block) -> None:
+        """Bring rows that have memory of their own to a guest's state."""
+        self._refuse(self._guests[instance].state.add(port, block, shared=False))
 
     def _add(self, port: int, block: Block, packet: Packet) -> None:
         """Rows of guests go to their own state, rows of instances that have left are passed on."""
@@ -271,7 +272,7 @@ class MovingLane(LaneNode):
             for instance in special:
                 rows = np.flatnonzero(owners == instance)
                 if rows.size and instance in self._guests:
-                    self._add_guest(instance, port, block.take(rows), shared=False)
+                    self._add_guest(instance, port, block.take(rows))
                 elif rows.size:
                     self._letters(self._leaving[instance].target).append(Passed(instance, port, block.take(rows)))
             block = block.where(~np.isin(owners, special))
