@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from shoal.model.binding import Binding
 from shoal.model.graph import InstanceId
+from shoal.model.topology import Topology
 from shoal.policies.catalog import DYNAMIC, BindingPolicy
 from shoal.policies.loads import Floats, Ints, Load, Loads, summed
-from shoal.policies.topology import Topology
 
 RUNNABLE = sorted(set(DYNAMIC) - (set() if find_spec("pymetis") else {"metis", "dynamic-metis"}))
 """Policies that can run here; METIS comes in an extra."""

@@ -7,9 +7,9 @@ a list it put loads into; the text says that pairs of operator and load are sort
 from hypothesis import given, settings
 from tests.policies.random_loads import Situation, situation, situations
 
+from shoal.model.topology import Topology
 from shoal.policies.greedy import Greedy
 from shoal.policies.loads import Load
-from shoal.policies.topology import Topology
 
 FLAT = Topology.of(nodes=1, workers=3)
 

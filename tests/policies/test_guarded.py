@@ -10,11 +10,11 @@ from tests.policies.random_loads import RUNNABLE, Situation, named, situation, s
 
 from shoal.errors import ConfigError
 from shoal.model.binding import Binding
+from shoal.model.topology import Topology
 from shoal.policies.catalog import DYNAMIC
 from shoal.policies.greedy import Greedy
 from shoal.policies.guarded import Guarded
 from shoal.policies.loads import Load, Loads, shared_out
-from shoal.policies.topology import Topology
 
 PAIR = Topology.of(nodes=1, workers=2)
 NUMA = Topology.of(nodes=2, workers=4)

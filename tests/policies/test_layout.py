@@ -70,9 +70,15 @@ def test_a_snapshot_gives_costs_rates_and_bytes() -> None:
     snapshot = Snapshot(
         7,
         round_robin(graph, 2),
-        {first: InstanceLoad(100, 0.5, 40, 9000), last: InstanceLoad(0, 0.25, 1, 10)},
+        {
+            first: InstanceLoad(100, 0.5, 40, 9000),
+            second: InstanceLoad(0, 0.0, 0, 0, backlog=12),
+            last: InstanceLoad(0, 0.25, 1, 10),
+        },
+        period_s=2.0,
+        latency_s={"most": 0.04},
     )
-    loads = layout.loads(snapshot, period_s=2.0, backlog={second: 12}, latency_s={"most": 0.04})
+    loads = layout.loads(snapshot)
     assert loads.cost_s.tolist() == [0.005, 0.0, 0.25]
     assert loads.rate_per_s.tolist() == [50.0, 0.0, 0.5]
     assert loads.busy_s.tolist() == [0.5, 0.0, 0.25]
@@ -86,10 +92,10 @@ def test_an_epoch_s_work_is_the_same_as_rate_times_cost() -> None:
     graph = two_steps(2)
     layout = Layout.of(graph)
     seen = {instance: InstanceLoad(n, 0.125 * n, 1, 1) for n, instance in enumerate(layout.instances)}
-    loads = layout.loads(Snapshot(1, round_robin(graph, 2), seen), period_s=4.0)
+    loads = layout.loads(Snapshot(1, round_robin(graph, 2), seen, period_s=4.0))
     assert loads.work_s(4.0) == pytest.approx(loads.busy_s)
 
 
 def test_a_snapshot_of_no_time_is_a_clear_error() -> None:
-    with pytest.raises(ConfigError, match=r"^a snapshot must be of more than 0 seconds; got 0$"):
-        Layout.of(Graph()).loads(Snapshot(0, Binding.of({}, 1)), period_s=0)
+    with pytest.raises(ConfigError, match=r"^a snapshot must be of more than 0 seconds; got 0.0$"):
+        Layout.of(Graph()).loads(Snapshot(0, Binding.of({}, 1)))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from shoal.errors import BindingError, ConfigError
 from shoal.model.binding import Binding
 from shoal.model.graph import InstanceId
+from shoal.model.topology import Topology
 from shoal.policies.loads import Load, Loads, shared_out
-from shoal.policies.topology import Topology
 
 A, B, C = InstanceId("a/0"), InstanceId("b/0"), InstanceId("c/0")
 AMOUNTS = ("cost_s", "backlog", "rate_per_s", "busy_s", "state_bytes")

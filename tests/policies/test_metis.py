@@ -12,9 +12,9 @@ from tests.policies.random_loads import RUNNABLE, Situation, named, situation, s
 
 from shoal.errors import ConfigError
 from shoal.model.graph import InstanceId
+from shoal.model.topology import Topology
 from shoal.policies.loads import Load, shared_out
 from shoal.policies.metis import DynamicMetis, Metis, parts, renamed
-from shoal.policies.topology import Topology
 
 needs_metis = pytest.mark.skipif("metis" not in RUNNABLE, reason="pymetis is not installed")
 FLAT = Topology.of(nodes=1, workers=3)

@@ -5,9 +5,9 @@ from itertools import pairwise
 from hypothesis import given, settings
 from tests.policies.random_loads import Situation, situation, situations
 
+from shoal.model.topology import Topology
 from shoal.policies.loads import Load, Loads
 from shoal.policies.refinement import grouped, refined
-from shoal.policies.topology import Topology
 
 
 def inner_edges(loads: Loads) -> set[tuple[int, int]]:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from tests.policies.random_loads import SLOW, Situation, situation, situations
 
+from shoal.model.topology import Topology
 from shoal.policies.loads import Load
 from shoal.policies.refinement import grouped, refined
-from shoal.policies.topology import Topology
 from shoal.policies.two_level import TwoLevel, _to_nodes
 
 NUMA = Topology.of(nodes=2, workers=4)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from shoal.model.binding import Binding
+from shoal.model.topology import Topology
 from shoal.policies.greedy import Greedy
 from shoal.policies.guarded import Guarded
 from shoal.policies.loads import Loads
 from shoal.policies.metis import DynamicMetis, Metis
-from shoal.policies.topology import Topology
 from shoal.policies.two_level import TwoLevel
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.model.binding import Binding
+from shoal.model.topology import Topology
 from shoal.policies.loads import Loads, summed
-from shoal.policies.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 
 from shoal.errors import ConfigError
 from shoal.model.binding import Binding
+from shoal.model.topology import Topology
 from shoal.policies.loads import Floats, Ints, Loads, shared_out, summed
-from shoal.policies.topology import Topology
 
 _MARGIN = 1e-9
 """Share of all work that does not count: sums in another order differ by less."""

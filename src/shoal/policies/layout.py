@@ -51,20 +51,10 @@ class Layout:
         partition = np.array([number_of[names[instance]] for instance in instances], dtype=np.int64)
         return cls(instances, partition, columns[:, 0], columns[:, 1], columns[:, 2])
 
-    def loads(
-        self,
-        snapshot: Snapshot,
-        period_s: float,
-        backlog: Mapping[InstanceId, int] | None = None,
-        latency_s: Mapping[str, float] | None = None,
-    ) -> Loads:
-        """What a snapshot of so many seconds says, with the backlogs and the queries' latencies that go with it.
-
-        The bytes of an edge are estimated by the rows its source answered.
-        """
-        if period_s <= 0:
-            raise ConfigError(f"a snapshot must be of more than 0 seconds; got {period_s}")
-        waiting = backlog or {}
+    def loads(self, snapshot: Snapshot) -> Loads:
+        """What a snapshot says; the bytes of an edge are estimated by the rows its source answered."""
+        if snapshot.period_s <= 0:
+            raise ConfigError(f"a snapshot must be of more than 0 seconds; got {snapshot.period_s}")
         seen = [snapshot.loads.get(instance, _NOTHING) for instance in self.instances]
         busy_s = np.array([load.cost_s for load in seen], dtype=float)
         # An instance may work without an event, on windows that close; its time then counts as that of one.
@@ -73,15 +63,15 @@ class Layout:
         return Loads(
             self.instances,
             cost_s=np.divide(busy_s, events, out=np.zeros_like(busy_s), where=events > 0),
-            backlog=np.array([waiting.get(instance, 0) for instance in self.instances], dtype=float),
-            rate_per_s=events / period_s,
+            backlog=np.array([load.backlog for load in seen], dtype=float),
+            rate_per_s=events / snapshot.period_s,
             busy_s=busy_s,
             state_bytes=np.array([load.state_bytes for load in seen], dtype=float),
             partition=self.partition,
             edge_source=self.edge_source,
             edge_target=self.edge_target,
             edge_bytes=results[self.edge_source] * ROW_BYTES / self.edge_share,
-            latency_s=dict(latency_s or {}),
+            latency_s=dict(snapshot.latency_s),
         )
 
 

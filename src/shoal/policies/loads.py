@@ -13,7 +13,7 @@ import numpy.typing as npt
 from shoal.errors import BindingError, ConfigError
 from shoal.model.binding import Binding, WorkerId
 from shoal.model.graph import InstanceId
-from shoal.policies.topology import Topology
+from shoal.model.topology import Topology
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from shoal.errors import ConfigError
 from shoal.model.binding import Binding
+from shoal.model.topology import Topology
 from shoal.policies.loads import Floats, Ints, Loads, shared_out, summed
-from shoal.policies.topology import Topology
 
 SEED = 1
 _TOTAL = 2**30

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.model.binding import Binding
+from shoal.model.topology import Topology
 from shoal.policies.loads import Floats, Loads, summed
 from shoal.policies.refinement import grouped, refined
-from shoal.policies.topology import Topology
 
 DELTA_S = 0.030
 

@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.errors import ConfigError
-from shoal.policies.topology import Topology
+from shoal.model.topology import Topology
 
 
 def test_neighbours_share_a_node() -> None:
