@@ -10,7 +10,7 @@ from shoal.model.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Rebind:
-    """Use another binding from the next epoch on."""
+    """Use another binding from the next epoch on; one with another number of workers makes them more or fewer."""
 
     binding: Binding
 
@@ -76,10 +76,18 @@ class CommandRefused:
 
 
 @dataclass(frozen=True)
+class WorkersLost:
+    """Workers are gone; others do their work, and nothing is lost, until their instances are bound elsewhere."""
+
+    workers: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
 class RunEnded:
     """Nothing follows; `error` says why if it was not by plan."""
 
     error: Exception | None = None
 
 
-Event = EpochCommitted | CommandRefused | RunEnded
+Event = EpochCommitted | CommandRefused | WorkersLost | RunEnded

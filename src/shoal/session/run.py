@@ -24,6 +24,7 @@ from shoal.model.messages import (
     Rebind,
     RemoveQuery,
     ReplaceQuery,
+    WorkersLost,
 )
 from shoal.policies.scheduling import SCHEDULING
 from shoal.policies.static import STATIC
@@ -130,6 +131,8 @@ class Run:
         elif isinstance(event, CommandRefused):
             self.refused.append(event)
             LOG.warning("a command was refused: %s", event.reason)
+        elif isinstance(event, WorkersLost):
+            LOG.warning("worker %s is lost: %s", ", ".join(map(str, event.workers)), event.reason)
         elif event.error is not None:
             raise copy(event.error)  # the runtime keeps its own, which must not hold on to the frames it passes here
 
