@@ -8,15 +8,17 @@ import click
 
 from shoal import __version__
 from shoal.cli.bench import BenchOptions, run_bench
+from shoal.cli.explain import explain, policies
 from shoal.cli.graph import write_graph
 from shoal.cli.profile import ProfileOptions, run_profile
 from shoal.cli.queries import queries
 from shoal.cli.run import RunOptions, run_target
+from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError, RunError, ShoalError
 from shoal.experiments.engines import ENGINES
 from shoal.model.aggregate import AGGREGATE_KINDS
+from shoal.policies.catalog import SUMMARIES
 from shoal.policies.scheduling import SCHEDULING
-from shoal.policies.static import STATIC
 from shoal.session.local import MODES
 from shoal.session.run import RUNTIMES
 from shoal.workloads.catalog import WORKLOADS
@@ -53,11 +55,16 @@ def cli() -> None:
 @click.option("--on", type=click.Choice(list(RUNTIMES)), default="spark", show_default=True, help="Runtime.")
 @click.option(
     "--policy",
-    type=click.Choice(list(STATIC)),
-    default="round-robin",
-    show_default=True,
-    help="Binding of instances to workers.",
+    type=click.Choice(list(SUMMARIES)),
+    help="Binding of instances to workers, see `shoal policies`  [default: round-robin; on local, no binding]",
 )
+@click.option(
+    "--control",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="When and how a policy is followed, e.g. trigger=periodic:2.",
+)
+@click.option("--journal", metavar="DIR", help="Keep the journal of decisions here  [default: the checkpoint]")
 @click.option(
     "--scheduling",
     type=click.Choice(list(SCHEDULING)),
@@ -116,9 +123,14 @@ def cli() -> None:
     envvar="SHOAL_RUN_JSON",
     help="Print one JSON object and nothing else on stdout.",
 )
-def run(settings: Sequence[str], conf: Sequence[str], **options: object) -> None:
+def run(settings: Sequence[str], conf: Sequence[str], control: Sequence[str], **options: object) -> None:
     """Run TARGET: a workload (see `shoal workloads`), a graph FILE.yaml, a FILE.sql, or FILE.py:NAME of a job."""
-    chosen = RunOptions(settings=_pairs(settings, "--set"), conf=_pairs(conf, "--conf"), **options)  # type: ignore[arg-type]
+    chosen = RunOptions(
+        settings=_pairs(settings, "--set"),
+        conf=_pairs(conf, "--conf"),
+        control=ControlSettings.of(_pairs(control, "--control")),
+        **options,  # type: ignore[arg-type]
+    )
     sys.exit(run_target(chosen))
 
 
@@ -201,6 +213,8 @@ def operators(as_json: bool) -> None:
 
 
 cli.add_command(queries)
+cli.add_command(explain)
+cli.add_command(policies)
 
 
 def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from shoal.cli.progress import Progress
 from shoal.cli.target import Expected, Target, source_from_uri, target
 from shoal.connectors.rate import Rate
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink, sink_from_uri
+from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
 from shoal.model.messages import EpochCommitted
 from shoal.policies.static import shuffled
@@ -25,6 +26,7 @@ from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.session.digest import differences, result_digest
 from shoal.session.local import NO_QUEUES, LocalSettings
 from shoal.session.run import Run, start
+from shoal.session.runtime import bound_settings
 from shoal.session.summary import Summary
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
@@ -40,7 +42,9 @@ class RunOptions:
 
     target: str
     on: str
-    policy: str
+    policy: str | None
+    control: ControlSettings
+    journal: str | None
     scheduling: str | None
     mode: str | None
     workers: int
@@ -80,6 +84,8 @@ def run_target(options: RunOptions) -> int:
             sink=sink,
             conf=options.conf if options.on == "spark" else None,
             local=None if local is None else replace(local, say=progress.say),
+            control=options.control,
+            journal=options.journal,
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(
@@ -108,10 +114,10 @@ def _local_settings(options: RunOptions) -> LocalSettings | None:
         if options.checkpoint:
             raise ConfigError("--checkpoint is for --on spark; the local runtime keeps no checkpoint")
         settings = LocalSettings.of(options.conf, mode=options.mode, scheduling=options.scheduling)
-        if options.shuffle_bindings and settings.queues == NO_QUEUES:
-            raise ConfigError(
-                "--shuffle-bindings on the local runtime needs instances that are bound: --conf queues=..."
-            )
+        settings = bound_settings(settings, options.policy, options.control)
+        for name, value in (("--shuffle-bindings", options.shuffle_bindings), ("--journal", options.journal)):
+            if value and settings.queues == NO_QUEUES:
+                raise ConfigError(f"{name} on the local runtime needs instances that are bound: --policy ...")
         return settings
     given = {"--scheduling": options.scheduling, "--mode": options.mode, "--metrics": options.metrics}
     for name, value in given.items():
@@ -244,8 +250,9 @@ def _policy(options: RunOptions) -> str:
     """What decides where and when operators run."""
     if options.on == "local":
         settings = LocalSettings.of(options.conf, mode=options.mode, scheduling=options.scheduling)
-        return settings.scheduling if settings.queues == NO_QUEUES else settings.queues
-    return "random" if options.shuffle_bindings else options.policy
+        if settings.queues == NO_QUEUES and options.policy is None and not options.control.scale:
+            return settings.scheduling
+    return "random" if options.shuffle_bindings else options.policy or "round-robin"
 
 
 def _results(sink: Sink, run: Run) -> dict[str, pa.Table]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shoal.model.binding import Binding
-from shoal.model.graph import InstanceId
+from shoal.model.graph import Graph, InstanceId
 from shoal.model.topology import Topology
 
 
@@ -23,7 +23,8 @@ class InstanceLoad:
 class Snapshot:
     """All instances during one epoch of so many seconds, with the binding and the topology that were in force.
 
-    `latency_s` is the mean latency of each result table that had rows, `busy_s` the time that each worker worked.
+    `latency_s` is the mean latency of each result table that had rows, `busy_s` the time that each worker worked, and
+    `graph` the queries that ran.
     """
 
     epoch: int
@@ -34,3 +35,4 @@ class Snapshot:
     latency_s: Mapping[str, float] = field(default_factory=dict)
     busy_s: tuple[float, ...] = ()
     topology: Topology | None = None
+    graph: Graph | None = None

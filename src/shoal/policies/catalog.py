@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from shoal.errors import ConfigError
 from shoal.model.binding import Binding
 from shoal.model.topology import Topology
 from shoal.policies.greedy import Greedy
 from shoal.policies.guarded import Guarded
 from shoal.policies.loads import Loads
-from shoal.policies.metis import DynamicMetis, Metis
+from shoal.policies.metis import DynamicMetis, Metis, required
 from shoal.policies.two_level import TwoLevel
+
+FIRST = {"two-level": "partition"}
+"""The static policy that binds instances until something has been measured; round-robin for all others."""
 
 
 class BindingPolicy(Protocol):
@@ -31,6 +35,9 @@ DYNAMIC: Mapping[str, BindingPolicy] = {
 ASKED_ONCE = frozenset({"metis"})
 """Those of them that are asked once, after a profile, and not again."""
 
+QUEUED = ("single-queue", "node-queue")
+"""No binding: operators wait in a queue that several workers serve, on the local runtime."""
+
 SUMMARIES: Mapping[str, str] = {
     "round-robin": "instance k on worker k modulo workers; nothing moves",
     "partition": "the instances of a region or key group on one worker, partitions in turn; nothing moves",
@@ -39,5 +46,15 @@ SUMMARIES: Mapping[str, str] = {
     "metis": "a balanced cut of the graph with few bytes across, once, by a profile",
     "dynamic-metis": "a new cut each time, its parts named after the workers that have most of them",
     "guarded": "moves that pay for their state and lost locality; never raises the peak, rests when balanced",
+    "single-queue": "no binding: one queue for all workers, in the order of event time; local runtime only",
+    "node-queue": "no binding: a queue per processor node, idle workers take from others; local runtime only",
 }
-"""Every binding policy in one line, the static ones first."""
+"""Every policy in one line: the static ones, those that follow the load, those without a binding."""
+
+
+def check_policy(name: str) -> None:
+    """Refuse a name that no policy has, and a policy whose package is missing."""
+    if name not in SUMMARIES:
+        raise ConfigError(f"policy must be one of {', '.join(SUMMARIES)}; got {name!r}")
+    if isinstance(DYNAMIC.get(name), Metis | DynamicMetis):
+        required()

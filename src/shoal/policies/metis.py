@@ -6,6 +6,7 @@ same parts without it.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,11 +57,8 @@ def parts(loads: Loads, number: int) -> Ints:
     return found
 
 
-def _cut(loads: Loads, weights: Floats, chosen: npt.NDArray[np.bool_], number: int) -> Ints:
-    """Some of the instances, by METIS."""
-    count = int(chosen.sum())
-    if number == 1 or count <= number:
-        return np.arange(count, dtype=np.int64) % number
+def required() -> Any:
+    """The package that cuts graphs; without it these policies cannot be used."""
     try:
         import pymetis
     except ImportError as error:
@@ -68,6 +66,15 @@ def _cut(loads: Loads, weights: Floats, chosen: npt.NDArray[np.bool_], number: i
             "the policies metis and dynamic-metis need the package pymetis, which is not installed; "
             "pip install 'shoal[metis]'"
         ) from error
+    return pymetis
+
+
+def _cut(loads: Loads, weights: Floats, chosen: npt.NDArray[np.bool_], number: int) -> Ints:
+    """Some of the instances, by METIS."""
+    count = int(chosen.sum())
+    if number == 1 or count <= number:
+        return np.arange(count, dtype=np.int64) % number
+    pymetis = required()
     starts, adjacent, edge_bytes = _adjacency(loads, chosen)
     cut = pymetis.part_graph(
         number,

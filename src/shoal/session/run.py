@@ -4,19 +4,21 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from shoal.connectors.sinks import MemorySink, Sink
+from shoal.control.controller import Controller
+from shoal.control.journal import Begun, Ended
+from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
 from shoal.model.binding import Binding
-from shoal.model.graph import Graph, Query
+from shoal.model.graph import Query
 from shoal.model.messages import (
     AddQuery,
-    Command,
     CommandRefused,
     Drain,
     EpochCommitted,
@@ -24,43 +26,23 @@ from shoal.model.messages import (
     Rebind,
     RemoveQuery,
     ReplaceQuery,
+    RunEnded,
     WorkersLost,
 )
-from shoal.policies.scheduling import SCHEDULING
+from shoal.policies.catalog import FIRST
 from shoal.policies.static import STATIC
-from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+from shoal.runtimes.local.runtime import LocalRuntime
 from shoal.session.job import Job
+from shoal.session.journal import JournalFile
 from shoal.session.local import NO_QUEUES, LocalSettings
+from shoal.session.runtime import Runtime, bound_settings, local_runtime, policy_on, spark_runtime
+from shoal.session.steering import Steering
 from shoal.session.summary import Tally
 
 LOG = logging.getLogger("shoal")
 RUNTIMES = ("spark", "local")
 Watcher = Callable[["Run", EpochCommitted], None]
 """Called after every epoch, e.g. to rebind."""
-
-
-class Runtime(Protocol):
-    """What every runtime can do."""
-
-    @property
-    def topology(self) -> str:
-        """The machines it runs on."""
-
-    @property
-    def consumed(self) -> int:
-        """Events taken in since the beginning, earlier runs included."""
-
-    def start(self, graph: Graph, binding: Binding) -> None:
-        """Begin, or go on from a checkpoint."""
-
-    def events(self) -> Iterable[Event]:
-        """What happens, ending with `RunEnded`."""
-
-    def apply(self, command: Command) -> None:
-        """Ask for a change."""
-
-    def stop(self) -> None:
-        """End after the running epoch."""
 
 
 @dataclass
@@ -77,11 +59,21 @@ class Run:
     tally: Tally = field(default_factory=Tally)
     binding: Binding | None = None
     refused: list[CommandRefused] = field(default_factory=list)
+    lost: list[WorkersLost] = field(default_factory=list)
     temporary: bool = False
+    steering: Steering | None = None
 
     def rebind(self, binding: Binding) -> None:
         """Use another binding from the next epoch on; no result changes."""
         self.runtime.apply(Rebind(binding))
+
+    def scale(self, workers: int) -> None:
+        """Have more or fewer workers from one of the next epochs on; no result changes."""
+        if workers < 1:
+            raise ConfigError(f"number of workers must be at least 1; got {workers}")
+        if self.steering is None:
+            raise ConfigError("a run that binds no instances cannot change its workers; give it a policy")
+        self.steering.scale(workers)
 
     def add(self, query: Query) -> None:
         """Run one more query from the next epoch on; the others keep their state."""
@@ -126,15 +118,36 @@ class Run:
         if isinstance(event, EpochCommitted):
             self.tally.add(event, time.time())
             self.binding = event.snapshot.binding
+        if self.steering is not None:
+            self.tally.policy_s += self.steering.take(event)
+        if isinstance(event, EpochCommitted):
             if watcher is not None:
                 watcher(self, event)
         elif isinstance(event, CommandRefused):
             self.refused.append(event)
             LOG.warning("a command was refused: %s", event.reason)
         elif isinstance(event, WorkersLost):
+            self.lost.append(event)
             LOG.warning("worker %s is lost: %s", ", ".join(map(str, event.workers)), event.reason)
-        elif event.error is not None:
-            raise copy(event.error)  # the runtime keeps its own, which must not hold on to the frames it passes here
+        else:
+            self._note_end(event)
+            if event.error is not None:
+                raise copy(event.error)  # the runtime keeps its own, which must not hold on to the frames it passes
+
+    def _note_end(self, event: RunEnded) -> None:
+        if self.steering is not None:
+            tally = self.tally
+            error = "" if event.error is None else str(event.error).partition("\n")[0]
+            ended = Ended(
+                round(time.time(), 3),
+                tally.epochs,
+                tally.events,
+                tally.moves,
+                tally.state_bytes_moved,
+                tally.cost_share(),
+                error,
+            )
+            self.steering.note([ended])
 
     @property
     def consumed(self) -> int:
@@ -159,69 +172,60 @@ class Run:
         return 0.0 if first is None else max(0.0, first - self.began_s)
 
 
-def start(
+def start(  # noqa: PLR0913  (all but the job by name)
     job: Job,
     *,
     on: str = "spark",
     workers: int = 2,
-    policy: str = "round-robin",
+    policy: str | None = None,
     checkpoint: str | None = None,
     sink: Sink | None = None,
     spark: Any = None,
     conf: Mapping[str, str] | None = None,
     interval_s: float = 0.0,
     local: LocalSettings | None = None,
+    control: ControlSettings | None = None,
+    journal: str | None = None,
 ) -> Run:
-    """Start a job and return at once; `Run.wait` follows it to its end.
+    """Start a job and return at once; `Run.wait` follows it to its end, and steers it by its policy meanwhile.
 
     Without a `checkpoint` directory the run is kept in a temporary one and cannot be resumed.
     Without a `sink` the results stay in memory, in `Run.sink`. `spark`, `conf` and `interval_s` are for Spark, `local`
-    is for the local runtime.
+    is for the local runtime. Without a `policy` Spark binds round-robin, and the local runtime does not bind at all.
+    The journal is kept in the directory `journal`, or with the checkpoint.
     """
     began = time.time()
     if on not in RUNTIMES:
         raise ConfigError(f"runtime must be {' or '.join(RUNTIMES)}; got {on!r}")
     if on == "local" and checkpoint is not None:
         raise ConfigError("the local runtime keeps nothing for a restart; leave the checkpoint out")
-    if policy not in STATIC:
-        raise ConfigError(f"policy must be one of {', '.join(STATIC)}; got {policy!r}")
     if workers < 1:
         raise ConfigError(f"number of workers must be at least 1; got {workers}")
     place = checkpoint or tempfile.mkdtemp(prefix="shoal-")
     if "://" not in place:
         place = str(Path(place).absolute())
     kept = sink if sink is not None else MemorySink()
+    chosen = policy_on(on, policy)
+    steered = control or ControlSettings()
     if on == "local":
-        runtime = _local_runtime(job, kept, local or LocalSettings())
+        settings = bound_settings(local or LocalSettings(), policy, steered)
+        runtime = local_runtime(job, kept, settings)
+        bound = settings.queues != NO_QUEUES
     else:
-        runtime = _spark_runtime(job, place, kept, spark, conf, interval_s)
-    run = Run(job, runtime, policy, workers, kept, place, began, temporary=checkpoint is None)
-    runtime.start(job.graph, STATIC[policy](job.graph, workers))
+        runtime = spark_runtime(job, place, kept, spark, conf, interval_s)
+        bound = True
+    run = Run(job, runtime, chosen, workers, kept, place, began, temporary=checkpoint is None)
+    if bound:
+        where = journal or (place if checkpoint is not None and "://" not in place else None)
+        file = JournalFile(where) if where is not None else None
+        run.steering = Steering(Controller(job.graph, chosen, steered), runtime.apply, file)
+        run.steering.note([_begun(job, on, chosen, workers, began, steered)])
+    first = chosen if chosen in STATIC else FIRST.get(chosen, "round-robin")
+    runtime.start(job.graph, STATIC[first](job.graph, workers))
     return run
 
 
-def _local_runtime(job: Job, sink: Sink, settings: LocalSettings) -> Runtime:
-    return LocalRuntime(
-        LocalSetup(
-            job.sources,
-            sink,
-            SCHEDULING[settings.scheduling],
-            settings.sizes,
-            chained=settings.chained,
-            fused=settings.fused,
-            queues=None if settings.queues == NO_QUEUES else settings.queues,
-            processor_nodes=settings.processor_nodes,
-            say=settings.say,
-        )
-    )
-
-
-def _spark_runtime(
-    job: Job, checkpoint: str, sink: Sink, spark: Any, conf: Mapping[str, str] | None, interval_s: float
-) -> Runtime:
-    """Spark is imported only when it is used: it takes a while."""
-    from shoal.runtimes.spark.cluster import spark_session
-    from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
-
-    session = spark if spark is not None else spark_session(conf)
-    return SparkRuntime(SparkSetup(session, checkpoint, job.sources, sink, interval_s))
+def _begun(job: Job, on: str, policy: str, workers: int, began_s: float, control: ControlSettings) -> Begun:
+    changed = {name: value for name, value in vars(control).items() if value != getattr(ControlSettings, name)}
+    instances = len(job.graph.stateful_instances)
+    return Begun(round(began_s, 3), job.name, on, policy, workers, instances, changed)

@@ -1,0 +1,42 @@
+"""`shoal explain` and `shoal policies`: what a run decided and why, and what can decide."""
+
+import json
+
+import click
+
+from shoal.control.journal import plain
+from shoal.control.story import told
+from shoal.policies.catalog import DYNAMIC, QUEUED, SUMMARIES
+from shoal.session.journal import read_journal
+
+
+@click.command()
+@click.argument("directory", metavar="RUN_DIR")
+@click.option("--all", "every_move", is_flag=True, help="Tell every move of every decision.")
+@click.option("--json", "as_json", is_flag=True, help="Print the journal as one JSON array.")
+def explain(directory: str, every_move: bool, as_json: bool) -> None:
+    """Tell what moved in a run, why, what that was expected to bring and what it brought; and what was refused.
+
+    RUN_DIR is the --checkpoint or --journal directory of the run.
+    """
+    entries = read_journal(directory)
+    if as_json:
+        click.echo(json.dumps([plain(entry) for entry in entries]))
+        return
+    for line in told(entries, every_move=every_move):
+        click.echo(line)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def policies(as_json: bool) -> None:
+    """List the policies that bind instances to workers."""
+    if as_json:
+        click.echo(json.dumps({name: {"kind": _kind(name), "summary": text} for name, text in SUMMARIES.items()}))
+        return
+    for name, text in SUMMARIES.items():
+        click.echo(f"{name:14} {_kind(name):8} {text}")
+
+
+def _kind(name: str) -> str:
+    return "adaptive" if name in DYNAMIC else "queue" if name in QUEUED else "static"

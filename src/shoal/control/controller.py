@@ -1,0 +1,236 @@
+"""The controller: events up, commands down. Snapshot, trigger, policy, decision, command, journal.
+
+It reads no clock: the time comes with each event. What it decides depends on what it was told alone.
+"""
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from shoal.control.history import History
+from shoal.control.journal import MOST_MOVES, Decided, Entry, Kept, Lost, Measured, Refused, Scaled
+from shoal.control.look import Look, peak, together
+from shoal.control.names import instance_names
+from shoal.control.proposal import Verdict, judged
+from shoal.control.settings import ControlSettings
+from shoal.control.trigger import reason, triggers_of
+from shoal.model.binding import Binding
+from shoal.model.graph import Graph
+from shoal.model.messages import Command, CommandRefused, EpochCommitted, Event, Rebind, WorkersLost
+from shoal.model.snapshot import Snapshot
+from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, BindingPolicy
+from shoal.policies.layout import Layout
+from shoal.policies.loads import Loads
+from shoal.policies.scaling import resized
+
+WAITED_LOOKS = 5
+"""Looks after which moves count as done though the binding is not the one that was asked for."""
+WORTH = 0.25
+"""Share of what it promised that a decision must have brought, if the next one is not to wait longer."""
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """What the controller wants done, and what there is to say about it."""
+
+    commands: tuple[Command, ...] = ()
+    entries: tuple[Entry, ...] = ()
+
+    def __add__(self, other: "Reaction") -> "Reaction":
+        """Both, one after the other."""
+        return Reaction(self.commands + other.commands, self.entries + other.entries)
+
+
+NOTHING = Reaction()
+
+
+@dataclass
+class _Pending:
+    """A decision whose effect has not been seen yet."""
+
+    decided: Decided
+    binding: Binding
+    looks: int = 0
+
+
+class Controller:
+    """Decides for one run; `policy` is the name of a dynamic policy, or any other name for none."""
+
+    def __init__(self, graph: Graph, policy: str, settings: ControlSettings | None = None) -> None:
+        """Nothing seen yet."""
+        self.policy = policy
+        self.settings = settings or ControlSettings()
+        self._asked: BindingPolicy | None = DYNAMIC.get(policy)
+        self._triggers = triggers_of(self.settings.trigger)
+        self._history = History(self.settings)
+        self._graph = graph
+        self._layout = Layout.of(graph)
+        self._names = instance_names(graph)
+        self._snapshots: list[Snapshot] = []
+        self._newest: Snapshot | None = None
+        self._loads: Loads | None = None
+        self._pending: _Pending | None = None
+        self._decisions = 0
+        self._rest_s = self.settings.rest_s
+        self._rest_until_s = float("-inf")
+        self._agreed: deque[int] = deque(maxlen=self.settings.patience)
+        self._kept: Kept | None = None
+
+    def handle(self, event: Event, now_s: float) -> Reaction:
+        """What to do now that something has happened."""
+        if isinstance(event, EpochCommitted):
+            return self._epoch(event, now_s)
+        if isinstance(event, WorkersLost):
+            return self._lost(event, now_s)
+        if isinstance(event, CommandRefused):
+            self._pending = None
+            return Reaction((), (Refused(now_s, type(event.command).__name__, event.reason),))
+        return Reaction((), self._ended_streak())
+
+    def _epoch(self, event: EpochCommitted, now_s: float) -> Reaction:
+        snapshot = event.snapshot
+        self._history.learn(event)
+        if snapshot.graph is not None and snapshot.graph is not self._graph:
+            self._begin_anew(snapshot.graph)
+        self._newest = snapshot
+        self._snapshots.append(snapshot)
+        seen_s = sum(one.period_s for one in self._snapshots)
+        window_s = self.settings.profile_s if self.policy in ASKED_ONCE else self.settings.window_s
+        if seen_s < window_s or not all(i in snapshot.binding.worker_of for i in self._layout.instances):
+            return NOTHING
+        whole, self._snapshots = together(self._snapshots), []
+        self._loads = loads = self._layout.loads(whole)
+        seen = Look.of(loads, whole, self.settings.horizon_s)
+        ahead = Look.of(self._history.ahead(loads, whole.period_s), whole, self.settings.horizon_s)
+        measured = self._measure(seen, event.epoch, now_s)
+        self._history.add(seen)
+        if now_s < self._rest_until_s or self._pending is not None:
+            return measured
+        return measured + (self._scale(seen, event.epoch, now_s) or self._rebind(ahead, event.epoch, now_s))
+
+    def _begin_anew(self, graph: Graph) -> None:
+        """Queries have come or gone: what was seen of the others does not fit any more."""
+        self._graph, self._layout, self._names = graph, Layout.of(graph), instance_names(graph)
+        self._history.forget()
+        self._snapshots, self._pending, self._loads = [], None, None
+
+    def _scale(self, look: Look, epoch: int, now_s: float) -> Reaction | None:
+        """Change the number of workers if several looks in a row agree on how."""
+        scaling = self.settings.scaling
+        if scaling is None:
+            return None
+        workers = look.binding.workers
+        wanted = scaling.wanted(look.busy, workers)
+        self._agreed.append((wanted > workers) - (wanted < workers))
+        if len(self._agreed) < self.settings.patience or abs(sum(self._agreed)) < self.settings.patience:
+            return None
+        self._agreed.clear()
+        why = f"workers were busy for {look.busy:.0%} of their time"
+        return self.resize(wanted, why, epoch, now_s)
+
+    def resize(self, workers: int, why: str, epoch: int, now_s: float) -> Reaction | None:
+        """Ask for another number of workers; None before anything has been seen, or where it is as wanted."""
+        newest = self._newest
+        if newest is None or workers == newest.binding.workers:
+            return None
+        rebind, moved = self._resized(newest, workers, now_s)
+        entry = Scaled(now_s, epoch, newest.binding.workers, workers, why, moved)
+        return Reaction((rebind,), (*self._ended_streak(), entry))
+
+    def _lost(self, event: WorkersLost, now_s: float) -> Reaction:
+        """Bind everything to the workers that are left."""
+        newest = self._newest
+        left = 0 if newest is None else newest.binding.workers - len(event.workers)
+        if newest is None or left < 1:
+            return Reaction((), (*self._ended_streak(), Lost(now_s, event.workers, event.reason, 0)))
+        rebind, moved = self._resized(newest, left, now_s)
+        return Reaction((rebind,), (*self._ended_streak(), Lost(now_s, event.workers, event.reason, moved)))
+
+    def _resized(self, newest: Snapshot, workers: int, now_s: float) -> tuple[Rebind, int]:
+        """The command for another number of workers, and how many instances move."""
+        loads = self._loads if self._loads is not None else self._layout.loads(replace(newest, period_s=1.0))
+        after = resized(loads, newest.binding, workers, self.settings.horizon_s)
+        self._pending = None
+        self._history.forget_workers()
+        self._rest_until_s = now_s + self._rest_s
+        return Rebind(after), sum(1 for _ in newest.binding.diff(after))
+
+    def _rebind(self, look: Look, epoch: int, now_s: float) -> Reaction:
+        """Ask the policy, if there is a reason, and do what pays."""
+        if self._asked is None:
+            return NOTHING
+        once = self.policy in ASKED_ONCE
+        why = "the profile is complete" if once else reason(self._triggers, look, now_s)
+        if not why:
+            return Reaction((), self._ended_streak())
+        wanted = self._asked.propose(look.loads, look.binding, look.topology)
+        if once:
+            self._asked = None
+        verdict = judged(look, wanted, self._history.scores, self._history.model, self.settings, self._names)
+        if verdict.refused:
+            return self._keep(verdict, why, epoch, now_s)
+        return self._decide(look, verdict, why, epoch, now_s)
+
+    def _decide(self, look: Look, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
+        self._decisions += 1
+        moved = [move for move in verdict.moves if not move.refused]
+        decided = Decided(
+            at_s=now_s,
+            number=self._decisions,
+            epoch=epoch,
+            trigger=why,
+            policy=self.policy,
+            peak_before=look.peak,
+            peak_expected=peak(look.under(verdict.binding)),
+            latency_before_s=look.slowest_s,
+            moved=len(moved),
+            stayed=len(verdict.moves) - len(moved),
+            moved_bytes=sum(move.state_bytes for move in moved),
+            moves=verdict.moves[:MOST_MOVES],
+        )
+        self._pending = _Pending(decided, verdict.binding)
+        self._rest_until_s = now_s + self._rest_s
+        return Reaction((Rebind(verdict.binding),), (*self._ended_streak(), decided))
+
+    def _keep(self, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
+        """Say why nothing is done; once, however often that is the answer."""
+        kept = self._kept
+        if kept is not None and kept.reason == verdict.refused:
+            self._kept = replace(kept, at_s=now_s, epoch=epoch, times=kept.times + 1)
+            return NOTHING
+        entries = self._ended_streak()
+        moves = verdict.moves[:MOST_MOVES]
+        first = Kept(now_s, epoch, why, self.policy, verdict.refused, verdict.peak, moves=moves)
+        self._kept = replace(first, times=0, moves=())
+        return Reaction((), (*entries, first))
+
+    def _ended_streak(self) -> tuple[Entry, ...]:
+        """How often the last answer was given again since it was written down."""
+        kept, self._kept = self._kept, None
+        return (kept,) if kept is not None and kept.times else ()
+
+    def _measure(self, look: Look, epoch: int, now_s: float) -> Reaction:
+        """Compare what the last decision brought with what it promised, once its moves are done."""
+        pending = self._pending
+        if pending is None:
+            return NOTHING
+        pending.looks += 1
+        done = all(look.binding.worker_of.get(i) == w for i, w in pending.binding.worker_of.items())
+        if pending.looks == 1 or (not done and pending.looks < WAITED_LOOKS):
+            return NOTHING  # the first look is partly from before the moves
+        self._pending = None
+        decided = pending.decided
+        worth = decided.peak_before - look.peak >= WORTH * (decided.peak_before - decided.peak_expected)
+        self._rest_s = self.settings.rest_s if worth else min(self.settings.most_rest_s, 2 * self._rest_s)
+        self._rest_until_s = now_s + (0.0 if worth else self._rest_s)
+        measured = Measured(
+            now_s,
+            decided.number,
+            epoch,
+            decided.peak_before,
+            decided.peak_expected,
+            look.peak,
+            decided.latency_before_s,
+            look.slowest_s,
+            self._rest_s,
+        )
+        return Reaction((), (measured,))

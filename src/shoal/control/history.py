@@ -1,0 +1,76 @@
+"""History: what the controller remembers of the looks it has taken, to predict and to weigh."""
+
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+
+from shoal.control.decision import Model
+from shoal.control.forecast import Seasonal, forecast_of
+from shoal.control.look import Look
+from shoal.control.settings import ControlSettings
+from shoal.model.messages import EpochCommitted
+from shoal.policies.loads import Floats, Loads
+
+LOOKS = 60
+"""Looks that are remembered, unless a season needs more."""
+SCORES = 12
+"""Scores of every worker that are remembered."""
+FRESH = 0.2
+"""Weight of the newest measurement in what a move is known to cost."""
+
+
+class History:
+    """Rates of every instance, scores of every worker, and what moves have cost so far."""
+
+    def __init__(self, settings: ControlSettings) -> None:
+        """Nothing seen yet."""
+        self.model: Model = settings.model
+        self._horizon_s = settings.horizon_s
+        self._forecast = forecast_of(settings.forecast)
+        season_s = self._forecast.period_s if isinstance(self._forecast, Seasonal) else 0.0
+        self._rates: deque[Floats] = deque(maxlen=max(LOOKS, 2 + round(2 * season_s / settings.window_s)))
+        self._scores: deque[Floats] = deque(maxlen=SCORES)
+
+    def learn(self, event: EpochCommitted) -> None:
+        """Take over what moving took where something has moved."""
+        if event.moves and event.migration_s > 0:
+            spent_s = event.migration_s / event.moves
+            copying_s = event.state_bytes_moved / event.moves / self.model.bytes_per_s
+            newest_s = max(0.0, spent_s - copying_s)
+            self.model = replace(self.model, move_s=(1 - FRESH) * self.model.move_s + FRESH * newest_s)
+
+    def ahead(self, loads: Loads, step_s: float) -> Loads:
+        """The loads to expect until the horizon."""
+        past = np.array([*self._rates, loads.rate_per_s])
+        return replace(loads, rate_per_s=self._forecast.predicted(past, step_s, self._horizon_s))
+
+    def add(self, look: Look) -> None:
+        """Remember a look."""
+        self._rates.append(look.loads.rate_per_s)
+        if self._scores and len(self._scores[-1]) != look.binding.workers:
+            self._scores.clear()
+        self._scores.append(scores(look.worker_s))
+
+    def scores(self, worker: int) -> list[float]:
+        """Past scores of a worker, the oldest first."""
+        return [float(past[worker]) for past in self._scores if worker < len(past)]
+
+    def forget_workers(self) -> None:
+        """There are other workers now."""
+        self._scores.clear()
+
+    def forget(self) -> None:
+        """There are other instances now."""
+        self._rates.clear()
+        self._scores.clear()
+
+
+def scores(worker_s: Floats) -> Floats:
+    """The score of every worker as a place: the mean work of all over its own, so that the idlest is the best.
+
+    >>> scores(np.array([1.0, 3.0]))
+    array([2.        , 0.66666667])
+    """
+    mean = float(worker_s.mean())
+    return np.divide(mean, worker_s, out=np.full(len(worker_s), float(len(worker_s))), where=worker_s > 0)

@@ -1,0 +1,170 @@
+"""The journal: every decision with its reason, what it was expected to bring and what it brought."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from shoal.errors import ConfigError
+
+MOST_MOVES = 200
+"""Moves that a decision names one by one; the others it counts."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run began."""
+
+    at_s: float
+    job: str
+    runtime: str
+    policy: str
+    workers: int
+    instances: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Moving:
+    """A move that was considered: the scores, the cost and the benefit by which it was made, or why it was not."""
+
+    instance: str
+    name: str
+    source: int
+    target: int
+    state_bytes: int
+    score_here: float
+    score_there: float
+    amortisation_s: float
+    cost: float
+    benefit: float
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """The binding changed: why, which moves, and the busiest worker over the mean before and, as expected, after.
+
+    `moved` and `stayed` count all moves that were made and refused; `moves` names the first of them.
+    """
+
+    at_s: float
+    number: int
+    epoch: int
+    trigger: str
+    policy: str
+    peak_before: float
+    peak_expected: float
+    latency_before_s: float
+    moved: int
+    stayed: int
+    moved_bytes: int
+    moves: tuple[Moving, ...]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The binding was left as it is, though there was a reason to look; `times` counts looks that ended the same."""
+
+    at_s: float
+    epoch: int
+    trigger: str
+    policy: str
+    reason: str
+    peak: float
+    times: int = 1
+    moves: tuple[Moving, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a decision brought, once the moves were done."""
+
+    at_s: float
+    number: int
+    epoch: int
+    peak_before: float
+    peak_expected: float
+    peak_after: float
+    latency_before_s: float
+    latency_after_s: float
+    rest_s: float
+    """How long the controller waits now before it decides again; longer after decisions that brought nothing."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The number of workers was changed."""
+
+    at_s: float
+    epoch: int
+    workers: int
+    wanted: int
+    reason: str
+    moved: int
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Workers were lost, and what became of their instances."""
+
+    at_s: float
+    workers: tuple[int, ...]
+    reason: str
+    moved: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The runtime could not do what was decided."""
+
+    at_s: float
+    command: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The run ended: how much it did, and how its time divides over work, moving state and deciding."""
+
+    at_s: float
+    epochs: int
+    events: int
+    moves: int
+    state_bytes_moved: int
+    cost_share: Mapping[str, float]
+    error: str = ""
+
+
+Entry = Begun | Decided | Kept | Measured | Scaled | Lost | Refused | Ended
+KINDS: Mapping[str, type[Entry]] = {
+    kind.__name__.lower(): kind for kind in (Begun, Decided, Kept, Measured, Scaled, Lost, Refused, Ended)
+}
+
+
+def plain(entry: Entry) -> dict[str, Any]:
+    """An entry as plain data.
+
+    >>> plain(Lost(2.5, (1,), "it died", 3))
+    {'kind': 'lost', 'at_s': 2.5, 'workers': (1,), 'reason': 'it died', 'moved': 3}
+    """
+    return {"kind": type(entry).__name__.lower(), **asdict(entry)}
+
+
+def from_plain(data: Mapping[str, Any]) -> Entry:
+    """An entry from plain data; lists become tuples again.
+
+    >>> from_plain({"kind": "lost", "at_s": 2.5, "workers": [1], "reason": "it died", "moved": 3})
+    Lost(at_s=2.5, workers=(1,), reason='it died', moved=3)
+    """
+    values = dict(data)
+    kind = KINDS.get(str(values.pop("kind", None)))
+    if kind is None:
+        raise ConfigError(f"a journal has entries of kind {', '.join(KINDS)}; got {data.get('kind')!r}")
+    if "moves" in values and kind is not Ended:
+        values["moves"] = tuple(Moving(**move) for move in values["moves"])
+    if kind is Lost:
+        values["workers"] = tuple(values["workers"])
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ConfigError(f"a journal's entry of kind {data['kind']} cannot be understood: {error}") from error

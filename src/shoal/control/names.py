@@ -1,0 +1,20 @@
+"""Names of instances that people understand."""
+
+from shoal.model.graph import Graph, InstanceId
+
+
+def instance_names(graph: Graph) -> dict[InstanceId, str]:
+    """Every instance by the kind of its operator and the first query that needs it.
+
+    >>> from shoal.workloads.traffic import queries
+    >>> graph = Graph.of(queries(2))
+    >>> instance_names(graph)[graph.stateful_instances[-1]]
+    'aggregate of top_speed[1]'
+    """
+    names: dict[InstanceId, str] = {}
+    for query in graph.queries.values():
+        for operator in query.operators:
+            for group, instance in enumerate(operator.instances):
+                part = f", group {group}" if operator.groups > 1 else ""
+                names.setdefault(instance, f"{operator.kind} of {query.name}{part}")
+    return names

@@ -1,0 +1,101 @@
+"""Settings of control, by name as the command line gives them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from shoal.control.decision import Model
+from shoal.control.forecast import forecast_of
+from shoal.control.trigger import triggers_of
+from shoal.errors import ConfigError
+from shoal.policies.scaling import Utilisation
+
+DECISIONS = {
+    "benefit": "a move is made if its place is better by more than the move costs, and all of them lower the peak",
+    "always": "what a policy proposes is done, as the studies have it",
+}
+
+
+@dataclass(frozen=True)
+class ControlSettings:
+    """When a binding is looked at, and what it takes to change it.
+
+    >>> ControlSettings.of({"trigger": "latency:0.05", "window_s": "2"}).window_s
+    2.0
+    """
+
+    trigger: str = "imbalance:1.1,latency:0.03"
+    """What makes the controller ask its policy: latency:SECONDS, imbalance:RATIO, periodic:SECONDS."""
+    window_s: float = 1.0
+    """A look is at so many seconds at least, and at one epoch at least."""
+    horizon_s: float = 10.0
+    """The time to come whose work is balanced."""
+    forecast: str = "none"
+    """Rates until the horizon: none (as now), trend, or season:SECONDS."""
+    decision: str = "benefit"
+    least_gain: float = 0.02
+    """Moves must lower the busiest worker by this share of the mean."""
+    weight: float = 1.0
+    """How much an output that a move holds up counts."""
+    least_s: float = 1.0
+    most_s: float = 60.0
+    """A move must have paid within these times: the longer, the steadier its target has been."""
+    rest_s: float = 1.0
+    """Pause after a decision; doubled each time one brings less than a quarter of what it promised."""
+    most_rest_s: float = 60.0
+    profile_s: float = 5.0
+    """Policies that are asked once are asked after this time."""
+    scale: str = ""
+    """Bounds of the number of workers as LEAST:MOST; it is not changed without."""
+    low: float = Utilisation.low
+    high: float = Utilisation.high
+    """Share of the time that workers should work, at least and at most."""
+    patience: int = 3
+    """Looks in a row that must agree before the number of workers is changed."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, before anything runs."""
+        triggers_of(self.trigger)
+        forecast_of(self.forecast)
+        _ = self.model, self.scaling
+        if self.decision not in DECISIONS:
+            raise ConfigError(f"decision must be one of {', '.join(DECISIONS)}; got {self.decision!r}")
+        for name in ("window_s", "horizon_s", "rest_s", "profile_s"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be more than 0; got {getattr(self, name)}")
+        if self.most_rest_s < self.rest_s:
+            raise ConfigError(f"most_rest_s must be at least rest_s, {self.rest_s}; got {self.most_rest_s}")
+        if self.patience < 1:
+            raise ConfigError(f"patience must be at least 1; got {self.patience}")
+
+    @property
+    def model(self) -> Model:
+        """The decision model."""
+        return Model(self.weight, self.least_s, self.most_s)
+
+    @property
+    def scaling(self) -> Utilisation | None:
+        """How many workers there should be; None where that is not for the controller to say."""
+        if not self.scale:
+            return None
+        bounds = Utilisation.of(self.scale)
+        return Utilisation(bounds.least, bounds.most, self.low, self.high)
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> "ControlSettings":
+        """Settings from texts."""
+        known = {each.name: each.type for each in fields(cls)}
+        for name in given:
+            if name not in known:
+                raise ConfigError(f"control has no setting {name!r}; there are {', '.join(known)}")
+        return cls(**{name: _value(name, text, known[name]) for name, text in given.items()})
+
+
+def _value(name: str, text: str, type_: Any) -> Any:
+    if type_ is str:
+        return text
+    try:
+        return type_(text)
+    except ValueError as error:
+        kind = "a whole number" if type_ is int else "a number"
+        raise ConfigError(f"{name} must be {kind}; got {text!r}") from error

@@ -1,0 +1,132 @@
+"""The story of a run: its journal in words."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from shoal.control.journal import Begun, Decided, Ended, Entry, Kept, Lost, Measured, Moving, Refused, Scaled
+
+NAMED_MOVES = 3
+"""Moves of a decision that are told one by one, unless all are wanted."""
+
+
+def told(entries: Iterable[Entry], *, every_move: bool = False) -> Iterator[str]:
+    """A line for every entry, times counted from the beginning of its run."""
+    began_s = None
+    for entry in entries:
+        if isinstance(entry, Begun):
+            began_s = entry.at_s
+            yield _begun(entry)
+            continue
+        began_s = entry.at_s if began_s is None else began_s
+        lines = _lines(entry, None if every_move else NAMED_MOVES)
+        yield f"{entry.at_s - began_s:9.2f} s  {lines[0]}"
+        yield from (f"{'':13}{line}" for line in lines[1:])
+
+
+def _begun(entry: Begun) -> str:
+    when = datetime.fromtimestamp(entry.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    settings = "".join(f", {name} {value}" for name, value in entry.settings.items())
+    return (
+        f"{when} UTC: {entry.job} began on {entry.runtime} with policy {entry.policy}: "
+        f"{entry.instances:,} instances on {_number(entry.workers, 'worker')}{settings}"
+    )
+
+
+def _lines(entry: Entry, most: int | None) -> list[str]:
+    if isinstance(entry, Decided):
+        return _decided(entry, most)
+    if isinstance(entry, Kept):
+        return _kept(entry, most)
+    if isinstance(entry, Measured):
+        return [_measured(entry)]
+    if isinstance(entry, Scaled):
+        return [_scaled(entry)]
+    if isinstance(entry, Lost):
+        workers = ", ".join(map(str, entry.workers))
+        return [f"lost worker {workers}: {entry.reason}; {_number(entry.moved, 'instance')} bound elsewhere"]
+    if isinstance(entry, Refused):
+        return [f"the runtime refused to {entry.command.lower()}: {entry.reason}"]
+    if isinstance(entry, Ended):
+        return [_ended(entry)]
+    raise TypeError(f"nothing to tell about {entry!r}")
+
+
+def _decided(entry: Decided, most: int | None) -> list[str]:
+    first = (
+        f"decision {entry.number}: {_number(entry.moved, 'instance')} moved"
+        f"{f' with {_bytes(entry.moved_bytes)} of state' if entry.moved_bytes else ''}, since {entry.trigger}"
+    )
+    expected = (
+        f"expected by {entry.policy}: the busiest worker goes from {entry.peak_before:.2f} "
+        f"to {entry.peak_expected:.2f} times the mean"
+    )
+    made = [move for move in entry.moves if not move.refused]
+    left_out = [move for move in entry.moves if move.refused]
+    return [first, expected, *_moves(made, entry.moved, most), *_refusals(left_out, entry.stayed, most)]
+
+
+def _kept(entry: Kept, most: int | None) -> list[str]:
+    if entry.times != 1:
+        return [f"the same answer {entry.times:,} more times: {entry.reason}"]
+    refused = [move for move in entry.moves if move.refused]
+    return [f"nothing moved, though {entry.trigger}: {entry.reason}", *_refusals(refused, len(refused), most)]
+
+
+def _measured(entry: Measured) -> str:
+    promised, brought = entry.peak_before - entry.peak_expected, entry.peak_before - entry.peak_after
+    kept = f"{brought / promised:.0%} of what was expected" if promised > 0 else "nothing was expected"
+    text = (
+        f"decision {entry.number} brought the busiest worker from {entry.peak_before:.2f} "
+        f"to {entry.peak_after:.2f} times the mean ({kept})"
+    )
+    if entry.latency_before_s and entry.latency_after_s:
+        text += f", the slowest latency from {_time(entry.latency_before_s)} to {_time(entry.latency_after_s)}"
+    return text + (f"; the next decision waits {entry.rest_s:g} s" if brought < promised / 4 else "")
+
+
+def _scaled(entry: Scaled) -> str:
+    return (
+        f"from {_number(entry.workers, 'worker')} to {entry.wanted}, since {entry.reason}; "
+        f"{_number(entry.moved, 'instance')} moved"
+    )
+
+
+def _moves(moves: Sequence[Moving], number: int, most: int | None) -> list[str]:
+    lines = [
+        f"  {move.name} from worker {move.source} to {move.target}: score {move.score_here:.2f} here, "
+        f"{move.score_there:.2f} there; the move costs {move.cost:.2%}, to be paid within {move.amortisation_s:.3g} s"
+        for move in moves[:most]
+    ]
+    return lines + ([f"  and {number - len(lines):,} more"] if number > len(lines) else [])
+
+
+def _refusals(moves: Sequence[Moving], number: int, most: int | None) -> list[str]:
+    lines = [
+        f"  {move.name} stayed on worker {move.source} rather than go to {move.target}: {move.refused}"
+        for move in moves[:most]
+    ]
+    return lines + ([f"  and {number - len(lines):,} more stayed"] if number > len(lines) else [])
+
+
+def _ended(entry: Ended) -> str:
+    shares = ", ".join(f"{name} {share:.2%}" for name, share in entry.cost_share.items())
+    how = f"ended by an error: {entry.error}" if entry.error else "ended"
+    return (
+        f"{how} after {entry.events:,} events in {_number(entry.epochs, 'epoch')}, "
+        f"{_number(entry.moves, 'move')}, {_bytes(entry.state_bytes_moved)} of state; time: {shares}"
+    )
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _bytes(number: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f} bytes"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"

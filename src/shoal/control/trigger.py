@@ -1,0 +1,123 @@
+"""Triggers: when a binding is looked at again. Each says why it fires, or nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from shoal.control.look import Look
+from shoal.errors import ConfigError
+
+RELEASE = 0.8
+"""Share of its threshold that latency has to fall under before the trigger counts it as low again."""
+
+
+class Trigger(Protocol):
+    """Looks at what a control tick saw."""
+
+    def fires(self, look: Look, now_s: float) -> str:
+        """Why the binding should be looked at again, in words; an empty text where there is no reason."""
+
+
+@dataclass
+class Latency:
+    """Fires while a result table is slower than a threshold, until it is clearly faster again.
+
+    Between `release` times the threshold and the threshold itself nothing changes: what was slow counts as slow, what
+    was fast as fast.
+    """
+
+    threshold_s: float
+    release: float = RELEASE
+    _slow: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Refuse a threshold that is none."""
+        if not self.threshold_s > 0 or not 0 < self.release <= 1:
+            raise ConfigError(
+                f"a latency trigger needs a threshold above 0 s and a release from 0 to 1; "
+                f"got {self.threshold_s} s and {self.release}"
+            )
+
+    def fires(self, look: Look, now_s: float) -> str:  # noqa: ARG002
+        """Name the slowest table, if any counts as slow."""
+        for table, latency_s in look.latency_s.items():
+            if latency_s > self.threshold_s:
+                self._slow.add(table)
+            elif latency_s <= self.release * self.threshold_s:
+                self._slow.discard(table)
+        slow = {table: look.latency_s[table] for table in self._slow if table in look.latency_s}
+        if not slow:
+            return ""
+        table = max(slow, key=lambda name: (slow[name], name))
+        return f"latency of {table} was {_ms(slow[table])}, over the threshold of {_ms(self.threshold_s)}"
+
+
+@dataclass
+class Imbalance:
+    """Fires while the busiest worker has more than `ratio` times the mean of all workers."""
+
+    ratio: float
+
+    def __post_init__(self) -> None:
+        """Refuse what every binding would be above."""
+        if not self.ratio > 1:
+            raise ConfigError(f"an imbalance trigger needs a ratio above 1; got {self.ratio}")
+
+    def fires(self, look: Look, now_s: float) -> str:  # noqa: ARG002
+        """Name the busiest worker."""
+        if look.peak <= self.ratio:
+            return ""
+        return f"worker {look.busiest} had {look.peak:.2f} times the mean load of the workers"
+
+
+@dataclass
+class Periodic:
+    """Fires every so many seconds."""
+
+    every_s: float
+    _last_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a period that is none."""
+        if not self.every_s > 0:
+            raise ConfigError(f"a periodic trigger needs more than 0 seconds; got {self.every_s}")
+
+    def fires(self, look: Look, now_s: float) -> str:  # noqa: ARG002
+        """Whether the time has come."""
+        if self._last_s is None:
+            self._last_s = now_s
+        if now_s - self._last_s < self.every_s:
+            return ""
+        self._last_s = now_s
+        return f"{self.every_s:g} s have passed"
+
+
+KINDS = {"latency": Latency, "imbalance": Imbalance, "periodic": Periodic}
+
+
+def triggers_of(text: str) -> list[Trigger]:
+    """Triggers by name and number, e.g. latency:0.03,imbalance:1.1,periodic:2.
+
+    >>> triggers_of("imbalance:1.2")
+    [Imbalance(ratio=1.2)]
+    """
+    found: list[Trigger] = []
+    for part in text.split(","):
+        name, _, value = part.partition(":")
+        if name not in KINDS:
+            raise ConfigError(f"trigger must be one of {', '.join(KINDS)}, each with a number; got {part!r}")
+        try:
+            number = float(value)
+        except ValueError as error:
+            raise ConfigError(f"trigger {name} needs a number behind its colon; got {part!r}") from error
+        found.append(KINDS[name](number))
+    return found
+
+
+def reason(triggers: Sequence[Trigger], look: Look, now_s: float) -> str:
+    """Why to look again, by all triggers together; every one is asked, since some remember."""
+    return "; ".join(text for trigger in triggers if (text := trigger.fires(look, now_s)))
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms"

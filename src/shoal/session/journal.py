@@ -1,0 +1,59 @@
+"""The journal of a run as a file: a JSON object per line, added as things happen."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from shoal.control.journal import Entry, from_plain, plain
+from shoal.errors import ConfigError
+
+NAME = "journal.jsonl"
+
+
+class JournalFile:
+    """Adds entries to the journal in a directory; earlier runs' entries stay."""
+
+    def __init__(self, directory: str) -> None:
+        """Name the directory, which is made where it is missing."""
+        self.path = Path(directory) / NAME
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._end_line()
+        except OSError as error:
+            raise ConfigError(f"journal {self.path} cannot be written: {error.strerror}") from error
+
+    def _end_line(self) -> None:
+        """End a line that a crash has left unfinished."""
+        if self.path.exists() and self.path.stat().st_size and self.path.read_bytes()[-1:] != b"\n":
+            with self.path.open("a") as file:
+                file.write("\n")
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Write entries down."""
+        lines = [json.dumps(plain(entry), separators=(",", ":")) for entry in entries]
+        if lines:
+            with self.path.open("a") as file:
+                file.write("".join(line + "\n" for line in lines))
+
+
+def read_journal(directory: str) -> list[Entry]:
+    """All entries of the journal in a directory; lines that a crash has cut off are left out."""
+    path = Path(directory) / NAME
+    try:
+        lines = path.read_text().splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        raise ConfigError(
+            f"{directory} has no journal; a run with --checkpoint DIR or --journal DIR keeps one there"
+        ) from None
+    return list(_entries(lines, path))
+
+
+def _entries(lines: list[str], path: Path) -> Iterator[Entry]:
+    for number, line in enumerate(lines, 1):
+        try:
+            data = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # cut off by a crash while it was written
+        if not isinstance(data, dict):
+            raise ConfigError(f"line {number} of {path} is no entry of a journal: {line[:60]!r}")
+        yield from_plain(data)

@@ -1,0 +1,89 @@
+"""Runtimes as a session sees them: what every one can do, and how each is made for a policy."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from shoal.connectors.sinks import Sink
+from shoal.control.settings import ControlSettings
+from shoal.errors import ConfigError
+from shoal.model.binding import Binding
+from shoal.model.graph import Graph
+from shoal.model.messages import Command, Event
+from shoal.policies.catalog import QUEUED, check_policy
+from shoal.policies.scheduling import SCHEDULING
+from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+from shoal.session.job import Job
+from shoal.session.local import NO_QUEUES, LocalSettings
+
+
+class Runtime(Protocol):
+    """What every runtime can do."""
+
+    @property
+    def topology(self) -> str:
+        """The machines it runs on."""
+
+    @property
+    def consumed(self) -> int:
+        """Events taken in since the beginning, earlier runs included."""
+
+    def start(self, graph: Graph, binding: Binding) -> None:
+        """Begin, or go on from a checkpoint."""
+
+    def events(self) -> Iterable[Event]:
+        """What happens, ending with `RunEnded`."""
+
+    def apply(self, command: Command) -> None:
+        """Ask for a change."""
+
+    def stop(self) -> None:
+        """End after the running epoch."""
+
+
+def policy_on(runtime: str, policy: str | None) -> str:
+    """The policy of a run; one that does not exist, or not on this runtime, is refused."""
+    if policy is None:
+        return "round-robin"
+    check_policy(policy)
+    if policy in QUEUED and runtime != "local":
+        raise ConfigError(f"policy {policy} is for the local runtime; tasks of Spark share no queue")
+    return policy
+
+
+def bound_settings(settings: LocalSettings, policy: str | None, control: ControlSettings) -> LocalSettings:
+    """Settings of the local runtime with the queues that a policy needs."""
+    if policy is None and not control.scale:
+        return settings
+    queues = policy if policy in QUEUED else "worker-queue"
+    if settings.queues not in (NO_QUEUES, queues):
+        raise ConfigError(f"policy {policy} goes with queues={queues}; got queues={settings.queues}")
+    return replace(settings, queues=queues)
+
+
+def local_runtime(job: Job, sink: Sink, settings: LocalSettings) -> Runtime:
+    """Threads of this process."""
+    return LocalRuntime(
+        LocalSetup(
+            job.sources,
+            sink,
+            SCHEDULING[settings.scheduling],
+            settings.sizes,
+            chained=settings.chained,
+            fused=settings.fused,
+            queues=None if settings.queues == NO_QUEUES else settings.queues,
+            processor_nodes=settings.processor_nodes,
+            say=settings.say,
+        )
+    )
+
+
+def spark_runtime(
+    job: Job, checkpoint: str, sink: Sink, spark: Any, conf: Mapping[str, str] | None, interval_s: float
+) -> Runtime:
+    """Spark is imported only when it is used: it takes a while."""
+    from shoal.runtimes.spark.cluster import spark_session
+    from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
+
+    session = spark if spark is not None else spark_session(conf)
+    return SparkRuntime(SparkSetup(session, checkpoint, job.sources, sink, interval_s))

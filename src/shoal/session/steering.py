@@ -1,0 +1,51 @@
+"""Steering: where controller and runtime meet. Events go up, commands go down, and the journal is kept."""
+
+import queue
+import time
+from collections.abc import Callable, Iterable
+
+from shoal.control.controller import NOTHING, Controller, Reaction
+from shoal.control.journal import Entry
+from shoal.model.messages import Command, EpochCommitted, Event, RunEnded
+from shoal.session.journal import JournalFile
+
+
+class Steering:
+    """Tells the controller what happens and does what it says; one thread uses it, any may ask for workers."""
+
+    def __init__(self, controller: Controller, apply: Callable[[Command], None], journal: JournalFile | None) -> None:
+        """Nothing has happened yet."""
+        self.controller = controller
+        self._apply = apply
+        self._journal = journal
+        self._asked: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def scale(self, workers: int) -> None:
+        """Ask for another number of workers, as soon as the run has said what it has."""
+        self._asked.put(workers)
+
+    def take(self, event: Event) -> float:
+        """React to an event; returns the seconds spent on it."""
+        began = time.perf_counter()
+        now_s = time.time()
+        reaction = self.controller.handle(event, now_s)
+        if isinstance(event, EpochCommitted) and not reaction.commands:
+            reaction += self._resized(event.epoch, now_s)
+        for command in reaction.commands:
+            self._apply(command)
+        self.note(reaction.entries)
+        return 0.0 if isinstance(event, RunEnded) else time.perf_counter() - began
+
+    def _resized(self, epoch: int, now_s: float) -> Reaction:
+        """The answer to the newest wish for workers, if there is one."""
+        wanted = None
+        while not self._asked.empty():
+            wanted = self._asked.get_nowait()
+        if wanted is None:
+            return NOTHING
+        return self.controller.resize(wanted, "it was asked for", epoch, now_s) or NOTHING
+
+    def note(self, entries: Iterable[Entry]) -> None:
+        """Write entries into the journal, if there is one."""
+        if self._journal is not None:
+            self._journal.add(entries)

@@ -1,0 +1,52 @@
+"""The story: every kind of entry in words a person understands."""
+
+from pathlib import Path
+
+from shoal.control.journal import KINDS, Begun, Decided, Ended, Entry, Kept, Lost, Measured, Moving, Refused, Scaled
+from shoal.control.story import told
+
+MOVES = tuple(
+    Moving(f"{n:04x}/0", f"aggregate of avg_speed[{n}]", 0, 1, 2_000_000, 0.55, 1.02, 60.0, 0.0001, 1.0199)
+    for n in range(5)
+)
+STAYED = Moving(
+    "9999/0",
+    "join of tolls, group 3",
+    0,
+    1,
+    9_000_000_000,
+    0.95,
+    1.02,
+    10.0,
+    0.9,
+    0.102,
+    "moving costs more than it gains",
+)
+STORY: list[Entry] = [
+    Begun(1000.0, "traffic", "spark", "guarded", 4, 300, {"window_s": 2.0}),
+    Decided(1002.0, 1, 3, "worker 0 had 1.80 times the mean load of the workers", "guarded", 1.8, 1.05, 0.4, 5, 1,
+            10_000_000, (*MOVES, STAYED)),
+    Measured(1004.0, 1, 5, 1.8, 1.05, 1.1, 0.4, 0.05, 1.0),
+    Measured(1005.0, 2, 6, 1.8, 1.05, 1.79, 0.4, 0.0, 2.0),
+    Kept(1006.0, 7, "2 s have passed", "guarded", "no move pays", 1.1, 1, (STAYED,)),
+    Kept(1009.0, 9, "2 s have passed", "guarded", "no move pays", 1.1, 3),
+    Scaled(1010.0, 11, 4, 8, "workers were busy for 93% of their time", 120),
+    Lost(1011.0, (2, 3), "executor 1 is gone", 75),
+    Refused(1012.0, "Rebind", "it cannot"),
+    Ended(1020.0, 40, 6_000_000, 80, 12_345, {"compute": 0.99, "migration": 0.008, "policy": 0.002}),
+]  # fmt: skip
+
+
+def test_the_story_of_a_run() -> None:
+    """As kept beside this file, to be read as well."""
+    assert list(told(STORY)) == (Path(__file__).parent / "story.txt").read_text().splitlines()
+
+
+def test_every_move_is_told_when_asked() -> None:
+    lines = list(told(STORY, every_move=True))
+    assert sum("from worker 0 to 1" in line for line in lines) == 5
+    assert not any("more" in line and "and" in line and "stayed" not in line for line in lines[:7])
+
+
+def test_every_kind_of_entry_is_in_this_story() -> None:
+    assert {type(entry) for entry in STORY} == set(KINDS.values())

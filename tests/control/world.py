@@ -1,0 +1,109 @@
+"""A small world for the controller: instances whose work is a function of time, workers, and no clock but this one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from shoal.control.controller import Controller
+from shoal.control.journal import Decided, Entry
+from shoal.control.settings import ControlSettings
+from shoal.model.binding import Binding
+from shoal.model.graph import Graph, InstanceId
+from shoal.model.messages import CommandRefused, EpochCommitted, Event, Rebind
+from shoal.model.snapshot import InstanceLoad, Snapshot
+from shoal.policies.static import round_robin
+from shoal.workloads.traffic import queries
+
+Work = Callable[[int, float], float]
+"""Work of an instance by its place and the time, as a share of one worker."""
+GRAPH = Graph.of(queries(4))
+
+
+def committed(snapshot: Snapshot, moves: int = 0) -> EpochCommitted:
+    """An epoch that saw this."""
+    rows = sum(load.events for load in snapshot.loads.values())
+    return EpochCommitted(
+        snapshot.epoch, rows, 0, 0, moves, 0, 0, snapshot.period_s, 0.0, 0.0, 0.0, 0.0, snapshot=snapshot
+    )
+
+
+@dataclass
+class World:
+    """Runs a controller against work; commands take effect with the next epoch."""
+
+    work: Work
+    policy: str = "guarded"
+    workers: int = 2
+    settings: ControlSettings = field(default_factory=ControlSettings)
+    graph: Graph = GRAPH
+    epoch_s: float = 0.5
+    latency_s: Callable[[Sequence[float]], float] = lambda busy: 0.0
+    now_s: float = 100.0
+    epoch: int = 0
+    entries: list[Entry] = field(default_factory=list)
+    peaks: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Everything round-robin."""
+        self.controller = Controller(self.graph, self.policy, self.settings)
+        self.binding = round_robin(self.graph, self.workers)
+        self.moves = 0
+
+    @property
+    def instances(self) -> tuple[InstanceId, ...]:
+        """All that is bound."""
+        return tuple(self.graph.stateful_instances)
+
+    def busy(self) -> list[float]:
+        """The share of its time that every worker has to work now."""
+        busy = [0.0] * self.binding.workers
+        for place, instance in enumerate(self.instances):
+            busy[self.binding.worker_of[instance]] += self.work(place, self.now_s)
+        return busy
+
+    def step(self) -> None:
+        """One epoch."""
+        busy = self.busy()
+        mean = sum(busy) / len(busy)
+        self.peaks.append(max(busy) / mean if mean else 1.0)
+        self.now_s += self.epoch_s
+        self.tell(committed(self.snapshot(busy)))
+
+    def snapshot(self, busy: Sequence[float]) -> Snapshot:
+        """What there is to see."""
+        shares = {i: self.work(place, self.now_s - self.epoch_s) for place, i in enumerate(self.instances)}
+        loads = {
+            i: InstanceLoad(int(1000 * share * self.epoch_s), share * self.epoch_s, 1, 1000)
+            for i, share in shares.items()
+        }
+        latency_s = {"avg_speed": self.latency_s(busy)}
+        busy_s = tuple(min(1.0, share) * self.epoch_s for share in busy)
+        return Snapshot(self.epoch, self.binding, loads, {}, period_s=self.epoch_s, latency_s=latency_s, busy_s=busy_s)
+
+    def tell(self, event: Event) -> None:
+        """Let the controller react to something."""
+        reaction = self.controller.handle(event, self.now_s)
+        self.entries += reaction.entries
+        self.epoch += 1
+        for command in reaction.commands:
+            assert isinstance(command, Rebind)
+            self.rebind(command.binding)
+
+    def rebind(self, binding: Binding) -> None:
+        """Do as told."""
+        self.moves += sum(1 for _ in self.binding.diff(binding))
+        self.binding = binding
+
+    def run(self, seconds: float) -> "World":
+        """So many seconds of epochs."""
+        for _ in range(round(seconds / self.epoch_s)):
+            self.step()
+        return self
+
+    def refuse(self, reason: str) -> None:
+        """Let the runtime refuse what was asked for."""
+        self.tell(CommandRefused(Rebind(self.binding), reason))
+
+    @property
+    def decisions(self) -> list[Decided]:
+        """What was decided."""
+        return [entry for entry in self.entries if isinstance(entry, Decided)]
