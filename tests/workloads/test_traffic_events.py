@@ -28,6 +28,8 @@ cities = st.builds(
     ratio=st.floats(0, 3),
     disorder_s=st.floats(0, 5),
     period_s=st.integers(1, 20),
+    step_s=st.integers(1, 9),
+    shift=st.integers(0, 15),
 )
 steady_cities = cities.filter(lambda city: city.profile != "W3")
 ordered_cities = cities.map(lambda city: replace(city, disorder_s=0.0))
@@ -162,8 +164,8 @@ def test_a_region_of_300_000_vehicles_starts_from_the_papers_base_count() -> Non
 
 @untimed
 @given(steady_cities, st.integers(0, 50))
-def test_w1_stays_and_w2_moves_by_one_region_per_second(city: TrafficEvents, step: int) -> None:
-    shift = step // city.steps_per_s if city.profile == "W2" else 0
+def test_w1_stays_and_w2_moves_by_its_shift_whenever_its_step_is_over(city: TrafficEvents, step: int) -> None:
+    shift = step // city.steps_per_s // city.step_s * city.shift if city.profile == "W2" else 0
     assert city.counts(step).tolist() == np.roll(city.counts(0), shift).tolist()
 
 
@@ -171,6 +173,19 @@ def test_a_w2_vehicle_drives_to_the_next_region_every_second() -> None:
     city = TrafficEvents("W2", vehicles=500, regions=7)
     now, later = (second_of(city, second)["region"].to_numpy() for second in (3, 4))
     assert ((now + 1) % 7 == later).all()
+
+
+def test_a_w2_vehicle_stays_in_its_region_until_the_step_is_over() -> None:
+    city = TrafficEvents("W2", vehicles=500, regions=7, step_s=3, shift=2)
+    regions = [second_of(city, second)["region"].to_numpy() for second in range(7)]
+    moved = [((later - now) % 7).tolist() for now, later in zip(regions, regions[1:], strict=False)]
+    assert moved == [[0] * 500, [0] * 500, [2] * 500, [0] * 500, [0] * 500, [2] * 500]
+
+
+@pytest.mark.parametrize("profile", ["W1", "W3"])
+def test_steps_and_shifts_are_for_w2_alone(profile: Profile) -> None:
+    plain = TrafficEvents(profile, vehicles=1000, period_s=5)
+    assert replace(plain, step_s=2, shift=3).batch(0, 5000) == plain.batch(0, 5000)
 
 
 def test_w3_peaks_half_way_from_a_base_of_40_percent_and_repeats() -> None:
@@ -226,6 +241,9 @@ def test_crowded_regions_and_trucks_are_slower() -> None:
         pytest.param({"ratio": float("nan")}, "ratio must be a number.*got nan", id="ratio is not a number"),
         pytest.param({"disorder_s": -0.1}, "disorder_s must be a number from 0", id="events in the future"),
         pytest.param({"period_s": 0}, "period_s must be a whole number", id="no time for a rush hour"),
+        pytest.param({"step_s": 0}, "step_s must be a whole number from 1 to 86400; got 0", id="no time for a step"),
+        pytest.param({"step_s": 0.5}, "step_s must be a whole number.*got 0.5", id="half a second for a step"),
+        pytest.param({"shift": -1}, "shift must be a whole number from 0 to 10000; got -1", id="a shift back"),
     ],
 )
 def test_senseless_arguments_are_refused_by_name(arguments: dict[str, Any], message: str) -> None:

@@ -59,6 +59,9 @@ def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source
         regions=settings["regions"],
         seed=seed,
         disorder_s=settings["disorder_s"],
+        period_s=settings["period_s"],
+        step_s=settings["step_s"],
+        shift=settings["shift"],
     )
     feed = source or Generator(events, amount.events, amount.rate, amount.rows_per_epoch)
     job = Job.of("traffic", queries(settings["regions"], settings["disorder_s"]), {STREAM: feed})
@@ -69,6 +72,14 @@ TRAFFIC = Workload(
     "traffic",
     "average speed, vehicle count and top speeds of 100 regions: 300 queries, 1,201 operators",
     build,
-    {"profile": "W1", "vehicles": 100_000, "regions": 100, "disorder_s": 0.0},
+    {
+        "profile": "W1",
+        "vehicles": 100_000,
+        "regions": 100,
+        "disorder_s": 0.0,
+        "period_s": 600,
+        "step_s": 1,
+        "shift": 1,
+    },
     events=6_000_000,
 )

@@ -1,7 +1,7 @@
 """Vehicle reports of the `traffic` workload: any run of events in any order, always the same.
 
 An event is a function of its index alone, so a source can be split, replayed and resumed anywhere.
-The profiles: W1 constant load, W2 the same load moving on one region per second, W3 rush hour.
+The profiles: W1 constant load, W2 the same load moving on from region to region, W3 rush hour.
 """
 
 from dataclasses import dataclass
@@ -32,6 +32,8 @@ LIMITS = {
     "disorder_s": (0, 3600),
     "start_us": START_US,
     "period_s": (1, 86_400),
+    "step_s": (1, 86_400),
+    "shift": (0, 10_000),
 }
 FRACTIONAL = ("ratio", "disorder_s")
 
@@ -76,6 +78,8 @@ class TrafficEvents:
     disorder_s: float = 0.0
     start_us: int = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z
     period_s: int = 600  # from one rush hour to the next (W3)
+    step_s: int = 1  # from one shift of the load to the next (W2)
+    shift: int = 1  # regions that it moves on by each time (W2)
 
     def __post_init__(self) -> None:
         """Refuse what no city could report."""
@@ -102,7 +106,7 @@ class TrafficEvents:
         """
         check_slice("traffic", start, stop)
         columns = _Columns.of_size(stop - start)
-        clock = (self.start_us, round(self.disorder_s * MICROSECONDS), self._drift)
+        clock = (self.start_us, round(self.disorder_s * MICROSECONDS), self._drift, self.step_s)
         # Plain tuples: of a named one Numba's cache on disk keeps the module, and fails under another name.
         _fill(tuple(columns), start, np.uint64(self.seed), clock, tuple(_timetable(self)))
         return columns.to_arrow()
@@ -112,9 +116,11 @@ class TrafficEvents:
 
         >>> [TrafficEvents("W2", 1000, regions=3).counts(step).tolist() for step in (0, 1)]
         [[278, 334, 388], [388, 278, 334]]
+        >>> [TrafficEvents("W2", 1000, regions=3, step_s=2).counts(step).tolist() for step in (1, 2)]
+        [[278, 334, 388], [388, 278, 334]]
         """
         last, second = _timetable(self).last, step // self.steps_per_s
-        return np.roll(np.diff(last[second % len(last)], prepend=0), second * self._drift)
+        return np.roll(np.diff(last[second % len(last)], prepend=0), second // self.step_s * self._drift)
 
     def index_at(self, seconds: float) -> int:
         """How many events come before this offset of event time from the start, disorder aside.
@@ -132,8 +138,8 @@ class TrafficEvents:
 
     @property
     def _drift(self) -> int:
-        """How many regions every vehicle moves on per second."""
-        return int(self.profile == "W2")
+        """How many regions every vehicle moves on each time."""
+        return self.shift if self.profile == "W2" else 0
 
 
 class _Timetable(NamedTuple):
@@ -240,7 +246,7 @@ def _speed(expected_kmh: float, bits: np.uint64) -> float:
 def _fill(columns: Any, start: int, seed: np.uint64, clock: Any, timetable: Any) -> None:
     """Write the events from number `start` on until the columns are full, second by second."""
     ts, vehicle, region, vehicle_type, speed = columns
-    start_us, disorder_us, drift = clock
+    start_us, disorder_us, drift, step_s = clock
     starts, last, stride, pace = timetable
     events, drivers = seed << np.uint64(1), seed << np.uint64(1) | np.uint64(1)
     cycle, index = divmod(start, starts[-1])
@@ -251,13 +257,14 @@ def _fill(columns: Any, start: int, seed: np.uint64, clock: Any, timetable: Any)
         rate, road = starts[row + 1] - starts[row], last[row, -1]
         stop = min(len(ts), first + rate - start)
         car = (start + done - first) % road * stride[row] % road
+        moved = drift * (second // step_s)
         for n in range(done, stop):
             bits = _random(events, start + n)
             home = np.searchsorted(last[row], car, side="right")
             offset_us = (start + n - first) * MICROSECONDS // rate - _below(disorder_us + 1, bits)
             ts[n] = start_us + second * MICROSECONDS + offset_us
             vehicle[n] = car
-            region[n] = (home + drift * second) % last.shape[1]
+            region[n] = (home + moved) % last.shape[1]
             vehicle_type[n] = TYPE_OF_PERCENT[_below(100, _random(drivers, car))]
             speed[n] = _speed(FREE_SPEED_KMH[vehicle_type[n]] * pace[row, home], bits)
             car = (car + stride[row]) % road
