@@ -3,6 +3,7 @@
 from shoal.connectors.files import Files
 from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink
+from shoal.control.settings import ControlSettings
 from shoal.errors import ShoalError
 from shoal.model.aggregate import (
     approx_distinct,
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Binding",
     "ConsoleSink",
+    "ControlSettings",
     "Files",
     "Flow",
     "Generator",
