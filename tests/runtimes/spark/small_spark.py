@@ -178,8 +178,13 @@ class SmallRun:
         return result_digest({name: self.sink.table(name) for name in self.sink.names()})
 
 
+def pretend(patched: pytest.MonkeyPatch) -> None:
+    """Let tasks believe that they run in Spark."""
+    patched.setattr(tasks, "TaskContext", Context)
+    patched.setattr(tasks, "freeze_what_stays", lambda: None)
+
+
 @pytest.fixture
 def small_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tasks believe that they run in Spark."""
-    monkeypatch.setattr(tasks, "TaskContext", Context)
-    monkeypatch.setattr(tasks, "freeze_what_stays", lambda: None)
+    """Let tasks believe that they run in Spark during a test."""
+    pretend(monkeypatch)

@@ -13,10 +13,12 @@ from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sinks import Sink
 from shoal.model.binding import Binding, Move
 from shoal.model.messages import EpochCommitted
-from shoal.model.snapshot import InstanceLoad, Snapshot
+from shoal.model.snapshot import Snapshot
+from shoal.model.topology import Topology
 from shoal.query.program import Program
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest, Plan, program
+from shoal.runtimes.spark.costs import Costs
 from shoal.runtimes.spark.position import Position
 from shoal.runtimes.spark.stage import open_store
 from shoal.runtimes.spark.tasks import stateful
@@ -49,6 +51,7 @@ class EpochRunner:
         self._sink = sink
         self._store = open_store(checkpoint.uri)
         self._known_graphs: set[str] = set()
+        self._costs = Costs()
 
     def plan(self, epoch: int, moves: list[Move]) -> Plan:
         """Fix what the epoch will do; an epoch that was planned before a crash is done as it was planned."""
@@ -168,17 +171,27 @@ class EpochRunner:
 
     def _event(self, plan: Plan, outcome: Outcome, duration_s: float) -> EpochCommitted:
         compiled = program(self.checkpoint.uri, plan.graph)
-        loads = {}
-        for report in outcome.reports:
-            for lane, columns in report["loads"].items():
-                instances = compiled.lanes[int(lane)].instances
-                for number, *values in zip(*columns, strict=True):
-                    loads[instances[number]] = InstanceLoad(*values)
+        loads = self._costs.loads(compiled, outcome.reports)
+        self._costs.forget(compiled.instances)
         worker_of = dict(zip(compiled.instances, plan.binding, strict=True))
         refusals: dict[str, int] = defaultdict(int)
         for told in (*outcome.headers, *outcome.reports):
             for reason, number in told["refused"].items():
                 refusals[reason] += number
+        latency_s = time.time() - _input_fixed_us(plan, outcome) / 1e6
+        busy_s = [0.0] * plan.workers
+        for report in outcome.reports:
+            busy_s[report["worker"]] += report["cost_s"]
+        snapshot = Snapshot(
+            plan.epoch,
+            Binding.of(worker_of, plan.workers),
+            loads,
+            self._stream_marks(compiled),
+            period_s=duration_s,
+            latency_s={table: latency_s for table, rows in outcome.results.items() if rows.num_rows},
+            busy_s=tuple(busy_s),
+            topology=Topology.of(1, plan.workers),
+        )
         return EpochCommitted(
             epoch=plan.epoch,
             rows=sum(header["rows"] for header in outcome.headers),
@@ -188,12 +201,12 @@ class EpochRunner:
             state_bytes=sum(self.position.segment_bytes.values()),
             state_bytes_moved=sum(report["foreign_bytes"] for report in outcome.reports),
             duration_s=duration_s,
-            latency_s=time.time() - _input_fixed_us(plan, outcome) / 1e6,
+            latency_s=latency_s,
             compute_s=sum(h["cost_s"] for h in outcome.headers)
             + sum(r["cost_s"] - r["load_s"] for r in outcome.reports),
             migration_s=sum(report["load_s"] for report in outcome.reports if report["foreign_bytes"]),
             policy_s=0.0,
-            snapshot=Snapshot(plan.epoch, Binding.of(worker_of, plan.workers), loads, self._stream_marks(compiled)),
+            snapshot=snapshot,
             refusals=dict(refusals),
         )
 

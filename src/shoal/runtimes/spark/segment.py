@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from shoal.errors import CheckpointError
 from shoal.kernels.panes import PaneTable
-from shoal.kernels.table import INSTANCE, RowTable, Table
+from shoal.kernels.table import INSTANCE, Ints, RowTable, Table, Tables
 from shoal.model.graph import InstanceId
 
 MAGIC = b"SHOAL2\r\n"
@@ -78,6 +78,20 @@ def _pack(content: Table) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
+
+
+def parts_of(instances: Sequence[InstanceId], tables: Tables, numbers: Ints) -> list[Part]:
+    """The state of the numbered instances of a lane, a part for each table."""
+    if not numbers.size:
+        return []
+    new_number = np.full(len(instances), -1, np.int64)
+    new_number[numbers] = np.arange(numbers.size)
+    named = tuple(instances[number] for number in numbers.tolist())
+    parts = []
+    for number, table in tables.items():
+        renumbered = new_number[table.instance]
+        parts.append(Part(named, number, table.with_instances(renumbered).where(renumbered >= 0)))
+    return parts
 
 
 def chosen(part: Part, number_of: Mapping[InstanceId, int]) -> Table:

@@ -15,26 +15,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.kernels.block import Block
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.panes import PaneTable
-from shoal.kernels.table import INSTANCE, Table, Tables
+from shoal.kernels.table import INSTANCE, Ints, Tables
 from shoal.model.graph import InstanceId
 from shoal.query.lane import ENDED, NOW, Lane
 from shoal.query.program import Program
 from shoal.query.router import Router
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Plan
+from shoal.runtimes.spark.costs import LaneCost
+from shoal.runtimes.spark.holdings import Holdings, loaded, together
 from shoal.runtimes.spark.outbox import Outbox, WireRow
-from shoal.runtimes.spark.segment import Part, chosen, table_from
+from shoal.runtimes.spark.sample import Sampler
+from shoal.runtimes.spark.segment import Part, parts_of, table_from
 from shoal.runtimes.spark.store import StateStore
 
 OLDEST_EPOCHS = 32
 """A quiet instance's state is written anew after so many epochs, so that few segments stay alive."""
-
-
-MOVED = -(1 << 60)
-"""Epoch of state that another worker wrote: always old enough to be written anew here."""
 HOT_SWEEP_EPOCHS = 50
 """Every so many epochs a worker lets go of hot copies that are no longer needed on its machine."""
 
@@ -46,18 +44,28 @@ def open_store(checkpoint: str) -> StateStore:
 
 
 @dataclass
+class Changes:
+    """What a round changes: state to write, and instances that have none any more."""
+
+    parts: list[Part] = field(default_factory=list)
+    gone: list[InstanceId] = field(default_factory=list)
+
+
+@dataclass
 class Stage:
-    """One worker's part of one round of an epoch."""
+    """One worker's part of one round of an epoch; `place` names the executor that runs it."""
 
     program: Program
     plan: Plan
     worker: int
     store: StateStore
     depth: int = 1
+    sampler: Sampler = field(default_factory=Sampler)
+    place: str = ""
     _fresh: dict[int, list[Tables]] = field(default_factory=lambda: defaultdict(list))
     _headers: list[dict[str, Any]] = field(default_factory=list)
     _pass_on: list[WireRow] = field(default_factory=list)
-    _loads: dict[str, list[Any]] = field(default_factory=dict)
+    _lanes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> Iterator[WireRow]:
         """Do the round's work of this worker."""
@@ -68,25 +76,27 @@ class Stage:
         watermarks = advanced_watermarks(self.program, self.plan, self._headers)
         loading = time.perf_counter()
         self.store.forget({ref.segment for ref in self.plan.states}, self.plan.epoch)
-        states, origins, foreign = self._load()
+        held = loaded(self.program, self.plan, self.worker, self.depth, self.store)
         loaded_s = time.perf_counter() - loading
-        parts: list[Part] = []
-        gone: list[InstanceId] = []
+        changes = Changes()
         router = Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
-        for lane in self._lanes():
-            before, after = (lane.watermark_us(marks) for marks in (self.plan.watermarks_us, watermarks))
-            tables, touched = self._advance(lane, states.get(lane.number, {}), before, after, router)
-            self._keep(lane, tables, touched, origins, parts, gone)
+        for lane in self.program.lanes:
+            if lane.kernel and lane.depth == self.depth:
+                marks_us = lane.watermark_us(self.plan.watermarks_us), lane.watermark_us(watermarks)
+                self._advance(lane, held, marks_us, router, changes)
         outbox = Outbox(router, self.plan.workers)
         yield from outbox.rows()
+        parts = changes.parts
         segment, size = self.store.write(self.plan.epoch, self.worker, parts) if parts else ("", 0)
         report = {
+            "worker": self.worker,
+            "place": self.place,
             "segment": segment,
             "bytes": size,
             "instances": list(dict.fromkeys(instance for part in parts for instance in part.instances)),
-            "gone": gone,
-            "foreign_bytes": foreign,
-            "loads": self._loads,
+            "gone": changes.gone,
+            "foreign_bytes": held.foreign_bytes,
+            "lanes": self._lanes,
             "load_s": loaded_s,
             "cost_s": time.perf_counter() - began,
             "watermarks_us": watermarks,
@@ -97,9 +107,6 @@ class Stage:
         yield self.worker, wire.REPORT, wire.pack_data(report)
         if self.depth == 1 and self.plan.epoch % HOT_SWEEP_EPOCHS == HOT_SWEEP_EPOCHS - 1:
             self.store.trim_hot({ref.segment for ref in self.plan.states}, self.plan.epoch)
-
-    def _lanes(self) -> Iterator[Lane]:
-        return (lane for lane in self.program.lanes if lane.kernel and lane.depth == self.depth)
 
     def _receive(self, batch: pa.RecordBatch) -> None:
         last = self.depth >= self.program.depth
@@ -116,115 +123,68 @@ class Stage:
             else:
                 self._pass_on.append((self.worker, address, content.to_pybytes()))
 
-    def _load(self) -> tuple[dict[int, Tables], dict[InstanceId, int], int]:
-        """State tables per lane, the epoch each instance's state was written in (never, if another worker wrote it),
-        and the bytes that other workers had written.
-        """
-        mine = self._bound()
-        found: dict[int, list[Tables]] = defaultdict(list)
-        origins: dict[InstanceId, int] = {}
-        foreign = 0
-        for ref in self.plan.states:
-            if self.worker not in ref.workers:
-                continue
-            current = None if ref.instances is None else set(ref.instances)
-            epoch, writer = (int(text) for text in ref.segment.split("-")[:2])
-            for part in self.store.read(ref.segment):
-                wanted: dict[int, dict[InstanceId, int]] = defaultdict(dict)
-                for instance in part.instances:
-                    if instance in mine and (current is None or instance in current):
-                        lane, number = mine[instance]
-                        wanted[lane][instance] = number
-                        origins[instance] = epoch if writer == self.worker else MOVED
-                for lane, numbers in wanted.items():
-                    table = chosen(part, numbers)
-                    found[lane].append({part.table: table})
-                    foreign += table.nbytes if writer != self.worker else 0
-        states = {lane: self._together(lane, tables) for lane, tables in found.items()}
-        return states, origins, foreign
-
-    def _together(self, lane: int, tables: list[Tables]) -> Tables:
-        kernel = self.program.lanes[lane].kernel
-        return kernel.together(tables) if kernel and tables else {}
-
-    def _bound(self) -> dict[InstanceId, tuple[int, int]]:
-        """The lane and number of every instance of this round that is bound to this worker."""
-        return {
-            instance: (lane.number, number)
-            for lane in self._lanes()
-            for number, instance in enumerate(lane.instances)
-            if self.plan.binding[self.program.first_instances[lane.number] + number] == self.worker
-        }
-
-    def _advance(
-        self, lane: Lane, state: Tables, before_us: int, after_us: int, router: Router
-    ) -> tuple[Tables, NDArray[np.bool_]]:
-        """A lane's new state, and which of its instances changed; its answers go to the router."""
+    def _advance(self, lane: Lane, held: Holdings, marks_us: tuple[int, int], router: Router, changes: Changes) -> None:
+        """Bring what has come to a lane's state; answers go to the router."""
+        size, arrived = len(lane.instances), self._fresh[lane.number]
+        state, fresh = held.tables.get(lane.number, {}), together(self.program, lane.number, arrived)
+        received, before = _counts(fresh, size), _counts(state, size)
+        work = (received + before).sum(axis=0)
+        alone = self.sampler.chosen(self.plan.graph, lane, work, self.plan.epoch)
+        done = self.sampler.advanced(lane, state, fresh, marks_us, alone)
+        advancing_s = done.together_s + sum(done.alone_s.values())
+        self.sampler.learn(self.plan.graph, lane, work, advancing_s)
         began = time.perf_counter()
-        size = len(lane.instances)
-        events = _per_instance(self._fresh[lane.number], size)
-        fresh = self._together(lane.number, self._fresh[lane.number])
-        tables, answers = lane.advanced(state, fresh, before_us, after_us)
-        router.answered(lane, answers)
-        touched = events > 0
-        for number in {*state, *tables}:
-            before, after = (_rows_per_instance(each.get(number), size) for each in (state, tables))
-            touched |= before != after
-        self._measure(lane, events, answers, tables, time.perf_counter() - began)
-        return tables, touched
-
-    def _measure(self, lane: Lane, events: NDArray[np.int64], answers: Block, tables: Tables, cost_s: float) -> None:
-        """Split the lane's time over its instances by the rows each had."""
-        size = len(lane.instances)
-        rows = sum((_rows_per_instance(table, size) for table in tables.values()), np.zeros(size, np.int64))
-        results = np.bincount(answers.columns[INSTANCE], minlength=size)
-        busy = np.flatnonzero((events > 0) | (rows > 0) | (results > 0))
-        weight = (events + rows + results)[busy]
-        shares = cost_s * weight / max(1, weight.sum())
-        row_bytes = sum(table.nbytes for table in tables.values()) / max(1, int(rows.sum()))
-        self._loads[str(lane.number)] = [
-            busy.tolist(),
-            events[busy].tolist(),
-            np.round(shares, 9).tolist(),
-            results[busy].tolist(),
-            (rows[busy] * row_bytes).astype(np.int64).tolist(),
-        ]
+        router.answered(lane, done.answers)
+        answering_s = time.perf_counter() - began
+        after = _counts(done.tables, size)
+        touched = (received > 0).any(axis=0) | (before != after).any(axis=0)
+        rows = after.sum(axis=0)
+        written = self._keep(lane, done.tables, rows > 0, touched, held.origins, changes)
+        state_bytes = (rows * _row_bytes(done.tables)).astype(np.int64)
+        results = np.bincount(done.answers.columns[INSTANCE], minlength=size)
+        came = received.sum(axis=0)
+        carried = (came * _row_bytes(fresh)).astype(np.int64) + state_bytes * written
+        events = _events(arrived, size)
+        cost = LaneCost(
+            events, came + rows + results, results, state_bytes, carried, advancing_s, answering_s, done.alone_s
+        )
+        self._lanes[str(lane.number)] = cost.data()
 
     def _keep(
         self,
         lane: Lane,
         tables: Tables,
+        held: NDArray[np.bool_],
         touched: NDArray[np.bool_],
         origins: Mapping[InstanceId, int],
-        parts: list[Part],
-        gone: list[InstanceId],
-    ) -> None:
-        """Write what changed, and what lies in segments that should be let go."""
-        size = len(lane.instances)
-        held = sum((_rows_per_instance(table, size) for table in tables.values()), np.zeros(size, np.int64)) > 0
+        changes: Changes,
+    ) -> NDArray[np.bool_]:
+        """Take down what changed, and what lies in segments that should be let go; returns which instances that is."""
         too_old = self.plan.epoch - OLDEST_EPOCHS
         stale = np.array([origins.get(instance, self.plan.epoch) < too_old for instance in lane.instances], bool)
-        write = held & (touched | stale)
-        gone += [lane.instances[n] for n in np.flatnonzero(~held).tolist() if lane.instances[n] in origins]
-        numbers = np.flatnonzero(write)
-        if not numbers.size:
-            return
-        new_number = np.full(size, -1, np.int64)
-        new_number[numbers] = np.arange(numbers.size)
-        instances = tuple(lane.instances[n] for n in numbers.tolist())
-        for number, table in tables.items():
-            renumbered = new_number[table.instance]
-            parts.append(Part(instances, number, table.with_instances(renumbered).where(renumbered >= 0)))
+        written: NDArray[np.bool_] = held & (touched | stale)
+        changes.parts += parts_of(lane.instances, tables, np.flatnonzero(written))
+        changes.gone += [lane.instances[n] for n in np.flatnonzero(~held).tolist() if lane.instances[n] in origins]
+        return written
 
 
-def _rows_per_instance(table: Table | None, size: int) -> NDArray[np.int64]:
-    return np.zeros(size, np.int64) if table is None else np.bincount(table.instance, minlength=size)
+def _counts(tables: Tables, size: int) -> Ints:
+    """Rows of every instance in each table."""
+    counts = np.zeros((wire.TABLES, size), np.int64)
+    for number, table in tables.items():
+        counts[number] = np.bincount(table.instance, minlength=size)
+    return counts
 
 
-def _per_instance(fresh: Iterable[Tables], size: int) -> NDArray[np.int64]:
+def _row_bytes(tables: Tables) -> float:
+    """The mean size of a row."""
+    return sum(table.nbytes for table in tables.values()) / max(1, sum(len(table) for table in tables.values()))
+
+
+def _events(arrived: Iterable[Tables], size: int) -> Ints:
     """Events behind what has come, per instance."""
     total = np.zeros(size, np.int64)
-    for tables in fresh:
+    for tables in arrived:
         for table in tables.values():
             if isinstance(table, PaneTable):
                 np.add.at(total, table.instance, table.slots[0])

@@ -11,6 +11,7 @@ from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.collector import freeze_what_stays
 from shoal.runtimes.spark.intake import Intake
+from shoal.runtimes.spark.sample import open_sampler
 from shoal.runtimes.spark.source import epoch_of_task
 from shoal.runtimes.spark.stage import Stage, open_store
 
@@ -24,7 +25,9 @@ def stateful(checkpoint: str, epoch: int, depth: int) -> Task:
         plan = Checkpoint(checkpoint).plan(epoch)
         context = TaskContext.get()
         worker = context.partitionId() if context else 0
-        stage = Stage(program(checkpoint, plan.graph), plan, worker, open_store(checkpoint), depth)
+        stage = Stage(
+            program(checkpoint, plan.graph), plan, worker, open_store(checkpoint), depth, open_sampler(checkpoint)
+        )
         yield wire.rows(list(stage.run(rows)))
         freeze_what_stays()
 

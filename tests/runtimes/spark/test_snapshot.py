@@ -1,0 +1,78 @@
+"""What every epoch says of itself: a policy reasons about nothing else."""
+
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.runtimes.spark.small_spark import SmallRun, pretend
+
+from shoal.connectors.directory import Directory
+from shoal.model.messages import EpochCommitted
+from shoal.runtimes.spark.runtime import SparkRuntime
+from shoal.runtimes.spark.store import hot_directory
+
+WORKERS = 3
+
+
+def committed(runtime: SparkRuntime) -> list[EpochCommitted]:
+    found: list[EpochCommitted] = []
+    while True:
+        try:
+            event = runtime._events.get_nowait()
+        except queue.Empty:
+            return found
+        assert isinstance(event, EpochCommitted)
+        found.append(event)
+
+
+@pytest.fixture(scope="module")
+def epochs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[EpochCommitted]]:
+    """Six epochs and the flush, with other bindings in each."""
+    root = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patched:
+        pretend(patched)
+        run = SmallRun(root, workers=WORKERS, shuffle=True)
+        yield committed(run.go())
+    Directory(hot_directory(str(Path(root) / "checkpoint"))).clear()
+
+
+def test_the_period_is_how_long_the_epoch_took(epochs: list[EpochCommitted]) -> None:
+    assert [event.snapshot.period_s for event in epochs] == [event.duration_s for event in epochs]
+    assert all(event.duration_s > 0 for event in epochs)
+
+
+def test_every_table_with_rows_has_the_epochs_latency(epochs: list[EpochCommitted]) -> None:
+    for event in epochs:
+        assert set(event.snapshot.latency_s.values()) <= {event.latency_s}
+        assert bool(event.snapshot.latency_s) == (event.results > 0)
+    assert set(epochs[-1].snapshot.latency_s) == {"avg_speed", "vehicle_count", "top_speed"}
+
+
+def test_every_worker_has_its_time(epochs: list[EpochCommitted]) -> None:
+    for event in epochs:
+        assert len(event.snapshot.busy_s) == WORKERS
+        assert all(0 < busy_s < event.duration_s for busy_s in event.snapshot.busy_s)
+        assert sum(event.snapshot.busy_s) < event.duration_s
+
+
+def test_instances_share_the_time_of_their_workers(epochs: list[EpochCommitted]) -> None:
+    for event in epochs:
+        told = [0.0] * WORKERS
+        for instance, load in event.snapshot.loads.items():
+            told[event.snapshot.binding.worker_of[instance]] += load.cost_s
+        for worker, busy_s in enumerate(event.snapshot.busy_s):
+            assert told[worker] <= busy_s * 1.001
+
+
+def test_what_came_had_to_wait_and_is_the_backlog(epochs: list[EpochCommitted]) -> None:
+    for event in epochs:
+        loads = event.snapshot.loads.values()
+        assert [load.backlog for load in loads] == [load.events for load in loads]
+        assert sum(load.backlog for load in loads) == 3 * event.rows
+
+
+def test_without_executors_there_is_one_node(epochs: list[EpochCommitted]) -> None:
+    for event in epochs:
+        assert event.snapshot.topology is not None
+        assert event.snapshot.topology.node_of == (0,) * WORKERS
