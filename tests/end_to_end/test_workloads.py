@@ -46,6 +46,7 @@ SMALL = {
         Small("bikes", 6_000, 1_000, {"bikes": "80", "per_day": "800", "groups": "6"}),
         Small("buses", 6_000, 1_000, {"vehicles": "60", "per_s": "1", "groups": "4"}),
         Small("mixed", 9_000, 3_000),
+        Small("skew", 6_000, 1_500, {"cells": "8", "hot": "2", "per_s": "500", "move_s": "3"}),
     )
 }
 

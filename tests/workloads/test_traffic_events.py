@@ -1,6 +1,7 @@
 """The traffic generator: the same event for the same index, and the load the profiles promise."""
 
 from dataclasses import replace
+from itertools import pairwise
 from multiprocessing import get_context
 from typing import Any
 
@@ -178,7 +179,7 @@ def test_a_w2_vehicle_drives_to_the_next_region_every_second() -> None:
 def test_a_w2_vehicle_stays_in_its_region_until_the_step_is_over() -> None:
     city = TrafficEvents("W2", vehicles=500, regions=7, step_s=3, shift=2)
     regions = [second_of(city, second)["region"].to_numpy() for second in range(7)]
-    moved = [((later - now) % 7).tolist() for now, later in zip(regions, regions[1:], strict=False)]
+    moved = [((later - now) % 7).tolist() for now, later in pairwise(regions)]
     assert moved == [[0] * 500, [0] * 500, [2] * 500, [0] * 500, [0] * 500, [2] * 500]
 
 

@@ -8,11 +8,12 @@ from shoal.workloads.mixed import MIXED
 from shoal.workloads.nexmark import NEXMARK
 from shoal.workloads.nyt import NYT
 from shoal.workloads.patterns import BIKES, BUSES
+from shoal.workloads.skew import SKEW
 from shoal.workloads.traffic import TRAFFIC
 from shoal.workloads.workload import Workload
 from shoal.workloads.ysb import YSB
 
-_ALL = (TRAFFIC, YSB, NYT, LINEAR_ROAD, NEXMARK, BIKES, BUSES, MIXED)
+_ALL = (TRAFFIC, YSB, NYT, LINEAR_ROAD, NEXMARK, BIKES, BUSES, MIXED, SKEW)
 WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _ALL}
 
 
