@@ -92,9 +92,7 @@ def cli() -> None:
 @click.option(
     "--epoch-rows",
     type=click.IntRange(1),
-    default=1_000_000,
-    show_default=True,
-    help="Most events per epoch.",
+    help="Most events per epoch; 1,000,000 unless a workload says otherwise.",
 )
 @click.option(
     "--source",

@@ -51,7 +51,7 @@ class RunOptions:
     events: int | None
     seconds: float | None
     rate: str | None
-    epoch_rows: int
+    epoch_rows: int | None
     source: str | None
     functions: str | None
     sink: str | None
@@ -150,9 +150,11 @@ def _target(options: RunOptions) -> Target:
         _refuse_limits(options)
     if events is None and options.seconds is None and options.target in WORKLOADS:
         events = WORKLOADS[options.target].events
-    source = source_from_uri(options.source, options.epoch_rows) if options.source else None
+    usual = WORKLOADS[options.target].rows_per_epoch if options.target in WORKLOADS else Amount.rows_per_epoch
+    epoch_rows = options.epoch_rows or usual
+    source = source_from_uri(options.source, epoch_rows) if options.source else None
     rate = None if options.rate is None else Rate.of(options.rate)
-    amount = Amount(events, rate, options.epoch_rows)
+    amount = Amount(events, rate, epoch_rows)
     return target(options.target, options.seed, amount, options.settings, source, options.functions)
 
 

@@ -28,11 +28,12 @@ TIMELINE_S = 0.5
 
 def ready(trial: Trial) -> Ready:
     """The trial's workload, set up."""
+    chosen = workload(trial.workload)
     rate = None if trial.rate is None else Rate.of(trial.rate)
     events = trial.events
     if events is None and trial.seconds is None:
-        events = workload(trial.workload).events
-    return workload(trial.workload).ready(trial.seed, Amount(events, rate), trial.settings)
+        events = chosen.events
+    return chosen.ready(trial.seed, Amount(events, rate, chosen.rows_per_epoch), trial.settings)
 
 
 def on_shoal_local(trial: Trial) -> Outcome:

@@ -151,4 +151,5 @@ SKEW = Workload(
         "within_s": 1.0,
     },
     events=1_000_000,
+    rows_per_epoch=40_000,
 )

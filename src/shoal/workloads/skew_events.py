@@ -103,14 +103,18 @@ class SkewEvents:
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        ts, *others = (pa.array(column) for column in self.columns(start, stop).values())
+        return pa.RecordBatch.from_arrays([ts.view(pa.timestamp("us")), *others], schema=SCHEMA)
+
+    def columns(self, start: int, stop: int) -> dict[str, Ints]:
+        """The same events as plain arrays, times in microseconds."""
         check_slice("skew", start, stop)
         columns = np.empty((len(SCHEMA), stop - start), np.int64)
         places, last = _ranks(self)
         clock = (self.start_us, self.per_s, round(self.move_s * MICROSECONDS), self.drift)
         profile = get_args(Profile).index(self.profile)
         _fill(columns, start, np.uint64(self.seed), clock, profile, places, last, self.vehicles)
-        ts, *others = (pa.array(column) for column in columns)
-        return pa.RecordBatch.from_arrays([ts.view(pa.timestamp("us")), *others], schema=SCHEMA)
+        return dict(zip(SCHEMA.names, columns, strict=True))
 
     def shares(self, at_s: float) -> Floats:
         """The share of the reports that every cell has at an offset of event time from the start."""

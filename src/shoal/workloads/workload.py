@@ -35,13 +35,14 @@ Build = Callable[[int, Amount, Mapping[str, Any], Source | None], Ready]
 
 @dataclass(frozen=True)
 class Workload:
-    """A job by name, with the settings it takes and their defaults."""
+    """A job by name, with the settings it takes, how much is run and how much at a time unless told otherwise."""
 
     name: str
     summary: str
     build: Build
     settings: Mapping[str, Any] = field(default_factory=dict)
     events: int = 1_000_000
+    rows_per_epoch: int = Amount.rows_per_epoch
 
     def ready(self, seed: int, amount: Amount, settings: Mapping[str, str], source: Source | None = None) -> Ready:
         """Set the workload up; settings come as texts from the command line."""
