@@ -24,6 +24,7 @@ from shoal.model.messages import (
 )
 from shoal.model.snapshot import Snapshot
 from shoal.policies.static import round_robin
+from shoal.session.local import LocalSettings
 from shoal.session.run import Run, start
 
 JOB = city().job
@@ -126,7 +127,19 @@ def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
     [
         pytest.param({"on": "flink"}, "runtime must be spark or local; got 'flink'", id="unknown runtime"),
         pytest.param(
-            {"policy": "best"}, "policy must be one of round-robin, partition; got 'best'", id="unknown policy"
+            {"policy": "best"},
+            "policy must be one of round-robin, partition, greedy, .*; got 'best'",
+            id="unknown policy",
+        ),
+        pytest.param(
+            {"policy": "single-queue"},
+            "policy single-queue is for the local runtime; tasks of Spark share no queue",
+            id="a queue on Spark",
+        ),
+        pytest.param(
+            {"on": "local", "policy": "guarded", "local": LocalSettings(queues="single-queue")},
+            "policy guarded goes with queues=worker-queue; got queues=single-queue",
+            id="a binding and one queue for all",
         ),
         pytest.param({"workers": 0}, "number of workers must be at least 1; got 0", id="no workers"),
     ],

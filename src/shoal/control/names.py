@@ -1,4 +1,4 @@
-"""Names of instances that people understand."""
+"""Names of instances and times that people understand."""
 
 from shoal.model.graph import Graph, InstanceId
 
@@ -18,3 +18,12 @@ def instance_names(graph: Graph) -> dict[InstanceId, str]:
                 part = f", group {group}" if operator.groups > 1 else ""
                 names.setdefault(instance, f"{operator.kind} of {query.name}{part}")
     return names
+
+
+def readable(seconds: float) -> str:
+    """A time in the unit that fits.
+
+    >>> readable(2.5), readable(0.0304)
+    ('2.5 s', '30.4 ms')
+    """
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"

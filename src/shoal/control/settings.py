@@ -24,7 +24,7 @@ class ControlSettings:
     2.0
     """
 
-    trigger: str = "imbalance:1.1,latency:0.03"
+    trigger: str = "imbalance:1.2"
     """What makes the controller ask its policy: latency:SECONDS, imbalance:RATIO, periodic:SECONDS."""
     window_s: float = 1.0
     """A look is at so many seconds at least, and at one epoch at least."""
@@ -33,7 +33,7 @@ class ControlSettings:
     forecast: str = "none"
     """Rates until the horizon: none (as now), trend, or season:SECONDS."""
     decision: str = "benefit"
-    least_gain: float = 0.02
+    least_gain: float = 0.05
     """Moves must lower the busiest worker by this share of the mean."""
     weight: float = 1.0
     """How much an output that a move holds up counts."""

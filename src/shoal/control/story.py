@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from shoal.control.journal import Begun, Decided, Ended, Entry, Kept, Lost, Measured, Moving, Refused, Scaled
+from shoal.control.names import readable
 
 NAMED_MOVES = 3
 """Moves of a decision that are told one by one, unless all are wanted."""
@@ -80,7 +81,7 @@ def _measured(entry: Measured) -> str:
         f"to {entry.peak_after:.2f} times the mean ({kept})"
     )
     if entry.latency_before_s and entry.latency_after_s:
-        text += f", the slowest latency from {_time(entry.latency_before_s)} to {_time(entry.latency_after_s)}"
+        text += f", the slowest latency from {readable(entry.latency_before_s)} to {readable(entry.latency_after_s)}"
     return text + (f"; the next decision waits {entry.rest_s:g} s" if brought < promised / 4 else "")
 
 
@@ -126,7 +127,3 @@ def _bytes(number: float) -> str:
         if number >= size:
             return f"{number / size:.3g} {unit}"
     return f"{number:.0f} bytes"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"

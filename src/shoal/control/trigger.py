@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from shoal.control.look import Look
+from shoal.control.names import readable
 from shoal.errors import ConfigError
 
 RELEASE = 0.8
@@ -49,7 +50,7 @@ class Latency:
         if not slow:
             return ""
         table = max(slow, key=lambda name: (slow[name], name))
-        return f"latency of {table} was {_ms(slow[table])}, over the threshold of {_ms(self.threshold_s)}"
+        return f"latency of {table} was {readable(slow[table])}, over the threshold of {readable(self.threshold_s)}"
 
 
 @dataclass
@@ -117,7 +118,3 @@ def triggers_of(text: str) -> list[Trigger]:
 def reason(triggers: Sequence[Trigger], look: Look, now_s: float) -> str:
     """Why to look again, by all triggers together; every one is asked, since some remember."""
     return "; ".join(text for trigger in triggers if (text := trigger.fires(look, now_s)))
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.3g} ms"
