@@ -15,8 +15,8 @@ EPOCH_S = 0.0005
 class Crew(ABC):
     """Threads that take turns at nodes.
 
-    `running`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by who runs it; the books
-    on decisions have one per thread, written by that thread. Nothing depends on a global lock.
+    `running`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by who runs it; `worked_s`
+    and the books on decisions have one per thread, written by that thread. Nothing depends on a global lock.
     """
 
     def __init__(self, nodes: Sequence[Node], threads: int) -> None:
@@ -25,6 +25,7 @@ class Crew(ABC):
         self.threads = threads
         self._decisions = [0] * threads
         self._deciding_s = [0.0] * threads
+        self.worked_s = [0.0] * threads
         self.error: Exception | None = None
         self.running = [False] * len(self.nodes)
         self.busy_s = [0.0] * len(self.nodes)
@@ -91,18 +92,21 @@ class Crew(ABC):
                 with self.changed:
                     self.changed.wait(EPOCH_S)
             else:
-                self._run(*turn)
+                self.worked_s[worker] += self._run(*turn)
 
-    def _run(self, place: int, events: int) -> None:
+    def _run(self, place: int, events: int) -> float:
+        """Take a turn; returns how long it took."""
         began, began_cpu = time.perf_counter(), time.thread_time()
         try:
             self.nodes[place].turn(events)
         except Exception as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
             self.error = self.error or error
-        self.busy_s[place] += time.perf_counter() - began
+        took_s = time.perf_counter() - began
+        self.busy_s[place] += took_s
         self.cpu_s[place] += time.thread_time() - began_cpu
         self.turns[place] += 1
         self.last_run_s[place] = time.time()
         self.running[place] = False
         with self.changed:
             self.changed.notify_all()
+        return took_s

@@ -33,17 +33,23 @@ class Delivery:
         self.results = 0
         self.dead_letters = 0
         self.latency = Histogram()
+        self._waited: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    @property
+    def latency_s(self) -> dict[str, float]:
+        """The mean latency of each table that has had rows."""
+        return {table: waited_s / rows for table, (waited_s, rows) in self._waited.items()}
 
     def deliver(self) -> None:
         """Write what has been answered since the last time."""
         tables: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         dead: list[pa.RecordBatch] = []
-        waited: list[tuple[float, int]] = []
+        waited: list[tuple[str, float, int]] = []
         for node in self._nodes:
             while node.results.rows:
                 table, batch, taken_s = node.results.rows.popleft()
                 tables[table].append(batch)
-                waited.append((taken_s, batch.num_rows))
+                waited.append((table, taken_s, batch.num_rows))
             while node.results.dead:
                 dead.append(node.results.dead.popleft())
         for table, batches in tables.items():
@@ -52,7 +58,9 @@ class Delivery:
             self._sink.write(DEAD_LETTERS, self._number, pa.Table.from_batches(dead))
         self._number += bool(tables or dead)
         now_s = time.time()
-        for taken_s, rows in waited:
+        for table, taken_s, rows in waited:
             self.latency.record(now_s - taken_s, rows)
             self.results += rows
+            self._waited[table][0] += (now_s - taken_s) * rows
+            self._waited[table][1] += rows
         self.dead_letters += sum(batch.num_rows for batch in dead)

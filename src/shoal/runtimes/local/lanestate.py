@@ -1,14 +1,15 @@
 """The state of a lane, or of some of its instances, on one worker: how far it is, and what has come since."""
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.block import Block
 from shoal.kernels.kernel import NEVER_US, Kernel
-from shoal.kernels.table import RowTable, Tables
+from shoal.kernels.table import INSTANCE, RowTable, Tables
 from shoal.query.lane import Lane
+from shoal.runtimes.local.load import Ints, Load, per_instance
 from shoal.runtimes.local.node import EMPTY
 
 FEW_ROWS = 1 << 16
@@ -19,10 +20,10 @@ class LaneState:
     """Tables of state and tables that have come; `mark_us` is how far event time is closed.
 
     What has come is brought to the state when answers are due, or when as much waits as the state has: in between,
-    a block costs what it holds, however large the state is.
+    a block costs what it holds, however large the state is. With a load, rows are counted by instance.
     """
 
-    def __init__(self, lane: Lane, mark_us: int = NEVER_US) -> None:
+    def __init__(self, lane: Lane, mark_us: int = NEVER_US, load: Load | None = None) -> None:
         """No state yet."""
         if lane.kernel is None:
             raise TypeError("a lane without a kernel has no state")
@@ -32,14 +33,24 @@ class LaneState:
         self.fresh: list[Tables] = []
         self.fresh_rows = 0
         self.mark_us = mark_us
+        self.load = load
+        self._counted: tuple[Tables | None, Ints] = (None, self._none())
+        self.fresh_counts = self._none()
 
     @property
     def nbytes(self) -> int:
         """Memory of the state and of what waits to be brought to it."""
         return sum(table.nbytes for tables in (self.tables, *list(self.fresh)) for table in list(tables.values()))
 
+    @property
+    def counts(self) -> Ints:
+        """Rows of every instance, also of those that wait to be brought to the state."""
+        return self.kept_counts() + self.fresh_counts
+
     def add(self, port: int, block: Block, *, shared: bool) -> Block:
         """Take rows in; returns those that come too late. `shared`: they lie in memory that will be used again."""
+        if self.load is not None:
+            self.load.take(block.columns[INSTANCE])
         late = self._kernel.late(port, block, self.mark_us)
         refused = EMPTY
         if late.any():
@@ -50,6 +61,8 @@ class LaneState:
             lifted = {number: _owned(table) for number, table in lifted.items()}
         self.fresh.append(lifted)
         self.fresh_rows += _rows(lifted)
+        if self.load is not None:
+            per_instance(lifted, self.fresh_counts)
         return refused
 
     def go_on(self, mark_us: int) -> Block:
@@ -59,38 +72,68 @@ class LaneState:
         if not due and self.fresh_rows <= max(FEW_ROWS, _rows(self.tables)):
             return EMPTY
         come = self._kernel.together(self.fresh) if self.fresh else {}
-        self.fresh, self.fresh_rows = [], 0
+        kept, fresh = self.kept_counts(), self.fresh_counts
+        self.fresh, self.fresh_rows, self.fresh_counts = [], 0, self._none()
         self.tables, answers = self._lane.advanced(self.tables, come, before_us, self.mark_us)
+        if self.load is not None:
+            self.load.bring(fresh, kept, answers.columns[INSTANCE] if answers.length else self._none()[:0])
         return answers if answers.length else EMPTY
 
-    def take_out(self, instance: int) -> "LaneState":
-        """The state of one instance, which is then no longer here."""
-        taken = LaneState(self._lane, self.mark_us)
-        taken.tables = _where(self.tables, lambda owners: owners == instance)
-        taken.fresh = [_where(tables, lambda owners: owners == instance) for tables in self.fresh]
-        self.tables = _where(self.tables, lambda owners: owners != instance)
-        self.fresh = [_where(tables, lambda owners: owners != instance) for tables in self.fresh]
-        for state in (taken, self):
-            state.fresh_rows = sum(_rows(tables) for tables in state.fresh)
-        return taken
+    def take_out(self, instances: Iterable[int]) -> "dict[int, LaneState]":
+        """The state of each of some instances, which are then no longer here."""
+        wanted = list(instances)
+        leaving = np.zeros(len(self._lane.instances), bool)
+        leaving[wanted] = True
+        kept, fresh = self.kept_counts(), self.fresh_counts
+        tables, come = _where(self.tables, leaving), [_where(each, leaving) for each in self.fresh]
+        self._keep(_where(self.tables, ~leaving), [_where(each, ~leaving) for each in self.fresh])
+        self.fresh_counts = np.where(leaving, 0, fresh)
+        self._counted = (self.tables, np.where(leaving, 0, kept))
+        found = {}
+        for instance in wanted:
+            alone = np.zeros(leaving.size, bool)
+            alone[instance] = True
+            taken = found[instance] = LaneState(self._lane, self.mark_us, self.load)
+            taken._keep(_where(tables, alone), [_where(each, alone) for each in come])
+            taken.fresh_counts = np.where(alone, fresh, 0)
+        return found
 
-    def absorb(self, other: "LaneState") -> None:
-        """Take over the state of other instances, which is just as far."""
-        if other.mark_us != self.mark_us:
-            raise ValueError(f"states at {other.mark_us} and {self.mark_us} cannot be brought together")
-        parts = [tables for tables in (self.tables, other.tables) if tables]
+    def absorb(self, others: "Sequence[LaneState]") -> None:
+        """Take over the states of other instances, which are just as far."""
+        for other in others:
+            if other.mark_us != self.mark_us:
+                raise ValueError(f"states at {other.mark_us} and {self.mark_us} cannot be brought together")
+        parts = [state.tables for state in (self, *others) if state.tables]
+        kept = sum((other.kept_counts() for other in others), self.kept_counts())
         self.tables = self._kernel.together(parts) if parts else {}
-        self.fresh += other.fresh
-        self.fresh_rows += other.fresh_rows
+        self._counted = (self.tables, kept)
+        for other in others:
+            self.fresh += other.fresh
+            self.fresh_rows += other.fresh_rows
+            self.fresh_counts = self.fresh_counts + other.fresh_counts
+
+    def _keep(self, tables: Tables, fresh: list[Tables]) -> None:
+        self.tables = tables
+        self.fresh = [each for each in fresh if each]
+        self.fresh_rows = sum(_rows(each) for each in self.fresh)
+
+    def kept_counts(self) -> Ints:
+        """Rows of every instance in the state, counted once for every state."""
+        if self.load is not None and self._counted[0] is not self.tables:
+            self._counted = (self.tables, per_instance(self.tables, self._none()))
+        return self._counted[1]
+
+    def _none(self) -> Ints:
+        return np.zeros(len(self._lane.instances), np.int64)
 
 
 def _rows(tables: Tables) -> int:
     return sum(len(table) for table in tables.values())
 
 
-def _where(tables: Tables, wanted: Callable[[NDArray[np.int64]], NDArray[np.bool_]]) -> Tables:
+def _where(tables: Tables, wanted: NDArray[np.bool_]) -> Tables:
     """The rows whose instances are wanted; tables without any are left out."""
-    chosen = {number: table.where(wanted(table.instance)) for number, table in tables.items()}
+    chosen = {number: table.where(wanted[table.instance]) for number, table in tables.items()}
     return {number: table for number, table in chosen.items() if len(table)}
 
 

@@ -8,152 +8,65 @@ To move an instance, the worker that is to have it invites it: it writes to the 
 it that event time is closed, and tells no more until the guest is there. The owner, once it is as far, hands the state
 over, names the new owner, and from then on passes on whatever still comes to it. The new owner keeps the instance as a
 guest, with a clock of its own, until every split node has seen the change and nothing can come by the old way any more;
-then the guest joins the others. Nobody ever waits for anybody, no row is overtaken by the closing of its window, and no
-answer by what is told of event time.
+then the guest joins the others. What comes to a guest by the new way is held until nothing can come by the old one:
+rows are taken in the order in which they were sent. Nobody ever waits for anybody, no row is overtaken by the closing
+of its window, and no answer by what is told of event time.
 """
 
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.kernels.block import Block
 from shoal.kernels.table import INSTANCE
 from shoal.query.lane import Feed, Lane
 from shoal.query.program import Input
-from shoal.runtimes.local.channel import Channel, Packet, Stamp
+from shoal.runtimes.local.channel import Channel, Packet
 from shoal.runtimes.local.lanestate import LaneState
-from shoal.runtimes.local.node import EMPTY, Node
+from shoal.runtimes.local.load import Load
+from shoal.runtimes.local.ownership import Arrival, Closed, Invitation, Message, Ownership, Passed, Settled
 from shoal.runtimes.local.state import LaneNode
-
-
-class Invitation(NamedTuple):
-    """A worker wants an instance, and has told those behind it that event time is closed up to a mark."""
-
-    instance: int
-    target: int
-    told_us: int
-
-
-class Arrival(NamedTuple):
-    """A guest with its state."""
-
-    instance: int
-    state: LaneState
-
-
-class Passed(NamedTuple):
-    """Rows of a guest that came to its old owner."""
-
-    instance: int
-    port: int
-    block: Block
-
-
-class Closed(NamedTuple):
-    """How far event time is closed for rows that may still be passed on."""
-
-    instance: int
-    mark_us: int
-
-
-class Settled(NamedTuple):
-    """Nothing of a guest will come by the old way any more."""
-
-    instance: int
-
-
-Message = Invitation | Arrival | Passed | Closed | Settled
-
-
-@dataclass
-class Ownership:
-    """Who owns the instances of a lane; `versions[w]` counts how often worker w has given instances away.
-
-    `letters[w][v]` are what worker v has for worker w, in order, with one writer and one reader. `moves` and
-    `moved_bytes` count what each worker has given away.
-    """
-
-    owner: NDArray[np.int64]
-    workers: int
-    versions: list[int] = field(default_factory=list)
-    letters: list[list[deque[Message]]] = field(default_factory=list)
-    moves: list[int] = field(default_factory=list)
-    moved_bytes: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Nothing has moved yet."""
-        self.moved_bytes = [0] * self.workers
-        self.versions = [0] * self.workers
-        self.moves = [0] * self.workers
-        self.letters = [[deque() for _ in range(self.workers)] for _ in range(self.workers)]
-
-
-class MovingSplit(Node):
-    """Sends the rows of each instance to the worker that owns it, and tells workers when it has seen them give away."""
-
-    def __init__(self, ownership: Ownership, source: Channel, home: int = 0) -> None:
-        """Behind a channel; output w is that of worker w."""
-        super().__init__("split", [source], home)
-        self.ownership = ownership
-        self._seen = list(ownership.versions)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether rows have come, or an instance has been given away."""
-        return super().waiting or self._seen != self.ownership.versions
-
-    def turn(self, events: int) -> int:
-        """Divide what waits."""
-        taken = 0
-        while (packet := self._take(0, taken, events)) is not None:
-            self._divide(packet)
-            taken += packet.block.length
-        self._acknowledge()
-        self.consumed += taken
-        return taken
-
-    def _divide(self, packet: Packet) -> None:
-        block = packet.block
-        self.produced += block.length
-        owner = self.ownership.owner[block.columns[INSTANCE]] if block.length else None
-        for worker, channel in enumerate(self.outputs):
-            part = EMPTY if owner is None else block.take(np.flatnonzero(owner == worker))
-            channel.write(part if part.length else EMPTY, packet.stamp)
-
-    def _acknowledge(self) -> None:
-        """Versions are read before rows are divided again: what follows goes by a map at least as new."""
-        versions = list(self.ownership.versions)
-        for worker, version in enumerate(versions):
-            if version != self._seen[worker]:
-                channel = self.outputs[worker]
-                channel.write(EMPTY, Stamp(self.inputs[0].watermark_us, 0.0, None, version))
-        self._seen = versions
 
 
 @dataclass
 class _Guest:
-    """An instance whose old owner may still pass rows on."""
+    """An instance whose old owner may still pass rows on: by which inputs, and up to which mark there are none.
+
+    `held` are rows that came by the new way of such inputs, with how far this worker was when the first did.
+    """
 
     state: LaneState
     promised_us: int
-    settled: bool = False
+    open: set[int]
+    held: dict[int, list[Block]] = field(default_factory=dict)
+    held_us: dict[int, int] = field(default_factory=dict)
+
+    def limit_us(self, mark_us: int) -> int:
+        """How far its windows may be closed, where those of others are closed up to a mark."""
+        return min([mark_us, *self.held_us.values(), *([self.promised_us] if self.open else [])])
 
 
 @dataclass
 class _Leaving:
-    """An instance that was given away: to whom, by which change of owners, and what was promised since."""
+    """An instance that was given away: to whom, by which change of owners, and what was promised since.
+
+    `open` are the inputs by which rows of it may still come here.
+    """
 
     target: int
     version: int
     promised_us: int
+    open: set[int]
 
 
 class MovingLane(LaneNode):
-    """The part of a lane that one worker has; instances come and go."""
+    """The part of a lane that one worker has; instances come and go.
+
+    `load` are its books, `moving_s` the time spent on moves so far.
+    """
 
     def __init__(
         self,
@@ -166,6 +79,9 @@ class MovingLane(LaneNode):
         """A part behind the channels of its feeds."""
         super().__init__(lane, feeds, inputs, home)
         self.ownership = ownership
+        self.load = Load(len(lane.instances))
+        self.moving_s = 0.0
+        self._state = LaneState(lane, load=self.load)
         self._orders: deque[int] = deque()
         self._invited: dict[int, int] = {}
         self._wanted: list[Invitation] = []
@@ -195,10 +111,16 @@ class MovingLane(LaneNode):
 
     def turn(self, events: int) -> int:
         """Take rows in and answer; then invite and give away what was asked for."""
+        began_s, moving_s = time.thread_time(), self.moving_s
         taken = super().turn(events)
-        self._send_invitations()
-        self._give_away()
-        self._pass_marks()
+        if self.busy:
+            began = time.perf_counter()
+            self._send_invitations()
+            self._give_away()
+            self._pass_marks()
+            self.moving_s += time.perf_counter() - began
+        self.load.charge(max(0.0, time.thread_time() - began_s - (self.moving_s - moving_s)))
+        self.load.rows = sum((guest.state.counts for guest in self._guests.values()), self._state.counts)
         return taken
 
     def _send_invitations(self) -> None:
@@ -212,9 +134,10 @@ class MovingLane(LaneNode):
     def _give_away(self) -> None:
         """Answer invitations that can be answered now; the others wait, or go on to the owner."""
         waiting, self._wanted = self._wanted, []
+        ready: dict[int, int] = {}
         for invitation in waiting:
             instance, target, told_us = invitation
-            owner = int(self.ownership.owner[instance])
+            owner = ready.get(instance, int(self.ownership.owner[instance]))
             if owner == target == self.home:
                 self._invited.pop(instance, None)
             elif owner != self.home:
@@ -222,17 +145,19 @@ class MovingLane(LaneNode):
             elif instance not in self._own or self._state.mark_us < told_us:
                 self._wanted.append(invitation)  # not before it has come here and settled, and is as far
             else:
-                self._hand_over(instance, target)
+                ready[instance] = target
+        for instance, state in self._state.take_out(ready).items() if ready else ():
+            self._hand_over(instance, state, ready[instance])
 
-    def _hand_over(self, instance: int, target: int) -> None:
+    def _hand_over(self, instance: int, state: LaneState, target: int) -> None:
         """The state first, then the new owner's name, then the number of the change."""
         self._own.remove(instance)
-        state = self._state.take_out(instance)
         self.ownership.moved_bytes[self.home] += state.nbytes
         self._letters(target).append(Arrival(instance, state))
         self.ownership.owner[instance] = target
         self.ownership.versions[self.home] += 1
-        self._leaving[instance] = _Leaving(target, self.ownership.versions[self.home], self._state.mark_us)
+        version = self.ownership.versions[self.home]
+        self._leaving[instance] = _Leaving(target, version, self._state.mark_us, set(range(len(self.inputs))))
 
     def _letters(self, target: int) -> deque[Message]:
         return self.ownership.letters[target][self.home]
@@ -247,50 +172,76 @@ class MovingLane(LaneNode):
     def _read_letters(self) -> None:
         for letters in self.ownership.letters[self.home]:
             while letters:
-                message = letters.popleft()
-                if isinstance(message, Invitation):
-                    self._wanted.append(message)
-                elif isinstance(message, Arrival):
-                    self._invited.pop(message.instance, None)
-                    self._guests[message.instance] = _Guest(message.state, message.state.mark_us)
-                elif isinstance(message, Passed):
-                    self._add_guest(message.instance, message.port, message.block)
-                elif isinstance(message, Closed):
-                    self._guests[message.instance].promised_us = message.mark_us
-                else:
-                    self._guests[message.instance].settled = True
+                self._read(letters.popleft())
 
-    def _add_guest(self, instance: int, port: int, block: Block) -> None:
+    def _read(self, message: Message) -> None:
+        if isinstance(message, Invitation):
+            self._wanted.append(message)
+            return
+        if isinstance(message, Arrival):
+            self._welcome(message.instance, message.state, set(range(len(self.inputs))))
+            return
+        guest = self._guests[message.instance]
+        if isinstance(message, Passed):
+            self._add_to(guest, message.number, message.block)
+        elif isinstance(message, Closed):
+            guest.promised_us = message.mark_us
+        else:
+            guest.open.remove(message.number)
+            for block in guest.held.pop(message.number, ()):
+                self._add_to(guest, message.number, block)
+            guest.held_us.pop(message.number, None)
+
+    def _welcome(self, instance: int, state: LaneState, open_: set[int]) -> None:
+        state.load = self.load
+        self._invited.pop(instance, None)
+        self._guests[instance] = _Guest(state, state.mark_us, open_)
+
+    def _add_to(self, guest: _Guest, number: int, block: Block) -> None:
         """Bring rows that have memory of their own to a guest's state."""
-        self._refuse(self._guests[instance].state.add(port, block, shared=False))
+        self._refuse(guest.state.add(self._ports[number], block, shared=False))
 
-    def _add(self, port: int, block: Block, packet: Packet) -> None:
+    def _add(self, number: int, block: Block, packet: Packet) -> None:
         """Rows of guests go to their own state, rows of instances that have left are passed on."""
-        special = [*self._guests, *self._leaving]
-        owners = block.columns[INSTANCE]
-        if special and np.isin(owners, special).any():
-            for instance in special:
-                rows = np.flatnonzero(owners == instance)
-                if rows.size and instance in self._guests:
-                    self._add_guest(instance, port, block.take(rows))
-                elif rows.size:
-                    self._letters(self._leaving[instance].target).append(Passed(instance, port, block.take(rows)))
-            block = block.where(~np.isin(owners, special))
+        if self._guests or self._leaving:
+            special = np.zeros(len(self.lane.instances), bool)
+            special[[*self._guests, *self._leaving]] = True
+            chosen = special[block.columns[INSTANCE]]
+            if chosen.any():
+                began = time.perf_counter()
+                apart = list(_apart(block.take(np.flatnonzero(chosen))))
+                block = block.where(~chosen)
+                self.moving_s += time.perf_counter() - began
+                for instance, rows in apart:
+                    self._add_special(instance, number, rows)
         if block.length:
-            super()._add(port, block, packet)
+            super()._add(number, block, packet)
+
+    def _add_special(self, instance: int, number: int, block: Block) -> None:
+        guest = self._guests.get(instance)
+        if guest is None:
+            self._letters(self._leaving[instance].target).append(Passed(instance, number, block))
+        elif number in guest.open:
+            guest.held.setdefault(number, []).append(block)
+            guest.held_us.setdefault(number, self._state.mark_us)
+        else:
+            self._add_to(guest, number, block)
 
     def _answers(self, mark_us: int) -> list[Block]:
         """Answers of what is settled here, and of guests as far as their old owners have promised."""
         found = super()._answers(mark_us)
-        for instance, guest in list(self._guests.items()):
-            limit = self._state.mark_us if guest.settled else min(self._state.mark_us, guest.promised_us)
-            answers = guest.state.go_on(limit)
+        joining = []
+        for instance, guest in self._guests.items():
+            answers = guest.state.go_on(guest.limit_us(self._state.mark_us))
             if answers.length:
                 found.append(answers)
-            if guest.settled and guest.state.mark_us == self._state.mark_us:
-                self._state.absorb(guest.state)
-                self._own.add(instance)
-                del self._guests[instance]
+            if not guest.open and guest.state.mark_us == self._state.mark_us:
+                joining.append(instance)
+        if joining:
+            began = time.perf_counter()
+            self._state.absorb([self._guests.pop(instance).state for instance in joining])
+            self._own.update(joining)
+            self.moving_s += time.perf_counter() - began
         return found
 
     def _closed_us(self) -> int:
@@ -298,13 +249,22 @@ class MovingLane(LaneNode):
         return max(self._told_us, min([self._state.mark_us, *marks, *self._invited.values()]))
 
     def _pass_marks(self) -> None:
-        """Tell new owners how far this one is, and when nothing more can come."""
+        """Tell new owners by which inputs nothing more can come, and then how far this one is."""
         for instance, leaving in list(self._leaving.items()):
             letters = self._letters(leaving.target)
-            if self._state.mark_us > leaving.promised_us:
+            for number in [each for each in leaving.open if self._seen[each] >= leaving.version]:
+                leaving.open.remove(number)
+                letters.append(Settled(instance, number))
+            if leaving.open and self._state.mark_us > leaving.promised_us:
                 leaving.promised_us = self._state.mark_us
                 letters.append(Closed(instance, leaving.promised_us))
-            if all(seen >= leaving.version for seen in self._seen):
-                letters.append(Settled(instance))
+            if not leaving.open:
                 del self._leaving[instance]
                 self.ownership.moves[self.home] += 1
+
+
+def _apart(block: Block) -> Iterator[tuple[int, Block]]:
+    """The rows of each instance of a block, in their order."""
+    instances = block.columns[INSTANCE]
+    for instance in np.unique(instances).tolist():
+        yield instance, block.take(np.flatnonzero(instances == instance))

@@ -39,15 +39,15 @@ class LaneNode(Node):
     def turn(self, events: int) -> int:
         """Take rows in, go on as far as the slowest input allows, and answer."""
         taken, marker_s, oldest_s = 0, None, None
-        for number, port in enumerate(self._ports):
-            of_port = 0
-            while (packet := self._take(number, of_port, events)) is not None:
+        for number in range(len(self.inputs)):
+            of_input = 0
+            while (packet := self._take(number, of_input, events)) is not None:
                 marker_s = packet.stamp.marker_s if marker_s is None else marker_s
                 if packet.block.length:
-                    of_port += packet.block.length
+                    of_input += packet.block.length
                     oldest_s = packet.stamp.taken_s if oldest_s is None else min(oldest_s, packet.stamp.taken_s)
-                    self._add(port, self._timed(packet.block), packet)
-            taken += of_port
+                    self._add(number, self._timed(packet.block), packet)
+            taken += of_input
         self._oldest_s = self._oldest_s if oldest_s is None else oldest_s
         for answers in self._answers(self._watermark()):
             self._tell(answers, None)
@@ -87,9 +87,9 @@ class LaneNode(Node):
         now = np.full(block.length, time.time_ns() // 1000)
         return Block({**block.columns, TIME: now}, block.length)
 
-    def _add(self, port: int, block: Block, packet: Packet) -> None:
-        """Bring rows to the state; those that come too late are dead letters."""
-        self._refuse(self._state.add(port, block, shared=packet.shared))
+    def _add(self, number: int, block: Block, packet: Packet) -> None:
+        """Bring rows of an input to the state; those that come too late are dead letters."""
+        self._refuse(self._state.add(self._ports[number], block, shared=packet.shared))
 
     def _refuse(self, late: Block) -> None:
         if late.length:

@@ -22,8 +22,10 @@ from shoal.query.steps import Step
 from shoal.runtimes.local.channel import Channel
 from shoal.runtimes.local.intake import SourceNode
 from shoal.runtimes.local.memory import Keeper, Pool, Sizes
-from shoal.runtimes.local.moving import MovingLane, MovingSplit, Ownership
+from shoal.runtimes.local.moving import MovingLane
 from shoal.runtimes.local.node import Node, OutletNode, StepNode
+from shoal.runtimes.local.ownership import Ownership
+from shoal.runtimes.local.split import MovingSplit
 from shoal.runtimes.local.state import LaneNode
 
 Path = tuple[Origin, tuple[str, ...]]

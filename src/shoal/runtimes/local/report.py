@@ -1,0 +1,101 @@
+"""Reports: what has happened in a local run since the report before, for the session and for who steers it."""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from shoal.model.binding import Binding
+from shoal.model.messages import EpochCommitted
+from shoal.model.snapshot import Snapshot
+from shoal.model.topology import Topology
+from shoal.runtimes.local.crew import Crew
+from shoal.runtimes.local.delivery import Delivery
+from shoal.runtimes.local.intake import SourceNode
+from shoal.runtimes.local.node import Node
+from shoal.runtimes.local.placement import Placement
+
+
+class Reports:
+    """Makes reports, one epoch each; one thread asks for them."""
+
+    def __init__(
+        self, nodes: Sequence[Node], crew: Crew, delivery: Delivery, binding: Binding, placement: Placement | None
+    ) -> None:
+        """Begin to count."""
+        self._nodes = list(nodes)
+        self._sources = [node for node in nodes if isinstance(node, SourceNode)]
+        self._crew = crew
+        self._delivery = delivery
+        self._binding = binding
+        self._placement = placement
+        self._epoch = 0
+        self._consumed = 0
+        self._worked_s = [0.0] * len(crew.worked_s)
+        self._deciding_s = 0.0
+        self._moved = (0, 0, 0.0)
+        self._refused: dict[str, int] = {}
+        self._reported_s = time.time()
+
+    def due(self, interval_s: float) -> bool:
+        """Whether the last report was so long ago."""
+        return time.time() - self._reported_s >= interval_s
+
+    def next(self, topology: Topology | None) -> EpochCommitted | None:
+        """What has happened since the last time; None where nothing has, and nothing waits."""
+        now_s, delivery = time.time(), self._delivery
+        consumed = sum(node.consumed for node in self._sources)
+        period_s, self._reported_s = now_s - self._reported_s, now_s
+        moved = (0, 0, 0.0) if self._placement is None else self._placement.moved()
+        idle = consumed == self._consumed and not delivery.results and not delivery.dead_letters
+        if idle and moved[0] == self._moved[0] and not any(node.pending for node in self._nodes):
+            return None
+        moves, moved_bytes, moving_s = (now - before for now, before in zip(moved, self._moved, strict=True))
+        worked_s = list(self._crew.worked_s)
+        busy_s = [now - before for now, before in zip(worked_s, self._worked_s, strict=True)]
+        deciding_s = self._crew.deciding_s
+        held = {node: node.state_bytes for node in self._nodes}
+        report = EpochCommitted(
+            epoch=self._epoch,
+            rows=consumed - self._consumed,
+            results=delivery.results,
+            dead_letters=delivery.dead_letters,
+            moves=int(moves),
+            state_bytes=sum(held.values()),
+            state_bytes_moved=int(moved_bytes),
+            duration_s=period_s,
+            latency_s=max(delivery.latency.max_s, period_s),
+            compute_s=max(0.0, sum(busy_s) - moving_s),
+            migration_s=moving_s,
+            policy_s=deciding_s - self._deciding_s,
+            snapshot=self._snapshot(period_s, busy_s, held, topology),
+            refusals=self._new_refusals(),
+            latency=delivery.latency,
+        )
+        self._consumed, self._worked_s, self._deciding_s, self._moved = consumed, worked_s, deciding_s, moved
+        self._epoch += 1
+        delivery.reset()
+        return report
+
+    def _snapshot(
+        self, period_s: float, busy_s: Sequence[float], held: Mapping[Node, int], topology: Topology | None
+    ) -> Snapshot:
+        placement = self._placement
+        return Snapshot(
+            self._epoch,
+            self._binding if placement is None else placement.current(),
+            {} if placement is None else placement.loads(held),
+            {node.stream: node.watermark_us for node in self._sources},
+            period_s,
+            self._delivery.latency_s,
+            tuple(busy_s[: topology.workers]) if topology is not None else (),
+            topology,
+        )
+
+    def _new_refusals(self) -> dict[str, int]:
+        """Refusals since the last time."""
+        total: dict[str, int] = defaultdict(int)
+        for node in self._nodes:
+            for reason, number in list(node.results.refused.items()):
+                total[reason] += number
+        before, self._refused = self._refused, dict(total)
+        return {reason: number - before.get(reason, 0) for reason, number in total.items()}

@@ -1,0 +1,139 @@
+"""A run without threads: a controlled scheduler takes one turn after another, of nodes drawn at random.
+
+What fails can be run again step by step. After every turn it is made sure that every instance is in one place.
+"""
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tests.naive import interpret
+from tests.runtimes.local.row_source import RowSource
+from tests.test_random_graphs import canonical
+
+from shoal.connectors.sinks import MemorySink
+from shoal.kernels.block import arrow_schema
+from shoal.kernels.table import INSTANCE
+from shoal.model.graph import Graph
+from shoal.model.schema import Schema
+from shoal.policies.static import round_robin
+from shoal.query.program import compile_graph
+from shoal.runtimes.local.delivery import Delivery
+from shoal.runtimes.local.memory import Keeper, Sizes
+from shoal.runtimes.local.moving import MovingLane
+from shoal.runtimes.local.node import Node
+from shoal.runtimes.local.ownership import Arrival, Passed
+from shoal.runtimes.local.placement import DividedLane, Placement
+from shoal.runtimes.local.wiring import Wiring
+
+Row = Mapping[str, Any]
+Rows = Mapping[str, Sequence[Row]]
+MOST_MOVES = 300
+"""Moves that are asked for in one run, so that it comes to an end."""
+
+
+def sources_of(graph: Graph, rows: Rows) -> dict[str, RowSource]:
+    """The rows of every stream, in the order of event time."""
+    sources = {}
+    for stream, operator in graph.streams.items():
+        ordered = sorted(rows[stream], key=lambda row: row[operator.parameters["time"]])
+        sources[stream] = RowSource(ordered, arrow_schema(Schema.of(operator.parameters["schema"])))
+    return sources
+
+
+class Controlled:
+    """The nodes of a graph, one turn at a time."""
+
+    def __init__(self, graph: Graph, rows: Rows, workers: int, sizes: Sizes) -> None:
+        self.graph = graph
+        self.keeper = Keeper()
+        binding = round_robin(graph, workers)
+        wiring = Wiring(compile_graph(graph), sizes, self.keeper, binding=binding)
+        self.place = tempfile.TemporaryDirectory()
+        self.nodes: list[Node] = wiring.wire(sources_of(graph, rows), self.place.name)
+        self.placement = Placement(self.nodes, binding)
+        self.sink = MemorySink()
+
+    @property
+    def parts(self) -> list[MovingLane]:
+        return [part for lane in self.placement.lanes for part in lane.parts]
+
+    def invite(self, draw: random.Random) -> None:
+        """Some worker asks for some instance."""
+        if self.parts:
+            part = draw.choice(self.parts)
+            part.invite(draw.randrange(len(part.lane.instances)))
+
+    def run(self, draw: random.Random, share: float, act: Callable[[random.Random], None] | None = None) -> None:
+        """Take turns until nothing is ready; before such a share of them, act: ask for an instance."""
+        left = MOST_MOVES
+        while ready := [node for node in self.nodes if node.ready]:
+            if left and draw.random() < share:
+                (act or self.invite)(draw)
+                left -= 1
+            draw.choice(ready).turn(draw.choice([1, 2, 5, 100]))
+            self.check()
+        Delivery(self.nodes, self.sink).deliver()
+        self.keeper.close()
+        self.place.cleanup()
+        assert not any(node.waiting for node in self.nodes)
+        assert not any(part.busy for part in self.parts)
+
+    def check(self) -> None:
+        """Every instance is in one place, and no row is forgotten or counted twice."""
+        for lane in self.placement.lanes:
+            places = Counter(instance for part in lane.parts for instance in (*part._own, *part._guests))
+            places.update(message.instance for message in letters_of(lane) if isinstance(message, Arrival))
+            assert places == dict.fromkeys(range(len(lane.lane.instances)), 1)
+            assert backlog_of(lane) == waiting_rows(lane)
+
+    @property
+    def moves(self) -> int:
+        return self.placement.moved()[0]
+
+    def results(self) -> dict[str, list[Row]]:
+        return {name: plain(self.sink.table(name).to_pylist()) for name in self.sink.names()}
+
+    def assert_right(self, rows: Rows) -> None:
+        """The answers are those of an interpreter that goes row by row."""
+        wanted = {table: canonical(each) for table, each in interpret(self.graph, rows).items() if each}
+        assert {table: canonical(each) for table, each in self.results().items() if each} == wanted
+
+
+def backlog_of(lane: DividedLane) -> dict[int, int]:
+    """Rows per instance that were sent and not taken in, by the books."""
+    sent = np.sum([split.sent for split in lane.splits], axis=0)
+    taken = np.sum([part.load.events for part in lane.parts], axis=0)
+    return {instance: rows for instance, rows in enumerate((sent - taken).tolist()) if rows}
+
+
+def waiting_rows(lane: DividedLane) -> dict[int, int]:
+    """The same by looking for them: in channels, in letters, and among what guests do not take in yet."""
+    found: Counter[int] = Counter()
+    for part in lane.parts:
+        for channel in part.inputs:
+            for span in channel._spans:
+                if span.stop > span.start:
+                    found.update(span.columns[INSTANCE][span.start : span.stop].tolist())
+        for instance, guest in part._guests.items():
+            found[instance] += sum(block.length for blocks in guest.held.values() for block in blocks)
+    for message in letters_of(lane):
+        if isinstance(message, Passed):
+            found[message.instance] += message.block.length
+    return {instance: rows for instance, rows in found.items() if rows}
+
+
+def letters_of(lane: DividedLane) -> list[Any]:
+    return [message for boxes in lane.ownership.letters for box in boxes for message in box]
+
+
+def plain(rows: Sequence[Row]) -> list[Row]:
+    """Times as microseconds."""
+    return [{k: v if not hasattr(v, "timestamp") else _micros(v) for k, v in row.items()} for row in rows]
+
+
+def _micros(value: Any) -> int:
+    return int(np.datetime64(value, "us").astype(np.int64))

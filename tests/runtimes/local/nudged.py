@@ -1,0 +1,93 @@
+"""Runs on threads, disturbed by their own events: a source that does something whenever it is asked for more."""
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.naive import interpret
+from tests.runtimes.local.controlled import Row, Rows, plain, sources_of
+from tests.runtimes.local.row_source import RowSource
+from tests.runtimes.local.scribbling import scribbled
+from tests.test_random_graphs import canonical
+
+from shoal.connectors.sinks import MemorySink
+from shoal.connectors.source import Offset
+from shoal.model.graph import Graph
+from shoal.model.messages import CommandRefused, EpochCommitted, Event, RunEnded
+from shoal.policies.static import shuffled
+from shoal.runtimes.local.memory import Sizes
+from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+
+Nudge = Callable[["Nudged"], None]
+
+
+@dataclass(frozen=True)
+class NudgingSource(RowSource):
+    """Rows that do something on their way."""
+
+    nudge: Callable[[], None] = lambda: None
+
+    def latest(self, start: Offset) -> Offset:
+        self.nudge()
+        return super().latest(start)
+
+
+@dataclass
+class Nudged:
+    """One run, with everything that it said."""
+
+    graph: Graph
+    rows: Rows
+    workers: int
+    nudge: Nudge
+    seed: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    sink: MemorySink = field(default_factory=MemorySink)
+    runtime: LocalRuntime = field(init=False)
+    draw: random.Random = field(init=False)
+
+    def run(self) -> "Nudged":
+        """To the end, with threads that take turns as often as they can."""
+        self.draw = random.Random(self.seed)
+        sources = {
+            stream: NudgingSource(source.rows, source.schema, self.draw.randint(1, 30), lambda: self.nudge(self))
+            for stream, source in sources_of(self.graph, self.rows).items()
+        }
+        options = {"queues": "worker-queue", "sizes": Sizes(self.draw.randint(1, 20), 2, 2), "fused": False}
+        self.runtime = LocalRuntime(LocalSetup(sources, self.sink, **{**options, **self.options}))
+        with impatience(), scribbled():
+            self.runtime.start(self.graph, shuffled(self.graph, self.workers, self.seed))
+            self.events = list(self.runtime.events())
+        return self
+
+    @property
+    def reports(self) -> list[EpochCommitted]:
+        return [event for event in self.events if isinstance(event, EpochCommitted)]
+
+    @property
+    def refused(self) -> list[str]:
+        return [event.reason for event in self.events if isinstance(event, CommandRefused)]
+
+    def results(self) -> dict[str, list[Row]]:
+        return {name: plain(self.sink.table(name).to_pylist()) for name in self.sink.names()}
+
+    def assert_right(self) -> None:
+        """It ended by plan, and the answers are those of an interpreter that goes row by row."""
+        assert self.events[-1] == RunEnded(None)
+        wanted = {table: canonical(each) for table, each in interpret(self.graph, self.rows).items() if each}
+        assert {table: canonical(each) for table, each in self.results().items() if each} == wanted
+
+
+@contextmanager
+def impatience() -> Iterator[None]:
+    """Threads that take turns as often as they can."""
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval_s)

@@ -1,0 +1,103 @@
+"""A witness of what instances are given: by whom, in which order, and whether two workers touched one at once.
+
+The rows it follows carry a number `n`, which goes up in each stream.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from shoal.kernels.block import Block
+from shoal.kernels.table import INSTANCE
+from shoal.model.aggregate import count, sum_
+from shoal.model.expression import col
+from shoal.model.graph import Graph
+from shoal.model.window import tumbling
+from shoal.query.stream import Stream
+from shoal.runtimes.local.lanestate import LaneState
+
+SCHEMA = {"ts": "timestamp", "k": "int64", "n": "int64"}
+KEYS = 5
+Instance = tuple[int, int]
+"""Numbers of a lane and of an instance in it."""
+
+
+def numbered(rows: int) -> dict[str, list[dict[str, int]]]:
+    """Two streams of numbered rows, a millisecond of event time apart."""
+    return {s: [{"ts": n * 1000, "k": n * 7 % KEYS, "n": n} for n in range(rows)] for s in ("left", "right")}
+
+
+def graph() -> Graph:
+    """A window behind a join of two streams, and one over one of them: lanes in front of and behind others."""
+    left, right = (Stream(name, SCHEMA, time="ts") for name in ("left", "right"))
+    others = right.select("ts", "k", m=col("n"))
+    pairs = left.join(others, on="k", within_s=(-0.01, 0.01), groups=KEYS).select("k", "n", "m")
+    met = pairs.partition_by("k", groups=KEYS).window(tumbling(1)).aggregate(met=count(), total=sum_("m"))
+    alone = left.partition_by("k", groups=KEYS).window(tumbling(1)).aggregate(rows=count(), total=sum_("n"))
+    return Graph.of([met.sink("met"), alone.sink("alone")])
+
+
+class Witness:
+    """Sees every row that a state takes in."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        self.overlaps: list[Instance] = []
+        self.workers: dict[Instance, set[str]] = defaultdict(set)
+        self._inside: dict[Instance, threading.Lock] = defaultdict(threading.Lock)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Everything that runs while this is open."""
+        add, go_on = LaneState.add, LaneState.go_on
+
+        def seen_add(state: LaneState, port: int, block: Block, *, shared: bool) -> Block:
+            lane, name = state._lane.number, "n" if "n" in block.columns else "m"
+            instances = block.columns[INSTANCE]
+            with self._alone(lane, np.unique(instances).tolist()):
+                for instance, number in zip(instances.tolist(), block.columns[name].tolist(), strict=True):
+                    self.rows[lane, port, instance].append(number)
+                return add(state, port, block, shared=shared)
+
+        def seen_go_on(state: LaneState, mark_us: int) -> Block:
+            with self._alone(state._lane.number, np.flatnonzero(state.counts).tolist()):
+                return go_on(state, mark_us)
+
+        with patch.object(LaneState, "add", seen_add), patch.object(LaneState, "go_on", seen_go_on):
+            yield
+
+    @contextmanager
+    def _alone(self, lane: int, instances: Sequence[int]) -> Iterator[None]:
+        """Nobody else is at these instances meanwhile."""
+        with ExitStack() as stack:
+            for instance in instances:
+                self.workers[lane, instance].add(threading.current_thread().name)
+                if self._inside[lane, instance].acquire(blocking=False):
+                    stack.callback(self._inside[lane, instance].release)
+                else:
+                    self.overlaps.append((lane, instance))
+            yield
+
+    def assert_in_order(self, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Every row of a stream came once to each lane that reads it, in order; those of lanes before it are sorted."""
+        assert self.overlaps == []
+        of_streams = [numbers for numbers in self._by_input().values() if _is_whole(numbers, len(rows["left"]))]
+        assert len(of_streams) == 3  # both inputs of the join, and the window beside it
+        for instances in of_streams:
+            assert all(numbers == sorted(numbers) for numbers in instances.values())
+
+    def _by_input(self) -> dict[tuple[int, int], dict[int, list[int]]]:
+        found: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
+        for (lane, port, instance), numbers in self.rows.items():
+            found[lane, port][instance] = numbers
+        return found
+
+
+def _is_whole(instances: Mapping[int, list[int]], rows: int) -> bool:
+    """Whether all rows of a stream came, each once."""
+    return sorted(number for numbers in instances.values() for number in numbers) == list(range(rows))
