@@ -49,12 +49,22 @@ def test_batch_and_stream_answer_the_same_number_of_events() -> None:
     assert [row[-1] for row in report.rows(found)] == ["equal", "equal"]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_spark_joins_as_shoal_does() -> None:
+    settings = {"queries": "join", "cells": "8", "hot": "2", "per_s": "1000", "move_s": "2"}
+    outcome = run_apart(Trial("skew", "spark-sql", 5_000, workers=2, settings=settings))
+    assert (outcome.events, outcome.oracle) == (5_000, "equal")
+
+
 @pytest.mark.parametrize(
     ("trial", "message"),
     [
         pytest.param(Trial("traffic", "flink", 10), "flink needs SHOAL_FLINK_PYTHON", id="no flink"),
         pytest.param(Trial("ysb", "duckdb", rate="5"), "DuckDB answers one batch", id="a rate for a batch"),
         pytest.param(Trial("ysb", "spark-sql", rate="5"), "reads files as fast as it can", id="a rate for files"),
+        pytest.param(Trial("skew", "spark-sql", 10), "runs the join alone; set queries=join", id="more than a join"),
+        pytest.param(Trial("bikes", "spark-sql", 10), "runs ysb, nyt and skew; there is no bikes", id="no SQL for it"),
         pytest.param(Trial("nope"), "no workload is named 'nope'", id="no workload"),
         pytest.param(Trial("ysb", local={"memory": "x"}), "memory must be one of block, queue", id="no memory"),
     ],

@@ -168,7 +168,7 @@ def graph(target: str, output: str | None, settings: Sequence[str]) -> None:
 @click.option("--figure", metavar="FILE", help="Draw the result (.png, .svg).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
 def bench(settings: Sequence[str], conf: Sequence[str], **options: object) -> None:
-    """Measure WORKLOAD (ysb, nyt, linear-road, mixed) on several engines, or on one in several ways."""
+    """Measure WORKLOAD (ysb, nyt, linear-road, mixed, skew) on several engines, or on one in several ways."""
     run_bench(BenchOptions(settings=_pairs(settings, "--set"), conf=_pairs(conf, "--conf"), **options))  # type: ignore[arg-type]
 
 

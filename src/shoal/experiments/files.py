@@ -13,7 +13,6 @@ from shoal.errors import ConfigError
 from shoal.experiments.trial import Trial
 from shoal.workloads.workload import Ready
 
-FILE_ROWS = 1_000_000
 FIRST_TIME_S = 1_700_000_000
 
 
@@ -26,12 +25,12 @@ def generator(made: Ready, trial: Trial) -> Generator:
 
 
 def write(made: Ready, trial: Trial, place: Path, kind: str) -> None:
-    """Write the events as Parquet or CSV, in files of a million rows."""
+    """Write the events as Parquet or CSV, a file for as many rows as an epoch has."""
     source = generator(made, trial)
-    number = source.events or 0
+    number, rows = source.events or 0, source.rows_per_epoch
     writers: dict[str, Callable[[pa.Table, Path], None]] = {"parquet": _write_parquet, "csv": _write_csv}
-    for at, start in enumerate(range(0, number, FILE_ROWS)):
-        table = pa.table(source.made_by.batch(start, min(number, start + FILE_ROWS)))
+    for at, start in enumerate(range(0, number, rows)):
+        table = pa.table(source.made_by.batch(start, min(number, start + rows)))
         path = place / f"{at:06}.{kind}"
         writers[kind](table, path)
         in_order(path, at)

@@ -30,7 +30,7 @@ def run(trial: Trial, made: Ready) -> tuple[float, Mapping[str, pa.Table]]:
     python = os.environ.get(PYTHON)
     if not python:
         raise ConfigError(f"flink needs {PYTHON}, the path of a Python with apache-flink installed (and JAVA_HOME)")
-    query = peer_query(trial.workload, trial.engine)
+    query = peer_query(trial.workload, trial.engine, trial.settings)
     events = files.generator(made, trial).made_by
     campaigns = events.campaigns if isinstance(events, YsbEvents) else 0
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as text:

@@ -1,12 +1,12 @@
 """The one-stream queries in the SQL of the peers: what they read, and what each engine is asked."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shoal.errors import ConfigError
-from shoal.workloads import nyt_oracle, ysb_oracle
+from shoal.workloads import nyt_oracle, skew_oracle, ysb_oracle
+from shoal.workloads.skew import SKEW, Roads
 from shoal.workloads.ysb_events import VIEW
-
-PEER_WORKLOADS = ("ysb", "nyt")
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class PeerQuery:
     columns: tuple[tuple[str, str], ...]
     """Names and kinds: time, long, double or text."""
     spark: str
-    flink: str
+    flink: str = ""
 
 
 _YSB_COLUMNS = (
@@ -84,8 +84,49 @@ FLINK_PLACED = {
 """What Flink windows over; its static table is the rule that made it, since it cannot join one in a view of events."""
 
 
-def peer_query(workload: str, engine: str) -> PeerQuery:
-    """The query of a workload that peers can run."""
-    if workload not in QUERIES:
-        raise ConfigError(f"{engine} runs {' and '.join(PEER_WORKLOADS)}; there is no {workload} in its SQL here")
-    return QUERIES[workload]
+PEER_WORKLOADS = {"spark-sql": (*QUERIES, SKEW.name), "flink": tuple(QUERIES)}
+
+
+def peer_query(workload: str, engine: str, settings: Mapping[str, str]) -> PeerQuery:
+    """The query of a workload that a peer can run; `settings` are those of the workload.
+
+    >>> peer_query("skew", "flink", {})
+    Traceback (most recent call last):
+    shoal.errors.ConfigError: flink runs ysb and nyt; there is no skew in its SQL here
+    """
+    known = PEER_WORKLOADS[engine]
+    if workload not in known:
+        listed = " and ".join((", ".join(known[:-1]), known[-1]))
+        raise ConfigError(f"{engine} runs {listed}; there is no {workload} in its SQL here")
+    return _encounters(settings) if workload == SKEW.name else QUERIES[workload]
+
+
+def _encounters(settings: Mapping[str, str]) -> PeerQuery:
+    """The join of `skew`: both sides with the watermark of `events`, bounded in time, so that Spark can forget.
+
+    Spark compares a row with all it keeps of the same keys, so the road is cut into strips, as its users do: partners
+    lie in the same or a neighbour. Without them it takes several times as long.
+    """
+    values = {**SKEW.settings, **settings}
+    if values["queries"] != "join":
+        raise ConfigError(f"of skew, spark-sql runs the join alone; set queries=join; got {values['queries']!r}")
+    roads = Roads(reach_m=float(values["reach_m"]), within_s=float(values["within_s"]))
+    reach, strip = roads.reach_dm, max(1, roads.reach_dm)
+    along, across = "(after.x - before.x)", "(after.y - before.y)"
+    return PeerQuery(
+        "encounters",
+        "ts",
+        (("ts", "time"), *((name, "long") for name in skew_oracle.COLUMNS[1:])),
+        spark=f"""
+SELECT cell, window.end AS window_end, count(*) AS encounters, min(apart) AS closest
+FROM (
+    SELECT before.cell, after.ts, {along} * {along} + {across} * {across} AS apart
+    FROM (SELECT *, x DIV {strip} AS strip FROM events) AS before
+    JOIN (SELECT *, explode(array(x DIV {strip} - 1, x DIV {strip}, x DIV {strip} + 1)) AS strip FROM events) AS after
+    ON before.cell = after.cell AND before.strip = after.strip
+    AND after.ts >= before.ts AND after.ts <= before.ts + INTERVAL '{roads.within_s:.6f}' SECOND
+    AND {along} BETWEEN -{reach} AND {reach} AND {along} * {along} + {across} * {across} <= {reach * reach}
+    AND before.vehicle <> after.vehicle
+) GROUP BY cell, window(ts, '{skew_oracle.WINDOW_S} seconds')
+""",
+    )

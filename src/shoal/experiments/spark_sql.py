@@ -1,4 +1,4 @@
-"""Plain Spark Structured Streaming as a peer: the same events from Parquet files, micro-batches of a million rows."""
+"""Plain Spark Structured Streaming as a peer: the same events from Parquet files, a file per micro-batch."""
 
 import tempfile
 import time
@@ -23,7 +23,7 @@ def run(trial: Trial, made: Ready) -> tuple[float, Mapping[str, pa.Table]]:
     """Time from the first trigger to the last answer, and the answers; windows still open are not among them."""
     from shoal.runtimes.spark.cluster import spark_session
 
-    query = peer_query(trial.workload, trial.engine)
+    query = peer_query(trial.workload, trial.engine, trial.settings)
     source = files.generator(made, trial)
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as text:
         place = Path(text)
