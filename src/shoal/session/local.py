@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from shoal.connectors.sinks import Sink
+from shoal.connectors.source import Source
 from shoal.errors import ConfigError
 from shoal.policies.scheduling import SCHEDULING
 from shoal.runtimes.local.bound import QUEUES
 from shoal.runtimes.local.memory import MEMORIES, Sizes
+from shoal.runtimes.local.runtime import REBINDINGS, LocalSetup
 
 MODES: Mapping[str, Mapping[str, str]] = {
     "TQ": {"scheduling": "threads", "memory": "queue"},
@@ -17,7 +20,12 @@ MODES: Mapping[str, Mapping[str, str]] = {
 }
 """Pairs of scheduling and memory that are compared: threads or state-based, queues or memory in blocks."""
 NO_QUEUES = "none"
-CHOICES = {"scheduling": tuple(SCHEDULING), "memory": MEMORIES, "queues": (NO_QUEUES, *QUEUES)}
+CHOICES = {
+    "scheduling": tuple(SCHEDULING),
+    "memory": MEMORIES,
+    "queues": (NO_QUEUES, *QUEUES),
+    "rebinding": REBINDINGS,
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,8 @@ class LocalSettings:
     active_chunks: int = Sizes.active_chunks
     entry_rows: int = Sizes.entry_rows
     processor_nodes: int = 1
+    rebinding: str = REBINDINGS[0]
+    """Whether instances move while everything goes on, or while all workers stand still."""
     chained: bool = True
     """Whether operators without state that follow each other are run as one."""
     fused: bool = True
@@ -60,6 +70,21 @@ class LocalSettings:
     def sizes(self) -> Sizes:
         """The sizes of blocks and channels."""
         return Sizes(self.block_rows, self.chunk_blocks, self.active_chunks, self.memory, self.entry_rows)
+
+    def setup(self, sources: Mapping[str, Source], sink: Sink) -> LocalSetup:
+        """What the local runtime needs to run a job with these settings."""
+        return LocalSetup(
+            sources,
+            sink,
+            SCHEDULING[self.scheduling],
+            self.sizes,
+            chained=self.chained,
+            fused=self.fused,
+            queues=None if self.queues == NO_QUEUES else self.queues,
+            processor_nodes=self.processor_nodes,
+            rebinding=self.rebinding,
+            say=self.say,
+        )
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, mode: str | None = None, scheduling: str | None = None) -> "LocalSettings":

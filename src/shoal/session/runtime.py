@@ -11,8 +11,7 @@ from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.messages import Command, Event
 from shoal.policies.catalog import QUEUED, check_policy
-from shoal.policies.scheduling import SCHEDULING
-from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+from shoal.runtimes.local.runtime import LocalRuntime
 from shoal.session.job import Job
 from shoal.session.local import NO_QUEUES, LocalSettings
 
@@ -63,19 +62,7 @@ def bound_settings(settings: LocalSettings, policy: str | None, control: Control
 
 def local_runtime(job: Job, sink: Sink, settings: LocalSettings) -> Runtime:
     """Threads of this process."""
-    return LocalRuntime(
-        LocalSetup(
-            job.sources,
-            sink,
-            SCHEDULING[settings.scheduling],
-            settings.sizes,
-            chained=settings.chained,
-            fused=settings.fused,
-            queues=None if settings.queues == NO_QUEUES else settings.queues,
-            processor_nodes=settings.processor_nodes,
-            say=settings.say,
-        )
-    )
+    return LocalRuntime(settings.setup(job.sources, sink))
 
 
 def spark_runtime(

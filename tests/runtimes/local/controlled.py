@@ -19,7 +19,7 @@ from shoal.kernels.block import arrow_schema
 from shoal.kernels.table import INSTANCE
 from shoal.model.graph import Graph
 from shoal.model.schema import Schema
-from shoal.policies.static import round_robin
+from shoal.policies.static import round_robin, shuffled
 from shoal.query.program import compile_graph
 from shoal.runtimes.local.delivery import Delivery
 from shoal.runtimes.local.memory import Keeper, Sizes
@@ -47,11 +47,14 @@ def sources_of(graph: Graph, rows: Rows) -> dict[str, RowSource]:
 class Controlled:
     """The nodes of a graph, one turn at a time."""
 
-    def __init__(self, graph: Graph, rows: Rows, workers: int, sizes: Sizes) -> None:
+    def __init__(
+        self, graph: Graph, rows: Rows, workers: int, sizes: Sizes, part: type[MovingLane] = MovingLane
+    ) -> None:
         self.graph = graph
+        self.workers = workers
         self.keeper = Keeper()
         binding = round_robin(graph, workers)
-        wiring = Wiring(compile_graph(graph), sizes, self.keeper, binding=binding)
+        wiring = Wiring(compile_graph(graph), sizes, self.keeper, binding=binding, part=part)
         self.place = tempfile.TemporaryDirectory()
         self.nodes: list[Node] = wiring.wire(sources_of(graph, rows), self.place.name)
         self.placement = Placement(self.nodes, binding)
@@ -66,6 +69,15 @@ class Controlled:
         if self.parts:
             part = draw.choice(self.parts)
             part.invite(draw.randrange(len(part.lane.instances)))
+
+    def change(self, draw: random.Random) -> None:
+        """All instances are given to workers drawn at random, at once."""
+        binding = shuffled(self.graph, self.workers, draw.randrange(1 << 30))
+        assert self.placement.want(binding) == ""
+        self.placement.change()
+        assert self.placement.reached
+        assert self.placement.current() == binding
+        self.check()
 
     def run(self, draw: random.Random, share: float, act: Callable[[random.Random], None] | None = None) -> None:
         """Take turns until nothing is ready; before such a share of them, act: ask for an instance."""

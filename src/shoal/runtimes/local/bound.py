@@ -58,13 +58,13 @@ class BoundCrew(Crew):
     def next_turn(self, worker: int) -> tuple[int, int] | None:
         """The oldest node of the first queue that has one ready."""
         for number, queue in enumerate(self._served[worker]):
-            place = self._oldest(queue)
+            place = self._oldest(queue, worker)
             if place is not None:
                 self._stolen[worker] += number > 0
                 return place, BLOCK_EVENTS
         return None
 
-    def _oldest(self, queue: _Queue) -> int | None:
+    def _oldest(self, queue: _Queue, worker: int) -> int | None:
         with queue.lock:
             best, first = None, (True, math.inf)
             for place in queue.places:
@@ -75,7 +75,7 @@ class BoundCrew(Crew):
                 if order < first:
                     best, first = place, order
             if best is not None:
-                self.running[best] = True
+                self._mark(best, worker)
             return best
 
     def _order_in_queue(self, place: int, node: Node) -> float:

@@ -6,7 +6,7 @@ writer; texts and lists, and answers larger than a block, are handed over as the
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -146,6 +146,18 @@ class Channel:
         self.watermark_us = max(self.watermark_us, stamp.watermark_us)
         block = _rows(first.columns, first.start, stop)
         return Packet(block, Stamp(stamp.watermark_us, first.stamp.taken_s, marker, version), first.chunk is not None)
+
+    def sift(self, kept: Callable[[Block], Block]) -> None:
+        """Put something else in place of what waits, packet by packet; only while nobody reads or writes.
+
+        To the reader nothing has happened: it has read no further than before.
+        """
+        read_us, packets = self.watermark_us, list[Packet]()
+        while (packet := self.read(self.capacity)) is not None:
+            packets.append(Packet(kept(packet.owned), packet.stamp))
+        self.watermark_us = self._promised_us = read_us
+        for packet in packets:
+            self.write(packet.block, packet.stamp)
 
     def _layout(self, block: Block) -> Layout | None:
         return layout_of(block) if 0 < block.length <= self._sizes.block_rows else None

@@ -1,11 +1,17 @@
-"""Crews: the threads that run nodes until every source has ended and nothing waits anywhere."""
+"""Crews: the threads that run nodes until every source has ended and nothing waits anywhere.
+
+A worker may be lost, by whatever goes wrong outside of a node's own work: the others then do what it would have done.
+"""
 
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 
+from shoal.errors import RunError
 from shoal.runtimes.local.intake import SourceNode
+from shoal.runtimes.local.meeting import Meeting
 from shoal.runtimes.local.node import Node
 
 EPOCH_S = 0.0005
@@ -15,34 +21,59 @@ EPOCH_S = 0.0005
 class Crew(ABC):
     """Threads that take turns at nodes.
 
-    `running`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by who runs it; `worked_s`
-    and the books on decisions have one per thread, written by that thread. Nothing depends on a global lock.
+    `running`, `holder`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by who runs it;
+    `worked_s`, `stood_s` and the books on decisions have one per thread, written by that thread. Who is present is
+    written under a lock. Nothing depends on a global lock. `lost` are workers with what went wrong.
     """
 
-    def __init__(self, nodes: Sequence[Node], threads: int) -> None:
-        """A crew that has not begun; `nodes` with inputs before outputs."""
+    def __init__(self, nodes: Sequence[Node], threads: int, most: int = 0) -> None:
+        """A crew of so many, which may become more, that has not begun; `nodes` with inputs before outputs."""
         self.nodes = list(nodes)
         self.threads = threads
-        self._decisions = [0] * threads
-        self._deciding_s = [0.0] * threads
-        self.worked_s = [0.0] * threads
+        self.most = max(threads, most)
+        self._decisions = [0] * self.most
+        self._deciding_s = [0.0] * self.most
+        self.worked_s = [0.0] * self.most
+        self.stood_s = [0.0] * self.most
         self.error: Exception | None = None
+        self.lost: deque[tuple[int, BaseException]] = deque()
         self.running = [False] * len(self.nodes)
+        self.holder = [-1] * len(self.nodes)
         self.busy_s = [0.0] * len(self.nodes)
         self.cpu_s = [0.0] * len(self.nodes)
         self.turns = [0] * len(self.nodes)
         self.last_run_s = [0.0] * len(self.nodes)
         self.changed = threading.Condition()
+        self._roster = threading.Lock()
+        self._present: dict[int, threading.Thread] = {}
+        self._meeting: Meeting | None = None
 
     def start(self) -> list[threading.Thread]:
         """Start the threads."""
-        threads = [
-            threading.Thread(target=self._work, args=(number,), name=f"shoal-worker-{number}", daemon=True)
-            for number in range(self.threads)
-        ]
-        for thread in threads:
-            thread.start()
-        return threads
+        with self._roster:
+            return [self._hire(worker) for worker in range(self.threads)]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a while, or for somebody to end; whether anybody was still at work."""
+        with self._roster:
+            thread = next(iter(self._present.values()), None)
+        if thread is not None:
+            thread.join(timeout_s)
+        return thread is not None
+
+    def meet(self, action: Callable[[], None]) -> None:
+        """Have all workers stop between two turns, one of them act for all, and all go on."""
+
+        def act() -> None:
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
+                self.error = self.error or error
+            self._meeting = None
+
+        with self._roster:
+            if self._meeting is None:
+                self._meeting = Meeting(act)
 
     @property
     def decisions(self) -> int:
@@ -74,16 +105,65 @@ class Crew(ABC):
                 return False
         return True
 
+    def _mark(self, place: int, worker: int) -> None:
+        """A worker takes a node; whoever decides calls this while nobody else can decide the same."""
+        self.holder[place] = worker
+        self.running[place] = True
+
+    def _hire(self, worker: int) -> threading.Thread:
+        """Start a thread; who calls this has the roster."""
+        thread = threading.Thread(target=self._work, args=(worker,), name=f"shoal-worker-{worker}", daemon=True)
+        self._present[worker] = thread
+        thread.start()
+        return thread
+
     def _work(self, worker: int) -> None:
         try:
-            self._work_until_finished(worker)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
-            self.error = self.error or error
+            while not self._leaves(worker):
+                self._take_turns(worker)
+        except BaseException as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
+            self._lose(worker, error)
         with self.changed:
             self.changed.notify_all()
+        meeting = self._meeting
+        if meeting is not None:
+            meeting.look_again()
 
-    def _work_until_finished(self, worker: int) -> None:
-        while not self.finished():
+    def _leaves(self, worker: int) -> bool:
+        """Whether a worker goes, since nothing is left to do or it is needed no longer."""
+        with self._roster:
+            leaves = worker >= self.threads or self.finished()
+            if leaves:
+                del self._present[worker]
+            return leaves
+
+    def _lose(self, worker: int, error: BaseException) -> None:
+        """Others go on without a worker, also with what it had just taken."""
+        with self._roster:
+            del self._present[worker]
+            for place, holder in enumerate(self.holder):
+                if holder == worker:
+                    self.running[place] = False
+            self.lost.append((worker, error))
+            if not self._can_go_on():
+                failure = RunError(f"no worker is left; worker {worker} was lost: {type(error).__name__}: {error}")
+                failure.__cause__ = error
+                self.error = self.error or failure
+            self._share_out()
+
+    def _can_go_on(self) -> bool:
+        """Whether those who are present can do all that is to be done."""
+        return bool(self._present)
+
+    def _share_out(self) -> None:  # noqa: B027  (where any worker may run any node, there is nothing to divide)
+        """Divide the work anew among those who are present; who calls this has the roster."""
+
+    def _take_turns(self, worker: int) -> None:
+        while worker < self.threads and not self.finished():
+            meeting = self._meeting
+            if meeting is not None:
+                self.stood_s[worker] += meeting.attend(lambda: len(self._present))
+                continue
             began = time.perf_counter()
             turn = self.next_turn(worker)
             self._deciding_s[worker] += time.perf_counter() - began
@@ -101,6 +181,8 @@ class Crew(ABC):
             self.nodes[place].turn(events)
         except Exception as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
             self.error = self.error or error
+        except BaseException as error:  # noqa: BLE001  (a function of the user's may try to end the thread)
+            self.error = self.error or RunError(f"{self.nodes[place].name} ended with {type(error).__name__}: {error}")
         took_s = time.perf_counter() - began
         self.busy_s[place] += took_s
         self.cpu_s[place] += time.thread_time() - began_cpu

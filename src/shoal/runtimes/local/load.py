@@ -96,6 +96,10 @@ class Load:
         total = float(weight.sum())
         if total > 0:
             self.cost_s += weight * (cost_s / total)
+        self.note()
+
+    def note(self) -> None:
+        """Write down what came and was answered, whatever it cost."""
         self.events += self._taken
         self.results += self._answered
         for books in (self._taken, self._answered, self._touched, self._meetings):

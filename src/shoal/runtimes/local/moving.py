@@ -15,51 +15,21 @@ of its window, and no answer by what is told of event time.
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.kernels.block import Block
 from shoal.kernels.table import INSTANCE
 from shoal.query.lane import Feed, Lane
 from shoal.query.program import Input
 from shoal.runtimes.local.channel import Channel, Packet
+from shoal.runtimes.local.guest import Guest, Leaving
 from shoal.runtimes.local.lanestate import LaneState
 from shoal.runtimes.local.load import Load
 from shoal.runtimes.local.ownership import Arrival, Closed, Invitation, Message, Ownership, Passed, Settled
 from shoal.runtimes.local.state import LaneNode
-
-
-@dataclass
-class _Guest:
-    """An instance whose old owner may still pass rows on: by which inputs, and up to which mark there are none.
-
-    `held` are rows that came by the new way of such inputs, with how far this worker was when the first did.
-    """
-
-    state: LaneState
-    promised_us: int
-    open: set[int]
-    held: dict[int, list[Block]] = field(default_factory=dict)
-    held_us: dict[int, int] = field(default_factory=dict)
-
-    def limit_us(self, mark_us: int) -> int:
-        """How far its windows may be closed, where those of others are closed up to a mark."""
-        return min([mark_us, *self.held_us.values(), *([self.promised_us] if self.open else [])])
-
-
-@dataclass
-class _Leaving:
-    """An instance that was given away: to whom, by which change of owners, and what was promised since.
-
-    `open` are the inputs by which rows of it may still come here.
-    """
-
-    target: int
-    version: int
-    promised_us: int
-    open: set[int]
 
 
 class MovingLane(LaneNode):
@@ -85,8 +55,8 @@ class MovingLane(LaneNode):
         self._orders: deque[int] = deque()
         self._invited: dict[int, int] = {}
         self._wanted: list[Invitation] = []
-        self._leaving: dict[int, _Leaving] = {}
-        self._guests: dict[int, _Guest] = {}
+        self._leaving: dict[int, Leaving] = {}
+        self._guests: dict[int, Guest] = {}
         self._seen = [0] * len(self.inputs)
         self._own = {number for number, owner in enumerate(ownership.owner.tolist()) if owner == home}
 
@@ -120,8 +90,11 @@ class MovingLane(LaneNode):
             self._pass_marks()
             self.moving_s += time.perf_counter() - began
         self.load.charge(max(0.0, time.thread_time() - began_s - (self.moving_s - moving_s)))
-        self.load.rows = sum((guest.state.counts for guest in self._guests.values()), self._state.counts)
+        self._count_rows()
         return taken
+
+    def _count_rows(self) -> None:
+        self.load.rows = sum((guest.state.counts for guest in self._guests.values()), self._state.counts)
 
     def _send_invitations(self) -> None:
         while self._orders:
@@ -157,7 +130,7 @@ class MovingLane(LaneNode):
         self.ownership.owner[instance] = target
         self.ownership.versions[self.home] += 1
         version = self.ownership.versions[self.home]
-        self._leaving[instance] = _Leaving(target, version, self._state.mark_us, set(range(len(self.inputs))))
+        self._leaving[instance] = Leaving(target, version, self._state.mark_us, set(range(len(self.inputs))))
 
     def _letters(self, target: int) -> deque[Message]:
         return self.ownership.letters[target][self.home]
@@ -187,62 +160,67 @@ class MovingLane(LaneNode):
         elif isinstance(message, Closed):
             guest.promised_us = message.mark_us
         else:
-            guest.open.remove(message.number)
-            for block in guest.held.pop(message.number, ()):
+            for block in guest.settle(message.number):
                 self._add_to(guest, message.number, block)
-            guest.held_us.pop(message.number, None)
 
     def _welcome(self, instance: int, state: LaneState, open_: set[int]) -> None:
         state.load = self.load
         self._invited.pop(instance, None)
-        self._guests[instance] = _Guest(state, state.mark_us, open_)
+        self._guests[instance] = Guest(state, state.mark_us, open_)
 
-    def _add_to(self, guest: _Guest, number: int, block: Block) -> None:
+    def _add_to(self, guest: Guest, number: int, block: Block) -> None:
         """Bring rows that have memory of their own to a guest's state."""
         self._refuse(guest.state.add(self._ports[number], block, shared=False))
 
     def _add(self, number: int, block: Block, packet: Packet) -> None:
         """Rows of guests go to their own state, rows of instances that have left are passed on."""
         if self._guests or self._leaving:
-            special = np.zeros(len(self.lane.instances), bool)
-            special[[*self._guests, *self._leaving]] = True
-            chosen = special[block.columns[INSTANCE]]
+            chosen = self._among(block, {*self._guests, *self._leaving})
             if chosen.any():
                 began = time.perf_counter()
-                apart = list(_apart(block.take(np.flatnonzero(chosen))))
+                parted = list(apart(block.take(np.flatnonzero(chosen))))
                 block = block.where(~chosen)
                 self.moving_s += time.perf_counter() - began
-                for instance, rows in apart:
+                for instance, rows in parted:
                     self._add_special(instance, number, rows)
         if block.length:
             super()._add(number, block, packet)
+
+    def _among(self, block: Block, instances: Collection[int]) -> NDArray[np.bool_]:
+        """Which rows of a block are of some instances."""
+        special = np.zeros(len(self.lane.instances), bool)
+        special[list(instances)] = True
+        return special[block.columns[INSTANCE]]
 
     def _add_special(self, instance: int, number: int, block: Block) -> None:
         guest = self._guests.get(instance)
         if guest is None:
             self._letters(self._leaving[instance].target).append(Passed(instance, number, block))
         elif number in guest.open:
-            guest.held.setdefault(number, []).append(block)
-            guest.held_us.setdefault(number, self._state.mark_us)
+            guest.hold(number, block, self._state.mark_us)
         else:
             self._add_to(guest, number, block)
 
     def _answers(self, mark_us: int) -> list[Block]:
         """Answers of what is settled here, and of guests as far as their old owners have promised."""
         found = super()._answers(mark_us)
-        joining = []
-        for instance, guest in self._guests.items():
+        for guest in self._guests.values():
             answers = guest.state.go_on(guest.limit_us(self._state.mark_us))
             if answers.length:
                 found.append(answers)
-            if not guest.open and guest.state.mark_us == self._state.mark_us:
-                joining.append(instance)
-        if joining:
+        if self._guests:
             began = time.perf_counter()
-            self._state.absorb([self._guests.pop(instance).state for instance in joining])
-            self._own.update(joining)
+            self._admit()
             self.moving_s += time.perf_counter() - began
         return found
+
+    def _admit(self) -> None:
+        """Guests that are as far as the others, and to whom nothing comes by an old way, join them."""
+        here_us = self._state.mark_us
+        joining = [i for i, guest in self._guests.items() if not guest.open and guest.state.mark_us == here_us]
+        if joining:
+            self._state.absorb([self._guests.pop(instance).state for instance in joining])
+            self._own.update(joining)
 
     def _closed_us(self) -> int:
         marks = [guest.state.mark_us for guest in self._guests.values()]
@@ -263,7 +241,7 @@ class MovingLane(LaneNode):
                 self.ownership.moves[self.home] += 1
 
 
-def _apart(block: Block) -> Iterator[tuple[int, Block]]:
+def apart(block: Block) -> Iterator[tuple[int, Block]]:
     """The rows of each instance of a block, in their order."""
     instances = block.columns[INSTANCE]
     for instance in np.unique(instances).tolist():

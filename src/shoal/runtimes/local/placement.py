@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from shoal.model.binding import Binding
+from shoal.model.binding import Binding, WorkerId
 from shoal.model.graph import InstanceId
 from shoal.model.snapshot import InstanceLoad
 from shoal.query.lane import Lane
@@ -14,6 +14,7 @@ from shoal.runtimes.local.moving import MovingLane
 from shoal.runtimes.local.node import Node
 from shoal.runtimes.local.ownership import Ownership
 from shoal.runtimes.local.split import MovingSplit
+from shoal.runtimes.local.standstill import StillLane, change_owners
 
 
 @dataclass
@@ -48,14 +49,15 @@ class DividedLane:
 
 
 class Placement:
-    """All divided lanes."""
+    """All divided lanes, who has their instances and who is to have them.
+
+    Any thread may say who is to have them, and ask for that.
+    """
 
     def __init__(self, nodes: Sequence[Node], binding: Binding) -> None:
         """Find the lanes among the nodes of a run."""
         parts = [node for node in nodes if isinstance(node, MovingLane)]
         splits = [node for node in nodes if isinstance(node, MovingSplit)]
-        self._binding = binding
-        self._seen: list[list[int]] = []
         self.lanes = [
             DividedLane(
                 lane,
@@ -65,28 +67,54 @@ class Placement:
             )
             for ownership, lane in {id(part.ownership): (part.ownership, part.lane) for part in parts}.values()
         ]
-        self._place = {i: (lane, n) for lane in self.lanes for n, i in enumerate(lane.lane.instances)}
+        self._instances = {instance for lane in self.lanes for instance in lane.lane.instances}
+        self._wanted = binding
+        self._targets = self._owners_of(binding)
+        self._current = binding
+        self._owners: list[Ints] = []
 
-    def rebind(self, wanted: Binding) -> str:
-        """Have workers invite the instances they are to have; says why not if that cannot be."""
-        if wanted.workers != self._binding.workers:
-            return f"the local runtime cannot change its {self._binding.workers} workers while it runs"
-        unknown = [instance for instance in wanted.worker_of if instance not in self._place]
+    def want(self, binding: Binding) -> str:
+        """Have instances where a binding has them; says why not if that cannot be."""
+        if binding.workers != self._wanted.workers:
+            return f"the local runtime cannot change its {self._wanted.workers} workers while it runs"
+        unknown = [instance for instance in binding.worker_of if instance not in self._instances]
         if unknown:
             return f"the binding names instance {unknown[0]!r}, which the graph does not have"
-        for instance, worker in wanted.worker_of.items():
-            lane, number = self._place[instance]
-            lane.parts[worker].invite(number)
+        self._wanted = Binding({**self._wanted.worker_of, **binding.worker_of}, binding.workers)
+        self._targets = self._owners_of(self._wanted)
         return ""
+
+    @property
+    def reached(self) -> bool:
+        """Whether every instance is where it is to be."""
+        pairs = zip(self.lanes, self._targets, strict=True)
+        return all(np.array_equal(lane.ownership.owner, wanted) for lane, wanted in pairs)
+
+    def invite(self) -> None:
+        """Have workers invite the instances they are to have."""
+        for lane, wanted in zip(self.lanes, self._targets, strict=True):
+            for instance in np.flatnonzero(lane.ownership.owner != wanted).tolist():
+                lane.parts[wanted[instance]].invite(instance)
+
+    def change(self) -> None:
+        """Give all instances to the workers that are to have them; only while nobody does anything."""
+        for lane, wanted in zip(self.lanes, self._targets, strict=True):
+            change_owners(lane.ownership, [part for part in lane.parts if isinstance(part, StillLane)], wanted)
+
+    def _owners_of(self, binding: Binding) -> list[Ints]:
+        """The workers of the instances of every lane."""
+        worker_of = binding.worker_of
+        return [np.array([worker_of[instance] for instance in lane.lane.instances], np.int64) for lane in self.lanes]
 
     def current(self) -> Binding:
         """Who owns what now."""
-        versions = [list(lane.ownership.versions) for lane in self.lanes]  # counted up behind every change of owners
-        if versions != self._seen:
-            owners = {i: int(lane.ownership.owner[n]) for i, (lane, n) in self._place.items()}
-            self._binding = Binding.of({**self._binding.worker_of, **owners}, self._binding.workers)
-            self._seen = versions
-        return self._binding
+        owners = [lane.ownership.owner.copy() for lane in self.lanes]
+        if not self._owners or not all(map(np.array_equal, owners, self._owners)):
+            found = dict(self._wanted.worker_of)
+            for lane, numbers in zip(self.lanes, owners, strict=True):
+                found.update(zip(lane.lane.instances, map(WorkerId, numbers.tolist()), strict=True))
+            self._current, self._owners = Binding(found, self._wanted.workers), owners
+        return self._current
 
     def moved(self) -> tuple[int, int, float]:
         """Instances that have moved so far, the bytes of their state, and the time workers spent on that."""

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from shoal.model.binding import Binding
+from shoal.model.graph import Graph
 from shoal.model.messages import EpochCommitted
 from shoal.model.snapshot import Snapshot
 from shoal.model.topology import Topology
@@ -19,9 +20,16 @@ class Reports:
     """Makes reports, one epoch each; one thread asks for them."""
 
     def __init__(
-        self, nodes: Sequence[Node], crew: Crew, delivery: Delivery, binding: Binding, placement: Placement | None
+        self,
+        graph: Graph,
+        nodes: Sequence[Node],
+        crew: Crew,
+        delivery: Delivery,
+        binding: Binding,
+        placement: Placement | None,
     ) -> None:
         """Begin to count."""
+        self._graph = graph
         self._nodes = list(nodes)
         self._sources = [node for node in nodes if isinstance(node, SourceNode)]
         self._crew = crew
@@ -32,6 +40,7 @@ class Reports:
         self._consumed = 0
         self._worked_s = [0.0] * len(crew.worked_s)
         self._deciding_s = 0.0
+        self._stood_s = 0.0
         self._moved = (0, 0, 0.0)
         self._refused: dict[str, int] = {}
         self._reported_s = time.time()
@@ -52,7 +61,7 @@ class Reports:
         moves, moved_bytes, moving_s = (now - before for now, before in zip(moved, self._moved, strict=True))
         worked_s = list(self._crew.worked_s)
         busy_s = [now - before for now, before in zip(worked_s, self._worked_s, strict=True)]
-        deciding_s = self._crew.deciding_s
+        deciding_s, stood_s = self._crew.deciding_s, sum(self._crew.stood_s)
         held = {node: node.state_bytes for node in self._nodes}
         report = EpochCommitted(
             epoch=self._epoch,
@@ -65,13 +74,14 @@ class Reports:
             duration_s=period_s,
             latency_s=max(delivery.latency.max_s, period_s),
             compute_s=max(0.0, sum(busy_s) - moving_s),
-            migration_s=moving_s,
+            migration_s=moving_s + stood_s - self._stood_s,
             policy_s=deciding_s - self._deciding_s,
             snapshot=self._snapshot(period_s, busy_s, held, topology),
             refusals=self._new_refusals(),
             latency=delivery.latency,
         )
-        self._consumed, self._worked_s, self._deciding_s, self._moved = consumed, worked_s, deciding_s, moved
+        self._consumed, self._moved = consumed, moved
+        self._worked_s, self._deciding_s, self._stood_s = worked_s, deciding_s, stood_s
         self._epoch += 1
         delivery.reset()
         return report
@@ -89,6 +99,7 @@ class Reports:
             self._delivery.latency_s,
             tuple(busy_s[: topology.workers]) if topology is not None else (),
             topology,
+            self._graph,
         )
 
     def _new_refusals(self) -> dict[str, int]:

@@ -15,7 +15,7 @@ from shoal.connectors.source import Source
 from shoal.errors import ConfigError, GraphError
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
-from shoal.model.messages import Command, CommandRefused, Drain, Event, Rebind, RunEnded
+from shoal.model.messages import Command, CommandRefused, Drain, Event, Rebind, RunEnded, WorkersLost
 from shoal.model.topology import Topology
 from shoal.policies.scheduling import SchedulingPolicy, StateBased, Threads
 from shoal.query.fused import prepare
@@ -27,12 +27,17 @@ from shoal.runtimes.local.delivery import NOW_AND_THEN_S, Delivery
 from shoal.runtimes.local.intake import SourceNode
 from shoal.runtimes.local.memory import Keeper, Sizes
 from shoal.runtimes.local.metrics import Metrics
+from shoal.runtimes.local.moving import MovingLane
 from shoal.runtimes.local.node import Node
 from shoal.runtimes.local.placement import Placement
 from shoal.runtimes.local.report import Reports
 from shoal.runtimes.local.scheduler import Scheduler
+from shoal.runtimes.local.standstill import StillLane
 from shoal.runtimes.local.threads import ThreadPerNode
 from shoal.runtimes.local.wiring import Wiring
+
+REBINDINGS = ("non-blocking", "blocking")
+"""How instances move: one by one while everything goes on, or all at once while all workers stand still."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,8 @@ class LocalSetup:
 
     With `queues` nodes are bound: to one queue, to one per processor node, or to one per worker. `chained` puts steps
     that follow each other into one node, and `fused` makes a compiled loop of those that see all events of a stream.
-    `say` is told what keeps a run from starting at once.
+    `rebinding` says whether instances move while everything goes on, or while all workers stand still. `say` is told
+    what keeps a run from starting at once.
     """
 
     sources: Mapping[str, Source]
@@ -52,12 +58,15 @@ class LocalSetup:
     queues: str | None = None
     processor_nodes: int = 1
     fused: bool = True
+    rebinding: str = REBINDINGS[0]
     say: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not exist."""
         if self.queues is not None and self.queues not in QUEUES:
             raise ConfigError(f"queues must be one of {', '.join(QUEUES)}; got {self.queues!r}")
+        if self.rebinding not in REBINDINGS:
+            raise ConfigError(f"rebinding must be one of {', '.join(REBINDINGS)}; got {self.rebinding!r}")
         if self.processor_nodes < 1:
             raise ConfigError(f"number of processor nodes must be at least 1; got {self.processor_nodes}")
 
@@ -76,6 +85,7 @@ class LocalRuntime:
         self._reports: Reports
         self._placement: Placement | None = None
         self._topology: Topology | None = None
+        self._rebinding = threading.Lock()
 
     @property
     def topology(self) -> str:
@@ -114,16 +124,17 @@ class LocalRuntime:
         self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
         self._keeper = Keeper()
         bound = None if setup.queues is None else binding
-        wiring = Wiring(program, setup.sizes, self._keeper, setup.chained, bound, setup.fused)
+        part = StillLane if setup.rebinding == "blocking" else MovingLane
+        wiring = Wiring(program, setup.sizes, self._keeper, setup.chained, bound, setup.fused, part)
         self._nodes = wiring.wire(setup.sources, self._location.name)
         prepare(wiring.chains, setup.say)
         self._crew = self._crew_of(binding.workers)
         self._metrics = Metrics(self._nodes, self._crew)
         self._delivery = Delivery(self._nodes, setup.sink)
         self._placement = None if bound is None else Placement(self._nodes, bound)
-        self._reports = Reports(self._nodes, self._crew, self._delivery, binding, self._placement)
-        threads = self._crew.start()
-        threading.Thread(target=self._follow, args=(threads,), name="shoal-run", daemon=True).start()
+        self._reports = Reports(graph, self._nodes, self._crew, self._delivery, binding, self._placement)
+        self._crew.start()
+        threading.Thread(target=self._follow, name="shoal-run", daemon=True).start()
 
     def _crew_of(self, workers: int) -> Crew:
         setup = self._setup
@@ -148,14 +159,29 @@ class LocalRuntime:
         if isinstance(command, Drain):
             self.stop()
         elif isinstance(command, Rebind):
-            reason = "instances are bound to workers only with queues; set queues=worker-queue"
-            if self._placement is not None:
-                reason = self._placement.rebind(command.binding)
+            reason = self._rebind(command.binding)
             if reason:
                 self._events.put(CommandRefused(command, reason))
         else:
             reason = f"the local runtime cannot {type(command).__name__} while it runs"
             self._events.put(CommandRefused(command, reason))
+
+    def _rebind(self, binding: Binding) -> str:
+        """Begin to use a binding; says why not if that cannot be."""
+        if self._placement is None:
+            return "instances are bound to workers only with queues; set queues=worker-queue"
+        with self._rebinding:
+            reason = self._placement.want(binding)
+            if not reason:
+                self._move(self._placement)
+        return reason
+
+    def _move(self, placement: Placement) -> None:
+        """Ask for what is not yet where it is to be."""
+        if self._setup.rebinding == "blocking":
+            self._crew.meet(placement.change)
+        else:
+            placement.invite()
 
     def stop(self) -> None:
         """Take no more events in, answer every open window, and end."""
@@ -163,18 +189,18 @@ class LocalRuntime:
             if isinstance(node, SourceNode):
                 node.stopping = True
 
-    def _follow(self, threads: list[threading.Thread]) -> None:
+    def _follow(self) -> None:
         """Hand results on until all workers are done."""
         error: Exception | None = None
         try:
-            while any(thread.is_alive() for thread in threads):
-                threads[0].join(self._delivery.interval_s)
+            while self._crew.wait(self._delivery.interval_s):
                 self._delivery.deliver()
+                self._tell_losses()
                 if self._reports.due(NOW_AND_THEN_S):
                     self._report()
-            for thread in threads:
-                thread.join()
+                    self._look_after_moves()
             self._delivery.deliver()
+            self._tell_losses()
             self._report()
             error = self._crew.error
         except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
@@ -183,6 +209,17 @@ class LocalRuntime:
         self._keeper.close()
         self._location.cleanup()
         self._events.put(RunEnded(error))
+
+    def _tell_losses(self) -> None:
+        while self._crew.lost:
+            worker, error = self._crew.lost.popleft()
+            self._events.put(WorkersLost((worker,), f"{type(error).__name__}: {error}"))
+
+    def _look_after_moves(self) -> None:
+        """Ask again: an invitation that was on its way may have taken an instance elsewhere since."""
+        with self._rebinding:
+            if self._placement is not None and not self._placement.reached:
+                self._move(self._placement)
 
     def _report(self) -> None:
         """Tell the session what has happened since the last time."""

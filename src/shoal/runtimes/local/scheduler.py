@@ -77,13 +77,13 @@ class Scheduler(Crew):
         self._compared_s = 0.0
         self._deciding = threading.Lock()
 
-    def next_turn(self, worker: int) -> tuple[int, int] | None:  # noqa: ARG002  (any worker may run any node)
+    def next_turn(self, worker: int) -> tuple[int, int] | None:
         """What the policy says."""
         with self._deciding:
             turn = self._decide(time.time())
             if turn is None:
                 return None
-            self.running[turn.place] = True
+            self._mark(turn.place, worker)
             return turn.place, turn.events
 
     def _decide(self, now_s: float) -> Turn | None:

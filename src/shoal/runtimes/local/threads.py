@@ -18,5 +18,9 @@ class ThreadPerNode(Crew):
         """Its own node, whenever there is something to do."""
         if not self.nodes[worker].ready:
             return None
-        self.running[worker] = True
+        self._mark(worker, worker)
         return worker, BLOCK_EVENTS
+
+    def _can_go_on(self) -> bool:
+        """Nobody else runs the node of a thread."""
+        return False

@@ -42,6 +42,8 @@ class Wiring:
     chained: bool = True
     binding: Binding | None = None
     fused: bool = True
+    part: type[MovingLane] = MovingLane
+    """What a divided lane has for every worker."""
     nodes: list[Node] = field(default_factory=list)
     chains: list[Chain] = field(default_factory=list)
     """Steps that are to run as compiled loops once these are prepared."""
@@ -145,7 +147,7 @@ class Wiring:
                 for feeds in parts:
                     feeds.append((feed, self._from(split)))
         for worker, feeds in enumerate(parts):
-            self._add((lane.number, ()), MovingLane(lane, feeds, self.program.inputs, ownership, worker))
+            self._add((lane.number, ()), self.part(lane, feeds, self.program.inputs, ownership, worker))
 
     def _add_outlets(self, lane: Lane) -> None:
         if lane.kernel is not None:
