@@ -24,12 +24,12 @@ KILLED = -9
 
 @dataclass(frozen=True)
 class Fault:
-    """A call at which a process, or the whole run, is killed with SIGKILL."""
+    """A call at which a process, its executor, or the whole run, is killed with SIGKILL."""
 
     function: str
     call: int = 1
     when: Literal["before", "after"] = "before"
-    victim: Literal["process", "run"] = "run"
+    victim: Literal["process", "executor", "run"] = "run"
 
 
 @dataclass(frozen=True)

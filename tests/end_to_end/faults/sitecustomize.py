@@ -1,8 +1,9 @@
 """Faults on demand: with this directory on PYTHONPATH, every Python process of a run can be killed at a chosen call.
 
 FAULT says where, as JSON: the function (`module:Class.method`), which of its calls, counted over all processes
-of the run, whether `before` or `after` the call, and the victim: the `process` that made the call, or the `run`,
-which is the driver with its whole process group. FAULT_DIR is an empty directory for the counting.
+of the run, whether `before` or `after` the call, and the victim: the `process` that made the call, the `executor` it
+works for, or the `run`, which is the driver with its whole process group. FAULT_DIR is an empty directory for the
+counting.
 """
 
 import contextlib
@@ -93,6 +94,11 @@ class Saboteur(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         (self.directory / "killed").touch()
         if self.fault["victim"] == "run":
             os.killpg(int(os.environ[GROUP]), signal.SIGKILL)
+        if self.fault["victim"] == "executor":
+            import psutil
+
+            executors = [each for each in psutil.Process().parents() if "--executor-id" in each.cmdline()]
+            os.kill(executors[0].pid, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -53,7 +53,10 @@ class Rows:
 
     make: Callable[[], pa.Table]
     workers: int = 1
-    table: pa.Table | None = None
+
+    @property
+    def sparkSession(self) -> "Session":  # noqa: N802  (Spark's name)
+        return Session()
 
     def repartitionById(self, workers: int, column: str) -> "Rows":  # noqa: N802  (Spark's name)
         return Rows(self.make, workers)
@@ -71,8 +74,21 @@ class Rows:
             yield from work(iter(mine.to_batches()))
 
 
+class Settings(dict[str, str]):
+    """Spark's settings, which nobody here reads."""
+
+    def set(self, name: str, value: str) -> None:
+        self[name] = value
+
+
 class Session:
     """Spark's session, as far as the runtime asks it anything after the start."""
+
+    def __init__(self) -> None:
+        self.conf = Settings()
+
+    def newSession(self) -> "Session":  # noqa: N802  (Spark's name)
+        return self
 
     def createDataFrame(self, data: pa.Table, schema: object) -> Rows:  # noqa: N802  (Spark's name)
         return Rows(lambda: data)

@@ -21,6 +21,9 @@ SETTINGS: Mapping[str, str] = {
     ),
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+    "spark.shuffle.reduceLocality.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.extraJavaOptions": "-Xss16m",
     "spark.driver.memory": "2g",
@@ -30,8 +33,13 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.log.level": "WARN",
 }
-CHANGEABLE = ("spark.sql.adaptive.enabled", "spark.sql.execution.arrow.pyspark.enabled")
-"""Settings that also help a session the user has made."""
+CHANGEABLE = (
+    "spark.sql.adaptive.enabled",
+    "spark.sql.execution.arrow.pyspark.enabled",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
+)
+"""Settings that can be changed while a session runs, and that Shoal's own part of a user's session has, too."""
 
 
 def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = None) -> SparkSession:
@@ -44,8 +52,6 @@ def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = Non
             raise ConfigError(f"a Spark setting begins with 'spark.'; got {key!r}")
     active = SparkSession.getActiveSession()
     if active is not None:
-        for key in CHANGEABLE:
-            active.conf.set(key, SETTINGS[key])
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -64,3 +70,10 @@ def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = Non
         return SparkSession.builder.config(conf=configuration).getOrCreate()
     except Exception as error:
         raise not_started(error) from error
+
+
+def set_up(spark: SparkSession) -> SparkSession:
+    """Give a session that only Shoal uses what Shoal needs."""
+    for name in CHANGEABLE:
+        spark.conf.set(name, SETTINGS[name])
+    return spark

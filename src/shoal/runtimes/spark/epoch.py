@@ -3,22 +3,22 @@
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sinks import Sink
 from shoal.model.binding import Binding, Move
+from shoal.model.graph import InstanceId
 from shoal.model.messages import EpochCommitted
 from shoal.model.snapshot import Snapshot
-from shoal.model.topology import Topology
-from shoal.query.program import Program
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest, Plan, program
 from shoal.runtimes.spark.costs import Costs
+from shoal.runtimes.spark.outcome import Outcome
+from shoal.runtimes.spark.placement import Affinity, OneNode, Placement
 from shoal.runtimes.spark.position import Position
 from shoal.runtimes.spark.stage import open_store
 from shoal.runtimes.spark.tasks import stateful
@@ -27,31 +27,21 @@ SWEEP_EPOCHS = 100
 """Every so many epochs the state directory is searched for orphans."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came back from the workers."""
-
-    results: Mapping[str, pa.Table]
-    dead: pa.Table | None
-    reports: list[Mapping[str, Any]]
-
-    @property
-    def headers(self) -> list[Mapping[str, Any]]:
-        """What the reading tasks saw."""
-        return next((report["headers"] for report in self.reports if "headers" in report), [])
-
-
 class EpochRunner:
     """Takes a run from one position to the next."""
 
-    def __init__(self, checkpoint: Checkpoint, sink: Sink, position: Position) -> None:
-        """Begin at a position."""
+    def __init__(
+        self, checkpoint: Checkpoint, sink: Sink, position: Position, placement: Placement | None = None
+    ) -> None:
+        """Begin at a position; without a placement all workers are on one node."""
         self.checkpoint = checkpoint
         self.position = position
+        self.placement = placement or OneNode()
         self._sink = sink
         self._store = open_store(checkpoint.uri)
         self._known_graphs: set[str] = set()
         self._costs = Costs()
+        self._ran_on: Mapping[InstanceId, int] = {}
 
     def plan(self, epoch: int, moves: list[Move]) -> Plan:
         """Fix what the epoch will do; an epoch that was planned before a crash is done as it was planned."""
@@ -89,10 +79,13 @@ class EpochRunner:
     def run(self, rows: DataFrame, plan: Plan, *, final: bool = False) -> EpochCommitted:
         """Run a planned epoch and commit it."""
         began = time.perf_counter()
+        self.placement.settle(plan.workers, self._affinity)
         for depth in range(1, max(1, program(self.checkpoint.uri, plan.graph).depth) + 1):
-            exchanged = rows.repartitionById(plan.workers, "worker")
-            rows = exchanged.mapInArrow(stateful(self.checkpoint.uri, plan.epoch, depth), wire.SCHEMA)
-        outcome = _outcome(rows.toArrow())
+            exchanged = self.placement.exchanged(rows, plan.workers)
+            work = stateful(self.checkpoint.uri, plan.epoch, depth, self.placement.worker_of)
+            rows = exchanged.mapInArrow(work, wire.SCHEMA)
+        outcome = Outcome.of(rows.toArrow())
+        self.placement.observe(outcome.places)
         for table, result in outcome.results.items():
             self._sink.write(table, plan.epoch, result)
         if outcome.dead is not None:
@@ -102,6 +95,16 @@ class EpochRunner:
         self.position = position
         self._clean(plan)
         return self._event(plan, outcome, time.perf_counter() - began)
+
+    def _affinity(self) -> Affinity:
+        """Bytes of state that each worker of this epoch has from each of the last one."""
+        position = self.position
+        size_of = {name: size / position.segment_sizes[name] for name, size in position.segment_bytes.items()}
+        found: dict[tuple[int, int], float] = defaultdict(float)
+        for instance, segment in position.homes.items():
+            if instance in self._ran_on and instance in position.binding.worker_of:
+                found[int(position.binding.worker_of[instance]), self._ran_on[instance]] += size_of[segment]
+        return found
 
     def _after(self, plan: Plan, outcome: Outcome) -> Position:
         position = self.position
@@ -119,13 +122,7 @@ class EpochRunner:
             watermarks.update(report["watermarks_us"])
         alive = set(homes.values())
         headers = outcome.headers
-        counted = {
-            "rows": sum(header["rows"] for header in headers),
-            "results": sum(table.num_rows for table in outcome.results.values()),
-            "dead_letters": outcome.dead.num_rows if outcome.dead is not None else 0,
-            "epochs": 1,
-            "moves": plan.moves,
-        }
+        counted = {**outcome.counted, "epochs": 1, "moves": plan.moves}
         totals = {name: position.totals.get(name, 0) + number for name, number in counted.items()}
         ended = {header["stream"] for header in headers if header["slice"].get("ended")}
         return replace(
@@ -174,66 +171,32 @@ class EpochRunner:
         loads = self._costs.loads(compiled, outcome.reports)
         self._costs.forget(compiled.instances)
         worker_of = dict(zip(compiled.instances, plan.binding, strict=True))
-        refusals: dict[str, int] = defaultdict(int)
-        for told in (*outcome.headers, *outcome.reports):
-            for reason, number in told["refused"].items():
-                refusals[reason] += number
-        latency_s = time.time() - _input_fixed_us(plan, outcome) / 1e6
-        busy_s = [0.0] * plan.workers
-        for report in outcome.reports:
-            busy_s[report["worker"]] += report["cost_s"]
+        self._ran_on = worker_of
+        counted = outcome.counted
+        latency_s = time.time() - outcome.fixed_us(plan) / 1e6
         snapshot = Snapshot(
             plan.epoch,
             Binding.of(worker_of, plan.workers),
             loads,
-            self._stream_marks(compiled),
+            {name: mark for name, mark in self.position.watermarks_us.items() if name in compiled.inputs},
             period_s=duration_s,
             latency_s={table: latency_s for table, rows in outcome.results.items() if rows.num_rows},
-            busy_s=tuple(busy_s),
-            topology=Topology.of(1, plan.workers),
+            busy_s=outcome.busy_s(plan.workers),
+            topology=self.placement.topology(plan.workers),
         )
         return EpochCommitted(
             epoch=plan.epoch,
-            rows=sum(header["rows"] for header in outcome.headers),
-            results=sum(table.num_rows for table in outcome.results.values()),
-            dead_letters=outcome.dead.num_rows if outcome.dead is not None else 0,
+            rows=counted["rows"],
+            results=counted["results"],
+            dead_letters=counted["dead_letters"],
             moves=plan.moves,
             state_bytes=sum(self.position.segment_bytes.values()),
             state_bytes_moved=sum(report["foreign_bytes"] for report in outcome.reports),
             duration_s=duration_s,
             latency_s=latency_s,
-            compute_s=sum(h["cost_s"] for h in outcome.headers)
-            + sum(r["cost_s"] - r["load_s"] for r in outcome.reports),
+            compute_s=outcome.compute_s,
             migration_s=sum(report["load_s"] for report in outcome.reports if report["foreign_bytes"]),
             policy_s=0.0,
             snapshot=snapshot,
-            refusals=dict(refusals),
+            refusals=outcome.refusals,
         )
-
-    def _stream_marks(self, compiled: Program) -> dict[str, int]:
-        """The watermarks of streams, without the runtime's own marks."""
-        return {name: mark for name, mark in self.position.watermarks_us.items() if name in compiled.inputs}
-
-
-def _input_fixed_us(plan: Plan, outcome: Outcome) -> int:
-    """When it was decided what the epoch reads: before that its newest events may not have existed."""
-    planned = [header["slice"]["planned_us"] for header in outcome.headers if "planned_us" in header["slice"]]
-    return min([plan.now_us, *planned])
-
-
-def _outcome(rows: pa.Table) -> Outcome:
-    results: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-    dead: list[pa.RecordBatch] = []
-    reports: list[Mapping[str, Any]] = []
-    for lane, payload in zip(rows.column("lane").to_pylist(), rows.column("payload"), strict=True):
-        content = payload.as_buffer()
-        if lane == wire.REPORT:
-            reports.append(wire.unpack_data(content.to_pybytes()))
-            continue
-        batch = wire.unpack(content)
-        if lane == wire.DEAD:
-            dead.append(batch)
-        else:
-            results[wire.table_of(batch)].append(batch.replace_schema_metadata(None))
-    tables = {table: pa.Table.from_batches(batches) for table, batches in results.items()}
-    return Outcome(tables, pa.Table.from_batches(dead) if dead else None, reports)

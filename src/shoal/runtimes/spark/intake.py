@@ -86,3 +86,17 @@ class Intake:
     def _pass_over(self, bad: BadFile) -> None:
         self._refused["file"] += 1
         self._dead.append(file_letter(self.stream, bad))
+
+
+def flush_header(stream: str) -> dict[str, object]:
+    """What a task would tell of a stream that has ended: it closes every window."""
+    nothing = {"place": "end of stream", "rows": 0, "ended": True}
+    return {
+        "stream": stream,
+        "rows": 0,
+        "newest_us": NEVER_US,
+        "slice": nothing,
+        "refused": {},
+        "cost_s": 0.0,
+        "flush": True,
+    }

@@ -17,15 +17,17 @@ from shoal.connectors.directory import Directory
 from shoal.connectors.sinks import Sink
 from shoal.connectors.source import DRAIN, Source
 from shoal.errors import CheckpointError, GraphError, ShoalError
-from shoal.kernels.kernel import NEVER_US
 from shoal.model.binding import Binding, Move
 from shoal.model.graph import Graph
 from shoal.model.messages import Command, CommandRefused, Drain, Event, RunEnded
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint
+from shoal.runtimes.spark.cluster import set_up
 from shoal.runtimes.spark.epoch import EpochRunner
 from shoal.runtimes.spark.failure import translated
+from shoal.runtimes.spark.intake import flush_header
 from shoal.runtimes.spark.mailbox import Mailbox
+from shoal.runtimes.spark.placement import placement
 from shoal.runtimes.spark.position import Position, changed
 from shoal.runtimes.spark.restore import as_planned, check_streams, desired, restored
 from shoal.runtimes.spark.source import FORMAT, Feed, ShoalSource
@@ -64,6 +66,8 @@ class SparkRuntime:
         self._last = -1
         self._finished = False
         self._wanted: Position | None = None
+        self._own = set_up(setup.spark.newSession())
+        self._is_set_up = False
         self._runner: EpochRunner
         self._failure: Exception | None = None
         self._stopping = threading.Event()
@@ -93,7 +97,8 @@ class SparkRuntime:
                 )
         self._checkpoint.lock()
         try:
-            self._runner = EpochRunner(self._checkpoint, self._setup.sink, self._begin(graph, binding))
+            position = self._begin(graph, binding)
+            self._runner = EpochRunner(self._checkpoint, self._setup.sink, position, placement(self._own))
             self._warm_up()
         except BaseException:
             self._checkpoint.unlock()
@@ -209,6 +214,9 @@ class SparkRuntime:
         with self._in_epoch:
             if self._stopping.is_set():
                 raise StopRequested
+            if not self._is_set_up:  # Spark has made a session of its own for the streaming job
+                set_up(rows.sparkSession)
+                self._is_set_up = True
             try:
                 self._check_next(epoch)
                 self._commit(rows, epoch)
@@ -230,6 +238,8 @@ class SparkRuntime:
         plan = self._runner.plan(epoch, moves)
         decided_s = time.perf_counter() - began
         event = self._runner.run(rows, plan, final=final)
+        for loss in self._runner.placement.lost():
+            self._events.put(loss)
         self._last = epoch
         self._mailbox.answer(epoch)
         if replay and self._wanted is not None:
@@ -279,22 +289,9 @@ class SparkRuntime:
         for number, _ in self._mailbox.take(self._last + 1, at_once=True):
             self._mailbox.refuse(number, reason)
         headers = [
-            (worker, wire.HEADER, wire.pack_data(_flush_header(stream)))
+            (worker, wire.HEADER, wire.pack_data(flush_header(stream)))
             for worker in range(self._runner.position.binding.workers)
             for stream in self._setup.sources
         ]
-        rows = self._setup.spark.createDataFrame(pa.Table.from_batches([wire.rows(headers)]), schema=wire.SCHEMA)
+        rows = self._own.createDataFrame(pa.Table.from_batches([wire.rows(headers)]), schema=wire.SCHEMA)
         self._commit(rows, self._last + 1, final=True)
-
-
-def _flush_header(stream: str) -> dict[str, object]:
-    nothing = {"place": "end of stream", "rows": 0, "ended": True}
-    return {
-        "stream": stream,
-        "rows": 0,
-        "newest_us": NEVER_US,
-        "slice": nothing,
-        "refused": {},
-        "cost_s": 0.0,
-        "flush": True,
-    }

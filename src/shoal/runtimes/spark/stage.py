@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from shoal.errors import RunError
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.panes import PaneTable
 from shoal.kernels.table import INSTANCE, Ints, Tables
@@ -110,6 +112,8 @@ class Stage:
 
     def _receive(self, batch: pa.RecordBatch) -> None:
         last = self.depth >= self.program.depth
+        if batch.num_rows and pc.min_max(batch.column(0)).as_py() != {"min": self.worker, "max": self.worker}:
+            raise RunError(f"rows of another worker have come to worker {self.worker}")
         for address, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
             content = payload.as_buffer()
             if address == wire.HEADER:

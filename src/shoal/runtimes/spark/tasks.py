@@ -10,6 +10,7 @@ from shoal.query.rehearsal import rehearse
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.collector import freeze_what_stays
+from shoal.runtimes.spark.executors import here
 from shoal.runtimes.spark.intake import Intake
 from shoal.runtimes.spark.sample import open_sampler
 from shoal.runtimes.spark.source import epoch_of_task
@@ -18,15 +19,21 @@ from shoal.runtimes.spark.stage import Stage, open_store
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def stateful(checkpoint: str, epoch: int, depth: int) -> Task:
-    """One worker's part of one round of an epoch; the partition's number is the worker's."""
+def stateful(checkpoint: str, epoch: int, depth: int, worker_of: tuple[int, ...] | None = None) -> Task:
+    """One worker's part of one round of an epoch; the partition's number is the worker's unless told otherwise."""
 
     def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = Checkpoint(checkpoint).plan(epoch)
         context = TaskContext.get()
-        worker = context.partitionId() if context else 0
+        partition = context.partitionId() if context else 0
         stage = Stage(
-            program(checkpoint, plan.graph), plan, worker, open_store(checkpoint), depth, open_sampler(checkpoint)
+            program(checkpoint, plan.graph),
+            plan,
+            partition if worker_of is None else worker_of[partition],
+            open_store(checkpoint),
+            depth,
+            open_sampler(checkpoint),
+            here(),
         )
         yield wire.rows(list(stage.run(rows)))
         freeze_what_stays()
