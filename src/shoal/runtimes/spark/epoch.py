@@ -183,6 +183,7 @@ class EpochRunner:
             latency_s={table: latency_s for table, rows in outcome.results.items() if rows.num_rows},
             busy_s=outcome.busy_s(plan.workers),
             topology=self.placement.topology(plan.workers),
+            graph=self.position.graph,
         )
         return EpochCommitted(
             epoch=plan.epoch,
