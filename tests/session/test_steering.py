@@ -8,10 +8,13 @@ from tests.small_city import answers, city
 from shoal.control.journal import Begun, Decided, Ended, Measured, Scaled
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
+from shoal.model.aggregate import count
 from shoal.model.messages import EpochCommitted
+from shoal.model.window import tumbling
 from shoal.session.digest import differences
 from shoal.session.journal import read_journal
 from shoal.session.run import Run, start
+from shoal.workloads.traffic import vehicles
 from shoal.workloads.workload import Ready
 
 EAGER = ControlSettings(trigger="imbalance:1.01,periodic:0.05", window_s=0.02, rest_s=0.05, least_gain=0.001)
@@ -51,6 +54,24 @@ def test_workers_come_and_go_by_call_on_spark(spark: object, tmp_path: Path) -> 
     assert list(dict.fromkeys(numbers)) == [2, 4, 1, 3]
     assert [entry.wanted for entry in read_journal(str(tmp_path)) if isinstance(entry, Scaled)] == [4, 1, 3]
     assert right(run, ready)
+
+
+def test_queries_may_be_added_while_a_policy_is_followed(spark: object, tmp_path: Path) -> None:
+    ready = city("W2", events=24_000, rows_per_epoch=2000)
+    busy = vehicles().key_by("region").window(tumbling(1)).aggregate(n=count()).sink("busy")
+    seen = []
+
+    def watch(run: Run, done: EpochCommitted) -> None:
+        seen.append(len(done.snapshot.binding.worker_of))
+        if done.epoch == 2:
+            run.add(busy)
+
+    run = start(ready.job, workers=3, policy="guarded", spark=spark, checkpoint=str(tmp_path), control=EAGER)
+    run.wait(watch)
+    assert sorted(set(seen)) == [12, 13]
+    assert run.refused == []
+    assert not differences({n: t for n, t in answers(run).items() if n != "busy"}, ready.expected(run.consumed))
+    assert answers(run)["busy"].num_rows > 0
 
 
 @pytest.mark.parametrize("policy", ["round-robin", "partition", "greedy", "two-level", "guarded"])

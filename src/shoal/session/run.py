@@ -124,8 +124,9 @@ class Run:
             if watcher is not None:
                 watcher(self, event)
         elif isinstance(event, CommandRefused):
-            self.refused.append(event)
-            LOG.warning("a command was refused: %s", event.reason)
+            if self.steering is None or not self.steering.gave(event.command):
+                self.refused.append(event)
+                LOG.warning("a command was refused: %s", event.reason)
         elif isinstance(event, WorkersLost):
             self.lost.append(event)
             LOG.warning("worker %s is lost: %s", ", ".join(map(str, event.workers)), event.reason)

@@ -18,6 +18,7 @@ class Steering:
         self.controller = controller
         self._apply = apply
         self._journal = journal
+        self._given: Command | None = None
         self._asked: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def scale(self, workers: int) -> None:
@@ -32,9 +33,14 @@ class Steering:
         if isinstance(event, EpochCommitted) and not reaction.commands:
             reaction += self._resized(event.epoch, now_s)
         for command in reaction.commands:
+            self._given = command
             self._apply(command)
         self.note(reaction.entries)
         return 0.0 if isinstance(event, RunEnded) else time.perf_counter() - began
+
+    def gave(self, command: Command) -> bool:
+        """Whether a command is the last one of the controller's own, whose refusal only the journal has to know."""
+        return command is self._given
 
     def _resized(self, epoch: int, now_s: float) -> Reaction:
         """The answer to the newest wish for workers, if there is one."""
