@@ -18,7 +18,7 @@ class Steering:
         self.controller = controller
         self._apply = apply
         self._journal = journal
-        self._given: Command | None = None
+        self._given: tuple[Command, ...] = ()
         self._asked: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def scale(self, workers: int) -> None:
@@ -30,17 +30,17 @@ class Steering:
         began = time.perf_counter()
         now_s = time.time()
         reaction = self.controller.handle(event, now_s)
+        self._given = reaction.commands or self._given
         if isinstance(event, EpochCommitted) and not reaction.commands:
             reaction += self._resized(event.epoch, now_s)
         for command in reaction.commands:
-            self._given = command
             self._apply(command)
         self.note(reaction.entries)
         return 0.0 if isinstance(event, RunEnded) else time.perf_counter() - began
 
     def gave(self, command: Command) -> bool:
-        """Whether a command is the last one of the controller's own, whose refusal only the journal has to know."""
-        return command is self._given
+        """Whether a command was the controller's own idea, so that only the journal has to know of its refusal."""
+        return any(command is one for one in self._given)
 
     def _resized(self, epoch: int, now_s: float) -> Reaction:
         """The answer to the newest wish for workers, if there is one."""
