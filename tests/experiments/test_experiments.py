@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import ConfigError, RunError
 from shoal.experiments import experiment as declared
-from shoal.experiments import report
-from shoal.experiments.engines import ENGINES
+from shoal.experiments import files, report
+from shoal.experiments.engines import ENGINES, ready
 from shoal.experiments.experiment import Experiment, Measured, Point
 from shoal.experiments.figure import draw
 from shoal.experiments.trial import Outcome, Trial, run_apart
@@ -47,6 +48,13 @@ def test_batch_and_stream_answer_the_same_number_of_events() -> None:
     found = declared.run(declared.engines("ysb", ["shoal-local", "duckdb"], SMALL), 1, lambda _: None)
     assert [each.outcomes[0].events for each in found] == [20_000, 20_000]
     assert [row[-1] for row in report.rows(found)] == ["equal", "equal"]
+
+
+def test_peers_get_a_file_for_every_epoch(tmp_path: Path) -> None:
+    trial = Trial("skew", "spark-sql", events=90_000)
+    files.write(ready(trial), trial, tmp_path, "parquet")
+    rows = [pq.read_metadata(path).num_rows for path in sorted(tmp_path.iterdir())]
+    assert rows == [40_000, 40_000, 10_000]
 
 
 @pytest.mark.slow
