@@ -16,17 +16,31 @@ import comparison
 import figure
 import fixed_cost
 import local
+import rebinding
+import rebinding_figure
 import scaling
 import soak
 import window_growth
 from record import kept
 from table import markdown
 
+import policies
 from shoal.experiments.machine import sentence
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "benchmarks.md"
-NAMES = ("hop", "ysb", "fixed_cost", "scaling", "window_growth", "soak", "soak_nexmark", "local")
+NAMES = (
+    "hop",
+    "ysb",
+    "fixed_cost",
+    "scaling",
+    "window_growth",
+    "soak",
+    "soak_nexmark",
+    "local",
+    "policies",
+    "rebinding",
+)
 
 
 def section(name: str, measured: dict[str, Any]) -> str:
@@ -40,6 +54,8 @@ def section(name: str, measured: dict[str, Any]) -> str:
         "soak": _soak,
         "soak_nexmark": _soak,
         "local": local.sections,
+        "policies": lambda found: [markdown(*policies.rows(found["results"]))],
+        "rebinding": rebinding.sections,
     }[name](measured)
     return "\n\n".join([f"Measured on {measured['measured_at']}: {sentence(measured['machine'])}.", *parts])
 
@@ -107,6 +123,8 @@ def draw() -> None:
         figure.window_growth(measured["results"], measured["machine"], DOCS / "figures" / "window_growth.png")
     if measured := kept("local"):
         local.draw(measured["experiments"], DOCS / "figures")
+    if (measured := kept("rebinding")) and "local" in measured["parts"]:
+        rebinding_figure.draw(measured["parts"]["local"], DOCS / "figures" / "rebinding.png")
     for name in ("soak", "soak_nexmark"):
         if measured := kept(name):
             figure.soak(measured, soak.SERIES, measured["machine"], DOCS / "figures" / f"{name}.png")
