@@ -65,6 +65,10 @@ class EpochCommitted:
     refusals: dict[str, int] = field(default_factory=dict)
     latency: Histogram | None = None
     """How long each result took, where the runtime knows it better than by the epoch."""
+    state_bytes_late: int = 0
+    """Of the bytes moved, those that a worker had to fetch when it first needed them."""
+    state_bytes_ahead: int = 0
+    """Bytes that workers began to read for the next epoch."""
 
 
 @dataclass(frozen=True)

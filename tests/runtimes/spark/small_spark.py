@@ -27,7 +27,7 @@ from shoal.runtimes.spark.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.epoch import EpochRunner
 from shoal.runtimes.spark.intake import Intake
 from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
-from shoal.runtimes.spark.stage import open_store
+from shoal.runtimes.spark.store import open_store
 from shoal.session.digest import result_digest
 from shoal.workloads.traffic import STREAM
 
@@ -105,6 +105,7 @@ class SmallRun:
     shuffle: bool = False
     commands: Mapping[int, Sequence[Command]] = field(default_factory=dict)
     graph: Graph = field(default_factory=lambda: city().job.graph)
+    mechanism: str = "lazy"
 
     @property
     def uri(self) -> str:
@@ -123,7 +124,8 @@ class SmallRun:
         open_store.cache_clear()
         program.cache_clear()
         source = Generator(city_events(), self.epochs * self.rows_per_epoch)
-        setup = SparkSetup(cast(SparkSession, Session()), self.uri, {STREAM: source}, self.sink)
+        session = cast(SparkSession, Session())
+        setup = SparkSetup(session, self.uri, {STREAM: source}, self.sink, mechanism=self.mechanism)
         runtime = SparkRuntime(setup)
         position = runtime._begin(self.graph, round_robin(self.graph, self.workers))
         runtime._runner = EpochRunner(runtime._checkpoint, self.sink, position)

@@ -16,8 +16,8 @@ from shoal.model.messages import AddQuery, Command, RemoveQuery
 from shoal.model.window import tumbling
 from shoal.runtimes.spark.checkpoint import KEPT_MANIFESTS
 from shoal.runtimes.spark.segment import Part
-from shoal.runtimes.spark.stage import OLDEST_EPOCHS
 from shoal.runtimes.spark.store import StateStore, hot_directory
+from shoal.runtimes.spark.upkeep import OLDEST_EPOCHS
 from shoal.session.digest import differences
 from shoal.workloads.traffic import vehicles
 

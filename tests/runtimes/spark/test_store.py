@@ -1,3 +1,4 @@
+import threading
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,53 @@ def spoil(path: Path, damage: str) -> None:
     else:
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
+
+
+def forget_hot(checkpoint: str) -> None:
+    for path in Path(hot_directory(checkpoint)).iterdir():
+        path.unlink()
+
+
+def test_what_is_read_ahead_is_near_and_has_a_hot_copy(store: StateStore, checkpoint: str) -> None:
+    name, _ = store.write(0, 0, [part()])
+    forget_hot(checkpoint)
+    elsewhere = StateStore(checkpoint)
+    assert not elsewhere.is_near(name)
+    elsewhere.read_ahead([name])
+    assert elsewhere.is_near(name)
+    assert plain(elsewhere.read(name)) == plain([part()])
+    assert files(hot_directory(checkpoint)) == [name]
+    assert elsewhere.is_near(name)
+
+
+def test_what_is_being_read_ahead_is_waited_for(
+    store: StateStore, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, _ = store.write(0, 0, [part()])
+    begun, may_go_on, reads = threading.Event(), threading.Event(), []
+    elsewhere = StateStore(checkpoint)
+    read_hot = elsewhere._read_hot
+
+    def slow(wanted: str) -> tuple[list[Part], int] | None:
+        reads.append(wanted)
+        begun.set()
+        assert may_go_on.wait(30)
+        return read_hot(wanted)
+
+    monkeypatch.setattr(elsewhere, "_read_hot", slow)
+    elsewhere.read_ahead([name])
+    assert begun.wait(30)
+    elsewhere.read_ahead([name])
+    threading.Timer(0.05, may_go_on.set).start()
+    assert plain(elsewhere.read(name)) == plain([part()])
+    assert reads == [name]
+
+
+def test_a_failure_to_read_ahead_is_told_to_whoever_needs_the_segment(store: StateStore, checkpoint: str) -> None:
+    name, _ = store.write(0, 0, [part()])
+    forget_hot(checkpoint)
+    Path(checkpoint, "state", name).unlink()
+    elsewhere = StateStore(checkpoint)
+    elsewhere.read_ahead([name])
+    with pytest.raises(CheckpointError, match=f"{name} is missing"):
+        elsewhere.read(name)

@@ -31,17 +31,25 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class StateRef:
-    """A segment, the instances whose newest state it holds (None: all of it), and the workers they are bound to."""
+    """A segment, the instances whose newest state it holds (None: all of it), and the workers they are bound to.
+
+    `coming`: the workers that will have some of them in the next epoch, where that has been announced.
+    """
 
     segment: str
     bytes: int
     instances: tuple[str, ...] | None
     workers: tuple[int, ...]
+    coming: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What an epoch is going to do; a replay after a crash reads this and does it again."""
+    """What an epoch is going to do; a replay after a crash reads this and does it again.
+
+    `arrived`: the places in the binding of instances that had another worker in the epoch before. `coming`: the binding
+    of the next epoch, where that has been announced.
+    """
 
     epoch: int
     graph: str
@@ -56,6 +64,9 @@ class Plan:
     removed: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     offsets: str = ""
+    arrived: tuple[int, ...] = ()
+    coming: tuple[int, ...] = ()
+    coming_workers: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,8 @@ class Manifest:
     totals: Mapping[str, int] = field(default_factory=dict)
     offsets: str = ""
     streams: tuple[str, ...] = ()
+    coming: tuple[int, ...] = ()
+    coming_workers: int = 0
 
 
 def plain(record: Plan | Manifest) -> dict[str, Any]:
@@ -197,9 +210,9 @@ class Checkpoint:
 
 
 def _tuples(data: Mapping[str, Any], record: type[Plan] | type[Manifest]) -> dict[str, tuple[Any, ...]]:
-    """The fields that JSON has turned from tuples into lists."""
+    """The fields that JSON has turned from tuples into lists; an older version may not have written all of them."""
     names = (each.name for each in fields(record) if str(each.type).startswith("tuple") and each.name != "states")
-    return {name: tuple(data[name]) for name in names}
+    return {name: tuple(data[name]) for name in names if name in data}
 
 
 def _states(data: list[Mapping[str, Any]]) -> tuple[StateRef, ...]:
@@ -209,6 +222,7 @@ def _states(data: list[Mapping[str, Any]]) -> tuple[StateRef, ...]:
             ref["bytes"],
             None if ref["instances"] is None else tuple(ref["instances"]),
             tuple(ref["workers"]),
+            tuple(ref.get("coming", ())),
         )
         for ref in data
     )

@@ -19,8 +19,8 @@ from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest, Plan, program
 from shoal.runtimes.spark.costs import Costs
 from shoal.runtimes.spark.outcome import Outcome
 from shoal.runtimes.spark.placement import Affinity, OneNode, Placement
-from shoal.runtimes.spark.position import Position
-from shoal.runtimes.spark.stage import open_store
+from shoal.runtimes.spark.position import Position, numbers
+from shoal.runtimes.spark.store import open_store
 from shoal.runtimes.spark.tasks import stateful
 
 SWEEP_EPOCHS = 100
@@ -31,30 +31,39 @@ class EpochRunner:
     """Takes a run from one position to the next."""
 
     def __init__(
-        self, checkpoint: Checkpoint, sink: Sink, position: Position, placement: Placement | None = None
+        self,
+        checkpoint: Checkpoint,
+        sink: Sink,
+        position: Position,
+        placement: Placement | None = None,
+        *,
+        hot: bool = True,
     ) -> None:
         """Begin at a position; without a placement all workers are on one node."""
         self.checkpoint = checkpoint
         self.position = position
         self.placement = placement or OneNode()
         self._sink = sink
-        self._store = open_store(checkpoint.uri)
+        self._hot = hot
+        self._store = open_store(checkpoint.uri, hot)
         self._known_graphs: set[str] = set()
         self._costs = Costs()
         self._ran_on: Mapping[InstanceId, int] = {}
 
-    def plan(self, epoch: int, moves: list[Move]) -> Plan:
+    def plan(self, epoch: int, moves: list[Move], *, final: bool = False) -> Plan:
         """Fix what the epoch will do; an epoch that was planned before a crash is done as it was planned."""
         if self.checkpoint.has_plan(epoch):
             return self.checkpoint.plan(epoch)
         position = self.position
         digest = self.keep_graph()
         compiled = program(self.checkpoint.uri, digest)
+        coming = None if final else position.coming
+        moved = {move.instance for move in moves}
         plan = Plan(
             epoch,
             digest,
             position.binding.workers,
-            position.numbers(compiled),
+            numbers(position.binding, compiled),
             position.watermarks_us,
             position.states(),
             time.time_ns() // 1000,
@@ -64,6 +73,9 @@ class EpochRunner:
             position.removed,
             tuple(sorted(position.ended)),
             self.checkpoint.offsets(epoch),
+            tuple(place for place, instance in enumerate(compiled.instances) if instance in moved),
+            numbers(coming, compiled) if coming else (),
+            coming.workers if coming else 0,
         )
         self.checkpoint.write_plan(plan)
         return plan
@@ -82,7 +94,7 @@ class EpochRunner:
         self.placement.settle(plan.workers, self._affinity)
         for depth in range(1, max(1, program(self.checkpoint.uri, plan.graph).depth) + 1):
             exchanged = self.placement.exchanged(rows, plan.workers)
-            work = stateful(self.checkpoint.uri, plan.epoch, depth, self.placement.worker_of)
+            work = stateful(self.checkpoint.uri, plan.epoch, depth, self.placement.worker_of, hot=self._hot)
             rows = exchanged.mapInArrow(work, wire.SCHEMA)
         outcome = Outcome.of(rows.toArrow())
         self.placement.observe(outcome.places)
@@ -115,10 +127,10 @@ class EpochRunner:
         for report in outcome.reports:
             for instance in report["gone"]:
                 homes.pop(instance, None)
-            if report["segment"]:
-                homes.update(dict.fromkeys(report["instances"], report["segment"]))
-                sizes[report["segment"]] = len(report["instances"])
-                sizes_bytes[report["segment"]] = report["bytes"]
+            for segment, size, instances in report["segments"]:
+                homes.update(dict.fromkeys(instances, segment))
+                sizes[segment] = len(instances)
+                sizes_bytes[segment] = size
             watermarks.update(report["watermarks_us"])
         alive = set(homes.values())
         headers = outcome.headers
@@ -155,6 +167,8 @@ class EpochRunner:
             position.totals,
             plan.offsets,
             position.streams,
+            plan.coming,
+            plan.coming_workers,
         )
 
     def _clean(self, plan: Plan) -> None:
@@ -192,11 +206,13 @@ class EpochRunner:
             dead_letters=counted["dead_letters"],
             moves=plan.moves,
             state_bytes=sum(self.position.segment_bytes.values()),
-            state_bytes_moved=sum(report["foreign_bytes"] for report in outcome.reports),
+            state_bytes_moved=sum(report["moved_bytes"] for report in outcome.reports),
+            state_bytes_late=sum(report["late_bytes"] for report in outcome.reports),
+            state_bytes_ahead=sum(report["ahead_bytes"] for report in outcome.reports),
             duration_s=duration_s,
             latency_s=latency_s,
             compute_s=outcome.compute_s,
-            migration_s=sum(report["load_s"] for report in outcome.reports if report["foreign_bytes"]),
+            migration_s=sum(report["load_s"] for report in outcome.reports if report["moved_bytes"]),
             policy_s=0.0,
             snapshot=snapshot,
             refusals=outcome.refusals,

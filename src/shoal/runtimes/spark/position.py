@@ -17,7 +17,8 @@ class Position:
     """All that the next epoch depends on.
 
     `declared`, `added` and `removed` tell apart what the job says and what was changed while it ran: `removed` are
-    names whose declaration does not count any more, `added` those whose query came from outside.
+    names whose declaration does not count any more, `added` those whose query came from outside. `coming`: a binding
+    that has been announced and is that of the epoch after the next.
     """
 
     graph: Graph
@@ -32,35 +33,39 @@ class Position:
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
+    coming: Binding | None = None
 
     def states(self) -> tuple[StateRef, ...]:
         """The segments that hold the newest state."""
         members: dict[str, list[InstanceId]] = defaultdict(list)
         for instance, segment in self.homes.items():
             members[segment].append(instance)
-        worker_of = self.binding.worker_of
+        now, then = self.binding.worker_of, (self.coming or self.binding).worker_of
         refs = []
         for segment, instances in members.items():
             whole = len(instances) == self.segment_sizes[segment]
-            workers = sorted({int(worker_of[i]) for i in instances if i in worker_of})
+            workers = sorted({int(now[i]) for i in instances if i in now})
+            coming = sorted({int(then[i]) for i in instances if i in then and then[i] != now.get(i)})
             named = None if whole else tuple(instances)
-            refs.append(StateRef(segment, self.segment_bytes[segment], named, tuple(workers)))
+            refs.append(StateRef(segment, self.segment_bytes[segment], named, tuple(workers), tuple(coming)))
         return tuple(refs)
 
-    def numbers(self, compiled: Program) -> tuple[int, ...]:
-        """The binding in the program's order of instances."""
-        return tuple(int(self.binding.worker_of[instance]) for instance in compiled.instances)
+    def arrived(self) -> "Position":
+        """The position once the announced binding is the binding."""
+        return self if self.coming is None else replace(self, binding=self.coming, coming=None)
 
     def with_graph(self, graph: Graph, binding: Binding) -> "Position":
         """Another graph: instances stay where they are unless the number of workers is another."""
-        kept = self.binding if self.binding.workers == binding.workers else binding
-        return replace(self, graph=graph, binding=kept.fitted(graph))
+        same = self.binding.workers == binding.workers
+        kept = self.binding if same else binding
+        coming = self.coming.fitted(graph) if self.coming is not None and same else None
+        return replace(self, graph=graph, binding=kept.fitted(graph), coming=coming)
 
 
-def changed(position: Position, command: Command, streams: set[str]) -> Position:
-    """The position after a command; raises where the command makes no sense."""
+def changed(position: Position, command: Command, streams: set[str], *, announce: bool = False) -> Position:
+    """The position after a command, of which a rebinding may only be announced; raises where it makes no sense."""
     if isinstance(command, Rebind):
-        return _rebound(position, command.binding)
+        return _rebound(position, command.binding, announce=announce)
     if isinstance(command, AddQuery):
         return _with_query(position, command.query, streams)
     if isinstance(command, ReplaceQuery):
@@ -70,12 +75,18 @@ def changed(position: Position, command: Command, streams: set[str]) -> Position
     return position
 
 
-def _rebound(position: Position, binding: Binding) -> Position:
+def _rebound(position: Position, binding: Binding, *, announce: bool) -> Position:
     unknown = [instance for instance in binding.worker_of if instance not in position.binding.worker_of]
     if unknown:
         raise BindingError(f"the binding names instance {unknown[0]!r}, which the graph does not have")
-    wanted = {**position.binding.worker_of, **binding.worker_of}
-    return replace(position, binding=Binding(wanted, binding.workers))
+    known = position.coming or position.binding
+    wanted = Binding({**known.worker_of, **binding.worker_of}, binding.workers)
+    return replace(position, coming=wanted) if announce else replace(position, binding=wanted)
+
+
+def numbers(binding: Binding, compiled: Program) -> tuple[int, ...]:
+    """A binding in the program's order of instances."""
+    return tuple(int(binding.worker_of[instance]) for instance in compiled.instances)
 
 
 def _with_query(position: Position, query: Query, streams: set[str]) -> Position:

@@ -37,6 +37,7 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
         added=manifest.added,
         removed=manifest.removed,
         streams=manifest.streams,
+        coming=_coming(graph, manifest),
     )
     return last, position, manifest.final
 
@@ -54,6 +55,7 @@ def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Positi
         added=plan.added,
         removed=plan.removed,
         ended=frozenset(plan.ended),
+        coming=_coming(graph, plan),
     )
 
 
@@ -77,6 +79,12 @@ def desired(declared: Graph, position: Position) -> Graph:
 def _binding(graph: Graph, written: Manifest | Plan) -> Binding:
     instances = program_instances(graph)
     return Binding.of(dict(zip(instances, written.binding, strict=True)), written.workers)
+
+
+def _coming(graph: Graph, written: Manifest | Plan) -> Binding | None:
+    if not written.coming:
+        return None
+    return Binding.of(dict(zip(program_instances(graph), written.coming, strict=True)), written.coming_workers)
 
 
 def _homes(states: tuple[StateRef, ...], store: StateStore) -> tuple[Mapping[InstanceId, str], Mapping[str, int]]:

@@ -16,24 +16,26 @@ from pyspark.sql.streaming.query import StreamingQuery
 from shoal.connectors.directory import Directory
 from shoal.connectors.sinks import Sink
 from shoal.connectors.source import DRAIN, Source
-from shoal.errors import CheckpointError, GraphError, ShoalError
-from shoal.model.binding import Binding, Move
+from shoal.errors import CheckpointError, ConfigError, GraphError
+from shoal.model.binding import Binding
 from shoal.model.graph import Graph
-from shoal.model.messages import Command, CommandRefused, Drain, Event, RunEnded
+from shoal.model.messages import Command, Drain, Event, RunEnded
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.runtimes.spark.cluster import set_up
+from shoal.runtimes.spark.commands import Commands
 from shoal.runtimes.spark.epoch import EpochRunner
 from shoal.runtimes.spark.failure import translated
 from shoal.runtimes.spark.intake import flush_header
 from shoal.runtimes.spark.mailbox import Mailbox
 from shoal.runtimes.spark.placement import placement
-from shoal.runtimes.spark.position import Position, changed
+from shoal.runtimes.spark.position import Position
 from shoal.runtimes.spark.restore import as_planned, check_streams, desired, restored
 from shoal.runtimes.spark.source import FORMAT, Feed, ShoalSource
-from shoal.runtimes.spark.stage import open_store
+from shoal.runtimes.spark.store import open_store
 from shoal.runtimes.spark.tasks import prework, rehearsal
 
+MECHANISMS = ("lazy", "pre-copy")
 POLL_S = 0.1
 LOG = logging.getLogger("shoal")
 
@@ -44,13 +46,24 @@ class StopRequested(Exception):  # noqa: N818  (not an error: it ends a stream b
 
 @dataclass(frozen=True)
 class SparkSetup:
-    """Everything a run on Spark needs beside its graph."""
+    """Everything a run on Spark needs beside its graph.
+
+    `mechanism`: how moved state gets to its new worker: read when it is first needed (`lazy`), or announced one epoch
+    before, so that it can be read ahead (`pre-copy`). `hot`: whether copies of state are kept in shared memory.
+    """
 
     spark: SparkSession
     checkpoint: str
     sources: Mapping[str, Source | DataFrame]
     sink: Sink
     interval_s: float = 0.0
+    mechanism: str = "lazy"
+    hot: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a mechanism that does not exist."""
+        if self.mechanism not in MECHANISMS:
+            raise ConfigError(f"mechanism on Spark must be {' or '.join(MECHANISMS)}; got {self.mechanism!r}")
 
 
 class SparkRuntime:
@@ -61,8 +74,9 @@ class SparkRuntime:
         self._setup = setup
         self._checkpoint = Checkpoint(setup.checkpoint)
         self._events: queue.Queue[Event] = queue.Queue()
-        self._commands: queue.Queue[Command] = queue.Queue()
         self._mailbox = Mailbox(setup.checkpoint)
+        announce = setup.mechanism == "pre-copy"
+        self._commands = Commands(self._mailbox, set(setup.sources), self._events.put, announce)
         self._last = -1
         self._finished = False
         self._wanted: Position | None = None
@@ -98,7 +112,9 @@ class SparkRuntime:
         self._checkpoint.lock()
         try:
             position = self._begin(graph, binding)
-            self._runner = EpochRunner(self._checkpoint, self._setup.sink, position, placement(self._own))
+            self._runner = EpochRunner(
+                self._checkpoint, self._setup.sink, position, placement(self._own), hot=self._setup.hot
+            )
             self._warm_up()
         except BaseException:
             self._checkpoint.unlock()
@@ -128,7 +144,7 @@ class SparkRuntime:
 
     def _begin(self, graph: Graph, binding: Binding) -> Position:
         """The position to start from: a new one, or the checkpoint's with the job's graph of today."""
-        store = open_store(self._checkpoint.uri)
+        store = open_store(self._checkpoint.uri, self._setup.hot)
         streams = tuple(sorted(self._setup.sources))
         position = Position(graph, binding, declared=tuple(graph.queries), streams=streams)
         found = restored(self._checkpoint, store)
@@ -163,7 +179,7 @@ class SparkRuntime:
         except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
             error = translated(self._failure or failure)
         with contextlib.suppress(OSError):
-            open_store(self._checkpoint.uri).cool()
+            open_store(self._checkpoint.uri, self._setup.hot).cool()
         self._checkpoint.unlock()
         self._events.put(RunEnded(error))
 
@@ -234,8 +250,11 @@ class SparkRuntime:
     def _commit(self, rows: DataFrame, epoch: int, *, final: bool = False) -> None:
         began = time.perf_counter()
         replay = self._checkpoint.has_plan(epoch)
-        moves = [] if replay or final else self._take_commands(epoch)
-        plan = self._runner.plan(epoch, moves)
+        before = self._runner.position.binding
+        if not replay and not final:
+            self._runner.position = self._commands.carried_out(epoch, self._runner.position)
+        moves = list(before.diff(self._runner.position.binding))
+        plan = self._runner.plan(epoch, moves, final=final)
         decided_s = time.perf_counter() - began
         event = self._runner.run(rows, plan, final=final)
         for loss in self._runner.placement.lost():
@@ -247,25 +266,6 @@ class SparkRuntime:
             self._runner.position = replace(position, declared=self._wanted.declared)
             self._wanted = None
         self._events.put(replace(event, policy_s=decided_s, replayed=replay))
-
-    def _take_commands(self, epoch: int) -> list[Move]:
-        before = self._runner.position.binding
-        for number, asked in self._mailbox.take(epoch):
-            try:
-                self._runner.position = changed(self._runner.position, asked, set(self._setup.sources))
-            except ShoalError as error:
-                self._mailbox.refuse(number, str(error))
-        for command in self._waiting_commands():
-            try:
-                self._runner.position = changed(self._runner.position, command, set(self._setup.sources))
-            except ShoalError as error:
-                self._events.put(CommandRefused(command, str(error)))
-        return list(before.diff(self._runner.position.binding))
-
-    def _waiting_commands(self) -> Iterator[Command]:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                yield self._commands.get_nowait()
 
     def _all_ended(self) -> bool:
         return set(self._setup.sources) <= self._runner.position.ended
@@ -284,10 +284,7 @@ class SparkRuntime:
     def _flush(self) -> None:
         """One last epoch without input that closes every window; commands that still wait come too late."""
         reason = "the run has taken in all of its input and is ending"
-        for command in self._waiting_commands():
-            self._events.put(CommandRefused(command, reason))
-        for number, _ in self._mailbox.take(self._last + 1, at_once=True):
-            self._mailbox.refuse(number, reason)
+        self._commands.refuse(self._last + 1, reason)
         headers = [
             (worker, wire.HEADER, wire.pack_data(flush_header(stream)))
             for worker in range(self._runner.position.binding.workers)

@@ -8,49 +8,31 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from shoal.errors import RunError
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.panes import PaneTable
 from shoal.kernels.table import INSTANCE, Ints, Tables
-from shoal.model.graph import InstanceId
 from shoal.query.lane import ENDED, NOW, Lane
 from shoal.query.program import Program
 from shoal.query.router import Router
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Plan
 from shoal.runtimes.spark.costs import LaneCost
-from shoal.runtimes.spark.holdings import Holdings, loaded, together
+from shoal.runtimes.spark.holdings import Holdings, ahead, loaded, together
 from shoal.runtimes.spark.outbox import Outbox, WireRow
 from shoal.runtimes.spark.sample import Sampler
-from shoal.runtimes.spark.segment import Part, parts_of, table_from
+from shoal.runtimes.spark.segment import table_from
 from shoal.runtimes.spark.store import StateStore
+from shoal.runtimes.spark.upkeep import ANEW_BYTES, OLDEST_EPOCHS, Upkeep
 
-OLDEST_EPOCHS = 32
-"""A quiet instance's state is written anew after so many epochs, so that few segments stay alive."""
 HOT_SWEEP_EPOCHS = 50
 """Every so many epochs a worker lets go of hot copies that are no longer needed on its machine."""
-
-
-@lru_cache(maxsize=4)
-def open_store(checkpoint: str) -> StateStore:
-    """The process's store for a checkpoint, with its cache."""
-    return StateStore(checkpoint)
-
-
-@dataclass
-class Changes:
-    """What a round changes: state to write, and instances that have none any more."""
-
-    parts: list[Part] = field(default_factory=list)
-    gone: list[InstanceId] = field(default_factory=list)
 
 
 @dataclass
@@ -80,24 +62,24 @@ class Stage:
         self.store.forget({ref.segment for ref in self.plan.states}, self.plan.epoch)
         held = loaded(self.program, self.plan, self.worker, self.depth, self.store)
         loaded_s = time.perf_counter() - loading
-        changes = Changes()
+        upkeep = Upkeep(self.plan.epoch, max(ANEW_BYTES, held.nbytes // OLDEST_EPOCHS))
+        soon = ahead(self.plan, self.worker) if self.depth == 1 else []
         router = Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
         for lane in self.program.lanes:
             if lane.kernel and lane.depth == self.depth:
                 marks_us = lane.watermark_us(self.plan.watermarks_us), lane.watermark_us(watermarks)
-                self._advance(lane, held, marks_us, router, changes)
+                self._advance(lane, held, marks_us, router, upkeep)
         outbox = Outbox(router, self.plan.workers)
         yield from outbox.rows()
-        parts = changes.parts
-        segment, size = self.store.write(self.plan.epoch, self.worker, parts) if parts else ("", 0)
+        segments = upkeep.write(self.store)
         report = {
             "worker": self.worker,
             "place": self.place,
-            "segment": segment,
-            "bytes": size,
-            "instances": list(dict.fromkeys(instance for part in parts for instance in part.instances)),
-            "gone": changes.gone,
-            "foreign_bytes": held.foreign_bytes,
+            "segments": segments,
+            "gone": upkeep.gone,
+            "moved_bytes": held.moved_bytes,
+            "late_bytes": held.late_bytes,
+            "ahead_bytes": sum(ref.bytes for ref in soon if not self.store.is_near(ref.segment)),
             "lanes": self._lanes,
             "load_s": loaded_s,
             "cost_s": time.perf_counter() - began,
@@ -107,6 +89,7 @@ class Stage:
         if self.worker == 0 and self.depth == 1:
             report["headers"] = self._headers
         yield self.worker, wire.REPORT, wire.pack_data(report)
+        self.store.read_ahead(ref.segment for ref in soon)
         if self.depth == 1 and self.plan.epoch % HOT_SWEEP_EPOCHS == HOT_SWEEP_EPOCHS - 1:
             self.store.trim_hot({ref.segment for ref in self.plan.states}, self.plan.epoch)
 
@@ -127,7 +110,7 @@ class Stage:
             else:
                 self._pass_on.append((self.worker, address, content.to_pybytes()))
 
-    def _advance(self, lane: Lane, held: Holdings, marks_us: tuple[int, int], router: Router, changes: Changes) -> None:
+    def _advance(self, lane: Lane, held: Holdings, marks_us: tuple[int, int], router: Router, upkeep: Upkeep) -> None:
         """Bring what has come to a lane's state; answers go to the router."""
         size, arrived = len(lane.instances), self._fresh[lane.number]
         state, fresh = held.tables.get(lane.number, {}), together(self.program, lane.number, arrived)
@@ -143,8 +126,10 @@ class Stage:
         after = _counts(done.tables, size)
         touched = (received > 0).any(axis=0) | (before != after).any(axis=0)
         rows = after.sum(axis=0)
-        written = self._keep(lane, done.tables, rows > 0, touched, held.origins, changes)
-        state_bytes = (rows * _row_bytes(done.tables)).astype(np.int64)
+        state_bytes = np.ceil(rows * _row_bytes(done.tables)).astype(np.int64)
+        first = self.program.first_instances[lane.number]
+        owners = (self.plan.coming or self.plan.binding)[first : first + size]
+        written = upkeep.keep(lane, done.tables, state_bytes, touched, held.origins, owners)
         results = np.bincount(done.answers.columns[INSTANCE], minlength=size)
         came = received.sum(axis=0)
         carried = (came * _row_bytes(fresh)).astype(np.int64) + state_bytes * written
@@ -153,23 +138,6 @@ class Stage:
             events, came + rows + results, results, state_bytes, carried, advancing_s, answering_s, done.alone_s
         )
         self._lanes[str(lane.number)] = cost.data()
-
-    def _keep(
-        self,
-        lane: Lane,
-        tables: Tables,
-        held: NDArray[np.bool_],
-        touched: NDArray[np.bool_],
-        origins: Mapping[InstanceId, int],
-        changes: Changes,
-    ) -> NDArray[np.bool_]:
-        """Take down what changed, and what lies in segments that should be let go; returns which instances that is."""
-        too_old = self.plan.epoch - OLDEST_EPOCHS
-        stale = np.array([origins.get(instance, self.plan.epoch) < too_old for instance in lane.instances], bool)
-        written: NDArray[np.bool_] = held & (touched | stale)
-        changes.parts += parts_of(lane.instances, tables, np.flatnonzero(written))
-        changes.gone += [lane.instances[n] for n in np.flatnonzero(~held).tolist() if lane.instances[n] in origins]
-        return written
 
 
 def _counts(tables: Tables, size: int) -> Ints:

@@ -8,9 +8,12 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import lru_cache
 from pathlib import Path
 
 from shoal.connectors.directory import Directory
@@ -36,26 +39,59 @@ class StateStore:
         self._hot = Directory(hot_directory(checkpoint)) if hot else None
         self._cache: OrderedDict[str, tuple[int, list[Part]]] = OrderedDict()
         self._cached_bytes = 0
+        self._lock = threading.Lock()
+        self._coming: dict[str, Future[list[Part]]] = {}
+        self._reader = ThreadPoolExecutor(1, "shoal-ahead")
 
     def write(self, epoch: int, worker: int, parts: Sequence[Part]) -> tuple[str, int]:
-        """Write a new segment to both tiers; returns its name and size."""
+        """Write a new segment, meant for a worker, to both tiers; returns its name and size."""
         name = f"{epoch:010d}-{worker}-{uuid.uuid4().hex[:12]}.seg"
         content = encode(parts)
-        if self._hot is not None:
-            with contextlib.suppress(OSError, ShoalError):  # shared memory may be full; the durable copy is what counts
-                self._hot.write(name, content)
+        self._warm(name, content)
         self._durable.write(name, content)
         self._remember(name, len(content), list(parts))
         return name, len(content)
 
     def read(self, name: str) -> list[Part]:
-        """The parts of a segment."""
-        if name in self._cache:
-            self._cache.move_to_end(name)
-            return self._cache[name][1]
-        parts, size = self._read_hot(name) or self._read_durable(name)
-        self._remember(name, size, parts)
-        return parts
+        """The parts of a segment; one that is being read ahead is waited for."""
+        coming = self._coming.get(name)
+        if coming is not None:
+            wait([coming])
+        return self._fetched(name, into_hot=False)
+
+    def read_ahead(self, names: Iterable[str]) -> None:
+        """Begin to read segments that will be needed soon, beside what else this process does.
+
+        A failure is not told: whoever needs the segment tries again, and tells.
+        """
+        for name in names:
+            if not self.is_near(name):
+                self._coming[name] = coming = self._reader.submit(self._fetched, name, into_hot=True)
+                coming.add_done_callback(lambda _, name=name: self._coming.pop(name, None))  # type: ignore[misc]
+
+    def is_near(self, name: str) -> bool:
+        """Whether a segment is in this process, or on its way here."""
+        return name in self._cache or name in self._coming
+
+    def _fetched(self, name: str, *, into_hot: bool) -> list[Part]:
+        with self._lock:
+            if name in self._cache:
+                self._cache.move_to_end(name)
+                return self._cache[name][1]
+        found = self._read_hot(name)
+        if found is None:
+            content = self._durable.require(name)
+            found = decode(content, f"{self._durable.uri}/{name}"), len(content)
+            if into_hot:
+                self._warm(name, content)
+        self._remember(name, found[1], found[0])
+        return found[0]
+
+    def _warm(self, name: str, content: bytes) -> None:
+        """Keep a hot copy if there is room: the durable one is what counts."""
+        if self._hot is not None:
+            with contextlib.suppress(OSError, ShoalError):
+                self._hot.write(name, content)
 
     def _read_hot(self, name: str) -> tuple[list[Part], int] | None:
         if self._hot is None:
@@ -66,22 +102,23 @@ class StateStore:
         except (OSError, CheckpointError):
             return None
 
-    def _read_durable(self, name: str) -> tuple[list[Part], int]:
-        content = self._durable.require(name)
-        return decode(content, f"{self._durable.uri}/{name}"), len(content)
-
     def _remember(self, name: str, size: int, parts: list[Part]) -> None:
-        self._cache[name] = (size, parts)
-        self._cached_bytes += size
-        while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
-            _, (oldest, _) = self._cache.popitem(last=False)
-            self._cached_bytes -= oldest
+        with self._lock:
+            self._drop(name)
+            self._cache[name] = (size, parts)
+            self._cached_bytes += size
+            while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
+                self._drop(next(iter(self._cache)))
+
+    def _drop(self, name: str) -> None:
+        if name in self._cache:
+            self._cached_bytes -= self._cache.pop(name)[0]
 
     def forget(self, needed: set[str], epoch: int) -> None:
         """Let go of cached segments from before an epoch that nothing needs any more."""
-        for name in [name for name in self._cache if name not in needed and int(name.split("-")[0]) < epoch]:
-            size, _ = self._cache.pop(name)
-            self._cached_bytes -= size
+        with self._lock:
+            for name in [name for name in self._cache if name not in needed and int(name.split("-")[0]) < epoch]:
+                self._drop(name)
 
     def names(self) -> list[str]:
         """All segments of the durable tier."""
@@ -112,3 +149,9 @@ class StateStore:
         """Remove the hot copies; the durable ones stay."""
         if self._hot is not None:
             self._hot.clear()
+
+
+@lru_cache(maxsize=4)
+def open_store(checkpoint: str, hot: bool = True) -> StateStore:
+    """The process's store for a checkpoint, with its cache."""
+    return StateStore(checkpoint, hot=hot)

@@ -14,12 +14,15 @@ from shoal.runtimes.spark.executors import here
 from shoal.runtimes.spark.intake import Intake
 from shoal.runtimes.spark.sample import open_sampler
 from shoal.runtimes.spark.source import epoch_of_task
-from shoal.runtimes.spark.stage import Stage, open_store
+from shoal.runtimes.spark.stage import Stage
+from shoal.runtimes.spark.store import open_store
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def stateful(checkpoint: str, epoch: int, depth: int, worker_of: tuple[int, ...] | None = None) -> Task:
+def stateful(
+    checkpoint: str, epoch: int, depth: int, worker_of: tuple[int, ...] | None = None, *, hot: bool = True
+) -> Task:
     """One worker's part of one round of an epoch; the partition's number is the worker's unless told otherwise."""
 
     def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -30,7 +33,7 @@ def stateful(checkpoint: str, epoch: int, depth: int, worker_of: tuple[int, ...]
             program(checkpoint, plan.graph),
             plan,
             partition if worker_of is None else worker_of[partition],
-            open_store(checkpoint),
+            open_store(checkpoint, hot),
             depth,
             open_sampler(checkpoint),
             here(),

@@ -1,0 +1,57 @@
+"""Commands: what has been asked of a run, from within its process and by files, and how it is carried out."""
+
+import contextlib
+import queue
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from shoal.errors import ShoalError
+from shoal.model.messages import Command, CommandRefused
+from shoal.runtimes.spark.mailbox import Mailbox
+from shoal.runtimes.spark.position import Position, changed
+
+
+@dataclass
+class Commands:
+    """Commands that wait for the next epoch.
+
+    `streams`: those that have a source. `announce`: whether a rebinding is announced one epoch before. `refused` hears
+    of commands from within that cannot be carried out; those by files are answered there.
+    """
+
+    mailbox: Mailbox
+    streams: set[str]
+    refused: Callable[[CommandRefused], None]
+    announce: bool = False
+    _waiting: queue.Queue[Command] = field(default_factory=queue.Queue)
+
+    def put(self, command: Command) -> None:
+        """Ask for a change."""
+        self._waiting.put(command)
+
+    def carried_out(self, epoch: int, position: Position) -> Position:
+        """The position with everything that has been asked for, or announced before."""
+        position = position.arrived()
+        for number, asked in self.mailbox.take(epoch):
+            try:
+                position = changed(position, asked, self.streams)
+            except ShoalError as error:
+                self.mailbox.refuse(number, str(error))
+        for command in self._taken():
+            try:
+                position = changed(position, command, self.streams, announce=self.announce)
+            except ShoalError as error:
+                self.refused(CommandRefused(command, str(error)))
+        return position
+
+    def refuse(self, epoch: int, reason: str) -> None:
+        """Carry nothing out that still waits."""
+        for command in self._taken():
+            self.refused(CommandRefused(command, reason))
+        for number, _ in self.mailbox.take(epoch, at_once=True):
+            self.mailbox.refuse(number, reason)
+
+    def _taken(self) -> Iterator[Command]:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                yield self._waiting.get_nowait()

@@ -1,0 +1,198 @@
+"""Moves that are announced: the binding changes an epoch later, and what will be needed is read before."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from tests.runtimes.spark.crashing import Crash, crash_at
+from tests.runtimes.spark.small_spark import SmallRun, small_spark
+from tests.runtimes.spark.test_snapshot import committed
+from tests.small_city import city
+
+from shoal.connectors.directory import Directory
+from shoal.connectors.sinks import MemorySink
+from shoal.errors import ConfigError
+from shoal.model.aggregate import count
+from shoal.model.binding import Binding
+from shoal.model.expression import col
+from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery
+from shoal.model.window import tumbling
+from shoal.policies.static import round_robin, shuffled
+from shoal.query.program import compile_graph
+from shoal.runtimes.spark.checkpoint import Plan, StateRef
+from shoal.runtimes.spark.holdings import ahead, loaded
+from shoal.runtimes.spark.position import Position, changed
+from shoal.runtimes.spark.runtime import SparkSetup
+from shoal.runtimes.spark.store import StateStore, hot_directory
+from shoal.workloads.traffic import vehicles
+
+pytestmark = pytest.mark.usefixtures("small_spark")
+__all__ = ["small_spark"]
+GRAPH = city().job.graph
+FIRST, OTHER = GRAPH.stateful_instances[0], GRAPH.stateful_instances[1]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    """Directories for runs; what they leave in shared memory is removed."""
+    made: list[Path] = []
+
+    def place() -> Path:
+        made.append(tmp_path / str(len(made)))
+        return made[-1]
+
+    yield place
+    for root in made:
+        Directory(hot_directory(str(root / "checkpoint"))).clear()
+
+
+def announced(root: Path, epochs: int = 6, **options: Any) -> SmallRun:
+    return SmallRun(root, epochs=epochs, mechanism="pre-copy", **options)
+
+
+def test_a_binding_is_used_one_epoch_after_it_was_asked_for(places: Callable[[], Path]) -> None:
+    wanted = shuffled(GRAPH, 3, seed=1)
+    run = announced(places(), commands={2: [Rebind(wanted)]})
+    events = committed(run.go())
+    used = [event.snapshot.binding.worker_of == wanted.worker_of for event in events]
+    assert used == [False] * 3 + [True] * 4
+    assert [event.moves > 0 for event in events] == [False] * 3 + [True] + [False] * 3
+    assert [event.snapshot.binding.workers for event in events] == [2, 2, 2, 3, 3, 3, 3]
+
+
+def test_results_are_those_of_lazy_moves(places: Callable[[], Path]) -> None:
+    lazy = SmallRun(places(), shuffle=True, workers=3)
+    lazy.go()
+    run = announced(places(), shuffle=True, workers=3)
+    assert committed(run.go())[-2].moves > 0
+    assert run.digest() == lazy.digest()
+
+
+def test_the_plan_says_what_is_coming_and_a_replay_does_the_same(
+    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = shuffled(GRAPH, 2, seed=3)
+    run = announced(places(), commands={2: [Rebind(wanted)]})
+    run.go(until=2)
+    with monkeypatch.context() as patched:
+        crash_at(6, patched)  # the plan of epoch 2 is written, and some of its state
+        with pytest.raises(Crash):
+            run.go()
+    compiled = compile_graph(GRAPH)
+    numbers = tuple(int(wanted.worker_of[instance]) for instance in compiled.instances)
+    plan = run.checkpoint.plan(2)
+    assert (plan.coming, plan.coming_workers) == (numbers, 2)
+    assert plan.binding != numbers
+    events = committed(run.go())
+    assert [event.epoch for event in events][:2] == [2, 3]
+    assert events[0].replayed
+    assert [event.snapshot.binding.worker_of == wanted.worker_of for event in events] == [False] + [True] * 4
+    assert [event.moves > 0 for event in events] == [False, True, False, False, False]
+
+
+def test_crashes_while_bindings_are_announced_change_no_result(
+    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = vehicles().filter(col("region") == 2).key_by("vehicle_type")
+    extra = part.window(tumbling(2)).aggregate(n=count()).sink("extra")
+    commands: dict[int, list[Command]] = {
+        1: [Rebind(shuffled(GRAPH, 2, seed=1)), RemoveQuery("avg_speed[1]")],
+        2: [AddQuery(extra)],
+        3: [RemoveQuery("vehicle_count[0]"), AddQuery(GRAPH.queries["avg_speed[1]"])],
+    }
+    quiet = SmallRun(places(), epochs=5, commands={**commands, 1: commands[1][1:]})
+    quiet.go()
+    draw = random.Random(2)
+    for _ in range(15):
+        run = announced(places(), epochs=5, commands=commands)
+        while True:
+            with monkeypatch.context() as patched:
+                crash_at(draw.randint(1, 70), patched)
+                try:
+                    run.go()
+                except Crash:
+                    continue
+                break
+        assert run.digest() == quiet.digest()
+
+
+def test_what_leaves_is_written_apart_and_not_again_by_who_gets_it(places: Callable[[], Path]) -> None:
+    target = Binding.of(dict.fromkeys(GRAPH.stateful_instances, 1), 2)
+    run = announced(places(), epochs=8, rows_per_epoch=300, commands={4: [Rebind(target)]})
+    run.go(until=5)
+    states = run.checkpoint.manifest(4).states
+    written = {ref.segment.split("-")[1] for ref in states if ref.segment.startswith(f"{4:010d}")}
+    assert written == {"1"}
+    run.go(until=6)
+    plan = run.checkpoint.plan(5)
+    assert plan.binding == (1,) * len(plan.binding)
+    assert all(ref.workers == (1,) for ref in plan.states)
+
+
+def rebound(**workers: int) -> Rebind:
+    return Rebind(Binding.of({{"first": FIRST, "other": OTHER}[name]: n for name, n in workers.items()}, 3))
+
+
+def test_announced_bindings_add_up_and_fit_a_graph_that_changes() -> None:
+    position = Position(GRAPH, round_robin(GRAPH, 3))
+    position = changed(position, rebound(first=2), set(), announce=True)
+    position = changed(position, rebound(other=0), set(), announce=True)
+    assert position.binding == round_robin(GRAPH, 3)
+    removed = next(name for name, query in GRAPH.queries.items() if query.operators[-2].id in FIRST)
+    position = changed(position, RemoveQuery(removed), {"vehicles"})
+    assert position.coming is not None
+    assert FIRST not in position.coming.worker_of
+    arrived = position.arrived()
+    assert arrived.coming is None
+    assert arrived.binding.worker_of[OTHER] == 0
+    assert set(arrived.binding.worker_of) == set(position.graph.stateful_instances)
+
+
+def test_a_restart_with_another_number_of_workers_forgets_what_was_announced() -> None:
+    position = changed(Position(GRAPH, round_robin(GRAPH, 3)), rebound(first=2), set(), announce=True)
+    assert position.with_graph(GRAPH, round_robin(GRAPH, 3)).coming is not None
+    assert position.with_graph(GRAPH, round_robin(GRAPH, 2)).coming is None
+
+
+def test_plans_of_before_are_read(places: Callable[[], Path]) -> None:
+    run = SmallRun(places())
+    run.go(until=1)
+    plan = run.checkpoint.plan(0)
+    data = {name: value for name, value in vars(plan).items() if name not in ("arrived", "coming", "coming_workers")}
+    old = [{"segment": "s", "bytes": 1, "instances": None, "workers": [0]}]
+    run.checkpoint._write("plans/0000000007", {**data, "epoch": 7, "states": old})
+    assert run.checkpoint.plan(7) == replace(plan, epoch=7, states=(StateRef("s", 1, None, (0,)),))
+
+
+def test_only_rested_segments_of_what_comes_are_read_ahead() -> None:
+    def ref(epoch: int, *coming: int) -> StateRef:
+        return StateRef(f"{epoch:010d}-0-x.seg", 10, None, (0,), coming)
+
+    states = (ref(5, 1), ref(8, 1, 2), ref(9, 1), ref(3, 2), ref(2))
+    plan = Plan(10, "graph", 3, (), {}, states, 0)
+    assert ahead(plan, 1) == [states[0], states[1]]
+    assert ahead(plan, 2) == [states[1], states[3]]
+    assert ahead(plan, 0) == []
+
+
+def test_bytes_moved_and_bytes_fetched_late_are_counted(places: Callable[[], Path]) -> None:
+    run = SmallRun(places(), commands={2: [Rebind(Binding.of({FIRST: 1, OTHER: 0}, 2))]})
+    events = committed(run.go(until=4))
+    assert [event.state_bytes_moved > 0 for event in events] == [False, False, True, False]
+    assert [event.state_bytes_late for event in events] == [0, 0, 0, 0]  # one process has it all
+    compiled, states = compile_graph(GRAPH), run.checkpoint.manifest(3).states
+    arrived = replace(run.checkpoint.plan(3), states=states, arrived=(compiled.instances.index(FIRST),))
+    far = StateStore(run.uri)
+    fetched = loaded(compiled, arrived, 1, 1, far)
+    assert fetched.late_bytes == fetched.moved_bytes > 0
+    again = loaded(compiled, arrived, 1, 1, far)
+    assert (again.late_bytes, again.moved_bytes) == (0, fetched.moved_bytes)
+    assert loaded(compiled, arrived, 0, 1, far).moved_bytes == 0
+
+
+def test_a_mechanism_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match="mechanism on Spark must be lazy or pre-copy; got 'psychic'"):
+        SparkSetup(cast(Any, None), "checkpoint", {}, MemorySink(), mechanism="psychic")
