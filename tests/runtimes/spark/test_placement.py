@@ -69,7 +69,7 @@ def test_rows_come_to_the_partitions_of_their_workers(spark: SparkSession) -> No
     )
     placed = anchors.exchanged(rows, partition_of).withColumn("partition", f.spark_partition_id())
     found = {(row["worker"], row["partition"]) for row in placed.collect()}
-    assert placed.columns == [*wire.SCHEMA.names, "partition"]
+    assert set(placed.columns) == {*wire.SCHEMA.names, "place", "partition"}
     assert placed.count() == 50
     assert found == set(enumerate(partition_of))
     anchors.remove()

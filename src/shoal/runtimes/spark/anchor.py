@@ -9,11 +9,11 @@ Neither results nor correctness depend on where an anchor is: Spark makes a lost
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import count
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from shoal.runtimes.spark.executors import here
 from shoal.runtimes.spark.wire import SCHEMA
@@ -46,14 +46,19 @@ class Anchors:
         self.frame.unpersist()
 
     def exchanged(self, rows: DataFrame, partition_of: Sequence[int]) -> DataFrame:
-        """Wire rows at their workers' anchors, given the partition of each worker."""
+        """Wire rows at their workers' anchors, given the partition of each worker; a column tells the place."""
         keys = place_keys(len(self.executor_of))
-        places = f.array(*(f.lit(keys[partition]) for partition in partition_of))
-        placed = rows.withColumn(PLACE, f.element_at(places, f.col("worker") + 1))
-        anchors = self.frame.select(PLACE).hint("shuffle_hash")
-        return placed.repartition(len(keys), PLACE).join(anchors, PLACE).select(*SCHEMA.names)
+        places = ", ".join(str(keys[partition]) for partition in partition_of)
+        placed = rows.selectExpr(*SCHEMA.names, f"element_at(array({places}), worker + 1) {PLACE}")
+        return placed.repartition(len(keys), PLACE).join(self._hinted, PLACE, "left_semi")
+
+    @cached_property
+    def _hinted(self) -> DataFrame:
+        """The anchors as the side of a join that is looked up, and neither sorted nor sent to everybody."""
+        return self.frame.hint("shuffle_hash")
 
 
+@lru_cache
 def place_keys(partitions: int) -> tuple[int, ...]:
     """The smallest number that Spark's hash partitioning brings to each of so many partitions."""
     found: dict[int, int] = {}

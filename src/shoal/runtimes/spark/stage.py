@@ -95,9 +95,9 @@ class Stage:
 
     def _receive(self, batch: pa.RecordBatch) -> None:
         last = self.depth >= self.program.depth
-        if batch.num_rows and pc.min_max(batch.column(0)).as_py() != {"min": self.worker, "max": self.worker}:
+        if batch.num_rows and pc.min_max(batch.column("worker")).as_py() != {"min": self.worker, "max": self.worker}:
             raise RunError(f"rows of another worker have come to worker {self.worker}")
-        for address, payload in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
+        for address, payload in zip(batch.column("lane").to_pylist(), batch.column("payload"), strict=True):
             content = payload.as_buffer()
             if address == wire.HEADER:
                 self._headers.append(wire.unpack_data(content.to_pybytes()))
