@@ -45,7 +45,10 @@ class LocalSettings:
     chunk_blocks: int = Sizes.chunk_blocks
     active_chunks: int = Sizes.active_chunks
     entry_rows: int = Sizes.entry_rows
-    processor_nodes: int = 1
+    processor_nodes: int = 0
+    """Into how many groups workers are divided; 0 stands for the memory nodes of the machine."""
+    most_workers: int = 0
+    """How many there may be while it runs; 0 stands for as many as there are cores, if it begins with fewer."""
     rebinding: str = REBINDINGS[0]
     """Whether instances move while everything goes on, or while all workers stand still."""
     chained: bool = True
@@ -61,8 +64,9 @@ class LocalSettings:
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
         _ = self.sizes  # which refuses sizes that hold nothing
-        if self.processor_nodes < 1:
-            raise ConfigError(f"processor_nodes must be at least 1; got {self.processor_nodes}")
+        for name in ("processor_nodes", "most_workers"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be at least 0; got {getattr(self, name)}")
         if self.queues != NO_QUEUES and self.scheduling == "threads":
             raise ConfigError("a thread per operator takes no turns from queues; leave queues or threads out")
 
@@ -83,6 +87,7 @@ class LocalSettings:
             queues=None if self.queues == NO_QUEUES else self.queues,
             processor_nodes=self.processor_nodes,
             rebinding=self.rebinding,
+            most_workers=self.most_workers,
             say=self.say,
         )
 

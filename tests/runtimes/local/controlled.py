@@ -17,11 +17,13 @@ from tests.test_random_graphs import canonical
 from shoal.connectors.sinks import MemorySink
 from shoal.kernels.block import arrow_schema
 from shoal.kernels.table import INSTANCE
+from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.schema import Schema
 from shoal.policies.static import round_robin, shuffled
 from shoal.query.program import compile_graph
 from shoal.runtimes.local.delivery import Delivery
+from shoal.runtimes.local.intake import SourceNode
 from shoal.runtimes.local.memory import Keeper, Sizes
 from shoal.runtimes.local.moving import MovingLane
 from shoal.runtimes.local.node import Node
@@ -33,6 +35,7 @@ Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
 MOST_MOVES = 300
 """Moves that are asked for in one run, so that it comes to an end."""
+SPEEDS = (1.0, 1.0, 1.0, 0.01)
 
 
 def sources_of(graph: Graph, rows: Rows) -> dict[str, RowSource]:
@@ -48,17 +51,19 @@ class Controlled:
     """The nodes of a graph, one turn at a time."""
 
     def __init__(
-        self, graph: Graph, rows: Rows, workers: int, sizes: Sizes, part: type[MovingLane] = MovingLane
+        self, graph: Graph, rows: Rows, workers: int, sizes: Sizes, part: type[MovingLane] = MovingLane, most: int = 0
     ) -> None:
         self.graph = graph
         self.workers = workers
+        self.most = max(workers, most)
         self.keeper = Keeper()
         binding = round_robin(graph, workers)
-        wiring = Wiring(compile_graph(graph), sizes, self.keeper, binding=binding, part=part)
+        wiring = Wiring(compile_graph(graph), sizes, self.keeper, binding=binding, part=part, parts=self.most)
         self.place = tempfile.TemporaryDirectory()
         self.nodes: list[Node] = wiring.wire(sources_of(graph, rows), self.place.name)
-        self.placement = Placement(self.nodes, binding)
+        self.placement = Placement(self.nodes, binding, self.most)
         self.sink = MemorySink()
+        self.delivery = Delivery(self.nodes, self.sink)
 
     @property
     def parts(self) -> list[MovingLane]:
@@ -72,23 +77,62 @@ class Controlled:
 
     def change(self, draw: random.Random) -> None:
         """All instances are given to workers drawn at random, at once."""
-        binding = shuffled(self.graph, self.workers, draw.randrange(1 << 30))
-        assert self.placement.want(binding) == ""
+        binding = self.want(draw)
         self.placement.change()
         assert self.placement.reached
         assert self.placement.current() == binding
         self.check()
 
-    def run(self, draw: random.Random, share: float, act: Callable[[random.Random], None] | None = None) -> None:
-        """Take turns until nothing is ready; before such a share of them, act: ask for an instance."""
-        left = MOST_MOVES
-        while ready := [node for node in self.nodes if node.ready]:
+    def want(self, draw: random.Random) -> Binding:
+        """All instances are to be with workers drawn at random, of a number drawn at random."""
+        binding = shuffled(self.graph, draw.randint(1, self.most), draw.randrange(1 << 30))
+        assert self.placement.want(binding) == ""
+        return binding
+
+    def pursue(self, draw: random.Random) -> None:
+        """Sometimes others are to have the instances; all that are not yet where they are to be are asked for."""
+        if draw.random() < 0.3:
+            self.want(draw)
+        self.placement.invite()
+
+    def run(
+        self,
+        draw: random.Random,
+        share: float,
+        act: Callable[[random.Random], None] | None = None,
+        lazy: Callable[[Node], bool] = lambda node: False,
+    ) -> None:
+        """Take turns until nothing is ready; before such a share of them, act: ask for an instance.
+
+        Some nodes are slow for a while, so that others get far ahead of them. Lazy ones take a turn only when no other
+        node can.
+        """
+        left, turns, speeds = MOST_MOVES, 0, dict[Node, float]()
+        while ready := [node for node in self.nodes if is_ready(node)]:
             if left and draw.random() < share:
                 (act or self.invite)(draw)
                 left -= 1
-            draw.choice(ready).turn(draw.choice([1, 2, 5, 100]))
+            if turns % 100 == 0:
+                speeds = {node: 1e-9 if lazy(node) else draw.choice(SPEEDS) for node in self.nodes}
+            turns += 1
+            node = draw.choices(ready, [speeds[each] for each in ready])[0]
+            node.turn(draw.choice([1, 2, 5, 100]))
             self.check()
-        Delivery(self.nodes, self.sink).deliver()
+        self.end()
+
+    def drain(self, without: Sequence[Node] = (), asked: int = 0) -> None:
+        """Ask sources so many times; take turns of all but some nodes until nothing is ready, also in between."""
+        for left in reversed(range(asked + 1)):
+            while ready := [node for node in self.nodes if node.ready and not node.is_source and node not in without]:
+                ready[0].turn(100)
+                self.check()
+            for source in self.nodes if left else ():
+                if source.is_source and not source.blocked:
+                    source.turn(100)
+
+    def end(self) -> None:
+        """Nothing may be left."""
+        self.delivery.deliver()
         self.keeper.close()
         self.place.cleanup()
         assert not any(node.waiting for node in self.nodes)
@@ -113,6 +157,11 @@ class Controlled:
         """The answers are those of an interpreter that goes row by row."""
         wanted = {table: canonical(each) for table, each in interpret(self.graph, rows).items() if each}
         assert {table: canonical(each) for table, each in self.results().items() if each} == wanted
+
+
+def is_ready(node: Node) -> bool:
+    """Whether a node can take a turn; a source is asked also if it was asked a moment ago."""
+    return node.ready or (isinstance(node, SourceNode) and not node.ended and not node.blocked)
 
 
 def backlog_of(lane: DividedLane) -> dict[int, int]:

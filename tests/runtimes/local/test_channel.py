@@ -104,6 +104,48 @@ def test_events_of_one_block_are_read_together_however_often_they_were_written()
     assert packet.shared
 
 
+@pytest.mark.parametrize("sizes", [Sizes(4, 2, 2), Sizes(4, 2, 2, "queue", 4)], ids=["in blocks", "in entries"])
+def test_a_writer_that_falls_asleep_behind_its_events_is_awake_until_all_have_been_read(sizes: Sizes) -> None:
+    channel = Channel(sizes, Pool(sizes, Asleep()))  # type: ignore[arg-type]
+    channel.write(Block({"n": np.arange(10)}, 10), Stamp(7, 0.0, phase=1))
+    while channel.waiting:
+        assert not channel.asleep
+        channel.read(4)
+    assert channel.asleep
+    channel.write(Block({}, 0), Stamp(7, 0.0, phase=2))
+    channel.read(1)
+    assert not channel.asleep
+
+
+@pytest.mark.parametrize("sizes", [Sizes(4, 2, 2), Sizes(100, 2, 2), Sizes(4, 2, 2, "queue", 3)])
+def test_what_waits_can_be_sifted_without_being_read(sizes: Sizes) -> None:
+    channel = Channel(sizes, Pool(sizes, Prompt()))  # type: ignore[arg-type]
+    written = np.arange(30)
+    for start in range(0, 30, 6):
+        stamp = Stamp(start, float(start), None, start // 6, 2 * (start // 12))
+        channel.write(Block({"n": written[start : start + 6]}, 6), stamp)
+    first = channel.read(6)
+    assert first is not None
+    taken = first.owned.columns["n"].tolist()
+    read_us, phase = channel.watermark_us, channel.phase
+    sifted: list[int] = []
+
+    def kept(block: Block) -> Block:
+        even = block.columns["n"] % 2 == 0
+        sifted.extend(block.columns["n"][~even].tolist())
+        return block.where(even)
+
+    channel.sift(kept)
+    assert (channel.watermark_us, channel.phase) == (read_us, phase)
+    assert sifted == [n for n in range(len(taken), 30) if n % 2]
+    assert channel.pending == (30 - len(taken)) // 2
+    while (packet := channel.read(5)) is not None:
+        taken += packet.owned.columns["n"].tolist()
+        assert channel.watermark_us <= max(taken)  # no mark is told before the rows that it closes
+    assert taken == [n for n in range(30) if n < first.block.length or n % 2 == 0]
+    assert (channel.watermark_us, channel.phase, channel.pending) == (24, 4, 0)
+
+
 def test_a_steady_flow_goes_through_the_same_few_chunks() -> None:
     sizes = Sizes(block_rows=4, chunk_blocks=1, active_chunks=4)
     channel = Channel(sizes, Pool(sizes, Prompt()))  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
 """Crews: every node is run by one worker at a time, in the order its queue has, by whom it belongs to."""
 
+import itertools
+import random
 import sys
 import threading
 import time
@@ -11,7 +13,7 @@ import pytest
 
 from shoal.kernels.block import Block
 from shoal.kernels.kernel import FOREVER_US
-from shoal.policies.scheduling import SCHEDULING
+from shoal.policies.scheduling import BLOCK_EVENTS, SCHEDULING
 from shoal.runtimes.local.bound import QUEUES, BoundCrew
 from shoal.runtimes.local.channel import Channel, Stamp
 from shoal.runtimes.local.crew import Crew
@@ -113,10 +115,10 @@ CREWS: dict[str, Callable[[Sequence[Node]], Crew]] = {
 
 def run(crew: Crew) -> None:
     """To the end, which must come."""
-    threads = crew.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    assert not any(thread.is_alive() for thread in threads)
+    crew.start()
+    deadline_s = time.monotonic() + PATIENCE_S
+    while crew.wait(1.0):
+        assert time.monotonic() < deadline_s
 
 
 def waiting_at(*watermarks_us: int, homes: Sequence[int] = (0, 0, 0, 0)) -> list[Node]:
@@ -298,3 +300,56 @@ def test_work_is_done_only_when_nothing_waits_and_nobody_runs(kind: str) -> None
     assert not crew.finished()
     crew.running[0] = False
     assert crew.finished()
+
+
+def test_a_queue_whose_worker_is_gone_is_served_by_all_others() -> None:
+    crew = bound(waiting_at(20, 40, 10, 30, homes=(0, 1, 2, 2)), "worker-queue", workers=3)
+    assert [order_of(crew, worker) for worker in range(3)] == [[0], [1], [2, 3]]
+    crew = bound(waiting_at(20, 40, 10, 30, homes=(0, 1, 2, 2)), "worker-queue", workers=2)
+    assert crew.next_turn(0) == (2, BLOCK_EVENTS)  # by event time, whoever they belong to
+    assert crew.next_turn(1) == (3, BLOCK_EVENTS)
+    assert [order_of(crew, worker) for worker in range(2)] == [[0], [1]]
+
+
+def test_no_queue_without_a_worker_is_forgotten_while_a_source_could_always_give_more() -> None:
+    waiting = waiting_at(5, 5, 5, homes=(1, 2, 3))
+    crew = bound([Spring("spring", home=0), *waiting], "worker-queue", workers=1)
+    for _ in range(2 * len(waiting)):
+        turn = crew.next_turn(0)
+        assert turn is not None
+        crew._run(*turn)
+    assert not any(node.waiting for node in waiting)
+    assert crew.turns == [3, 1, 1, 1]
+
+
+@pytest.mark.parametrize("design", QUEUES)
+def test_a_crew_becomes_smaller_and_larger_while_it_works(design: str, impatient: None) -> None:
+    sizes = itertools.cycle([1, 4, 2, 3])
+
+    def resize() -> None:
+        if draw.random() < 0.1:
+            crew.resize([worker % 2 for worker in range(next(sizes))])
+
+    draw = random.Random(1)
+    chain = [Relay(channel_of(*range(300)), 0, resize)]
+    for home in (1, 2, 3, 0, 1, 2, 3):
+        chain.append(Relay(linked(chain[-1]), home))
+    chain[0].stream = 7  # the home of what reads a stream is that number modulo the workers
+    crew = BoundCrew(chain, design, [0, 1])
+    run(crew)
+    assert crew.error is None
+    assert crew.finished()
+    for node in chain:
+        assert node.overlaps == 0
+        assert node.seen == list(range(900))
+    assert chain[0].home == 7 % crew.threads
+
+
+def test_nodes_of_workers_that_are_there_are_run_by_them_alone(impatient: None) -> None:
+    """Also after others have come and gone."""
+    nodes = [Relay(channel_of(*range(200)), place % 4) for place in range(8)]
+    crew = BoundCrew(nodes, "worker-queue", [0])
+    crew.resize([0] * 4)  # nobody has begun: they do now
+    for thread in list(crew._present.values()):
+        thread.join(PATIENCE_S)
+    assert [node.workers for node in nodes] == [{f"shoal-worker-{node.home}"} for node in nodes]

@@ -36,9 +36,9 @@ def graph() -> Graph:
     """A window behind a join of two streams, and one over one of them: lanes in front of and behind others."""
     left, right = (Stream(name, SCHEMA, time="ts") for name in ("left", "right"))
     others = right.select("ts", "k", m=col("n"))
-    pairs = left.join(others, on="k", within_s=(-0.01, 0.01), groups=KEYS).select("k", "n", "m")
-    met = pairs.partition_by("k", groups=KEYS).window(tumbling(1)).aggregate(met=count(), total=sum_("m"))
-    alone = left.partition_by("k", groups=KEYS).window(tumbling(1)).aggregate(rows=count(), total=sum_("n"))
+    pairs = left.join(others, on="k", within_s=(-0.006, 0.006), groups=KEYS).select("k", "n", "m")
+    met = pairs.partition_by("k", groups=KEYS).window(tumbling(0.005)).aggregate(met=count(), total=sum_("m"))
+    alone = left.partition_by("k", groups=KEYS).window(tumbling(0.005)).aggregate(rows=count(), total=sum_("n"))
     return Graph.of([met.sink("met"), alone.sink("alone")])
 
 

@@ -23,13 +23,15 @@ FEWEST_ROWS = 256
 class Stamp(NamedTuple):
     """How far event time is closed behind some events, when the oldest was due, and the marker that follows them.
 
-    `version` is the newest change of owners that the writer has seen.
+    `version` is the newest change of owners that the writer has seen. `phase` counts how often who wrote this first has
+    fallen asleep and woken up; event time does not wait for a channel in an odd phase.
     """
 
     watermark_us: int
     taken_s: float
     marker_s: float | None = None
     version: int = 0
+    phase: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Channel:
         """An empty channel; `wanted` names the columns that its reader looks at, if not all."""
         self._wanted = wanted
         self.watermark_us = NEVER_US
+        self.phase = 0
         self.capacity = sizes.capacity
         self.pool = pool
         self._sizes = sizes
@@ -78,6 +81,11 @@ class Channel:
         self._rows = min(FEWEST_ROWS, sizes.block_rows)
         self._promised_us = NEVER_US
         self._done: list[Chunk] = []
+
+    @property
+    def asleep(self) -> bool:
+        """Whether nothing comes before another phase begins, as far as has been read."""
+        return self.phase % 2 == 1
 
     @property
     def pending(self) -> int:
@@ -144,18 +152,20 @@ class Channel:
             version = max(version, stamp.version)
         self._read += stop - first.start
         self.watermark_us = max(self.watermark_us, stamp.watermark_us)
-        block = _rows(first.columns, first.start, stop)
-        return Packet(block, Stamp(stamp.watermark_us, first.stamp.taken_s, marker, version), first.chunk is not None)
+        self.phase = max(self.phase, stamp.phase)
+        read = Stamp(stamp.watermark_us, first.stamp.taken_s, marker, version, stamp.phase)
+        return Packet(_rows(first.columns, first.start, stop), read, first.chunk is not None)
 
     def sift(self, kept: Callable[[Block], Block]) -> None:
         """Put something else in place of what waits, packet by packet; only while nobody reads or writes.
 
         To the reader nothing has happened: it has read no further than before.
         """
-        read_us, packets = self.watermark_us, list[Packet]()
+        read_us, phase, packets = self.watermark_us, self.phase, list[Packet]()
         while (packet := self.read(self.capacity)) is not None:
             packets.append(Packet(kept(packet.owned), packet.stamp))
         self.watermark_us = self._promised_us = read_us
+        self.phase = phase
         for packet in packets:
             self.write(packet.block, packet.stamp)
 
@@ -163,7 +173,9 @@ class Channel:
         return layout_of(block) if 0 < block.length <= self._sizes.block_rows else None
 
     def _part(self, stamp: Stamp, *, last: bool) -> Stamp:
-        return stamp if last else Stamp(self._promised_us, stamp.taken_s)
+        if last:
+            return stamp
+        return Stamp(self._promised_us, stamp.taken_s, phase=stamp.phase - stamp.phase % 2)  # more rows follow
 
     def _append(self, span: _Span) -> None:
         self._written += span.stop - span.start

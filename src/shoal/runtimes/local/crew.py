@@ -47,6 +47,7 @@ class Crew(ABC):
         self._roster = threading.Lock()
         self._present: dict[int, threading.Thread] = {}
         self._meeting: Meeting | None = None
+        self._over = False
 
     def start(self) -> list[threading.Thread]:
         """Start the threads."""
@@ -94,7 +95,7 @@ class Crew(ABC):
 
         Nothing waited, nobody ran, and no turn has ended while that was looked at twice: so nothing was on its way.
         """
-        if self.error is not None:
+        if self.error is not None or self._over:
             return True
         turns = list(self.turns)
         return self._quiet() and self._quiet() and turns == self.turns
@@ -132,10 +133,11 @@ class Crew(ABC):
     def _leaves(self, worker: int) -> bool:
         """Whether a worker goes, since nothing is left to do or it is needed no longer."""
         with self._roster:
-            leaves = worker >= self.threads or self.finished()
-            if leaves:
-                del self._present[worker]
-            return leaves
+            if worker < self.threads and not self.finished():
+                return False
+            self._over = self._over or worker < self.threads  # what is asked for from now on is too late
+            del self._present[worker]
+            return True
 
     def _lose(self, worker: int, error: BaseException) -> None:
         """Others go on without a worker, also with what it had just taken."""

@@ -1,7 +1,7 @@
 """Delivery: from the nodes' results to the sinks, at once where sinks are cheap, with the books a session asks for."""
 
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -21,8 +21,11 @@ class Delivery:
     """Hands results on and counts them; one thread uses it."""
 
     def __init__(self, nodes: Sequence[Node], sink: Sink) -> None:
-        """Nothing delivered yet."""
-        self._nodes = list(nodes)
+        """Nothing delivered yet; all nodes put their results into one place, since most have none most of the time."""
+        self._rows: deque[tuple[str, pa.RecordBatch, float]] = deque()
+        self._dead: deque[pa.RecordBatch] = deque()
+        for node in nodes:
+            node.results.rows, node.results.dead = self._rows, self._dead
         self._sink = sink
         self._number = 0
         self.interval_s = AT_ONCE_S if isinstance(sink, MemorySink) else NOW_AND_THEN_S
@@ -45,13 +48,12 @@ class Delivery:
         tables: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         dead: list[pa.RecordBatch] = []
         waited: list[tuple[str, float, int]] = []
-        for node in self._nodes:
-            while node.results.rows:
-                table, batch, taken_s = node.results.rows.popleft()
-                tables[table].append(batch)
-                waited.append((table, taken_s, batch.num_rows))
-            while node.results.dead:
-                dead.append(node.results.dead.popleft())
+        while self._rows:
+            table, batch, taken_s = self._rows.popleft()
+            tables[table].append(batch)
+            waited.append((table, taken_s, batch.num_rows))
+        while self._dead:
+            dead.append(self._dead.popleft())
         for table, batches in tables.items():
             self._sink.write(table, self._number, pa.Table.from_batches(batches))
         if dead:

@@ -36,7 +36,7 @@ class SourceNode(Node):
         """Open the source; nothing is read yet."""
         super().__init__(f"source {input_.stream}", home=home)
         full = arrow_schema(input_.schema)
-        self.stream = input_.stream
+        self.stream_name = input_.stream
         self._input = input_
         self._source = source
         self._columns = tuple(columns)
@@ -100,7 +100,7 @@ class SourceNode(Node):
             return True
         if isinstance(item, BadFile):
             self.results.refused["file"] += 1
-            self.results.dead.append(file_letter(self.stream, item))
+            self.results.dead.append(file_letter(self.stream_name, item))
             return True
         self._admit(item)
         return True
@@ -163,7 +163,7 @@ class SourceNode(Node):
         for refusal in admitted.refusals:
             self.results.refused[refusal.reason] += int(refusal.rows.size)
         if admitted.refusals:
-            self.results.dead.append(dead_letters(self.stream, raw, admitted.refusals))
+            self.results.dead.append(dead_letters(self.stream_name, raw, admitted.refusals))
         if admitted.batch.num_rows:
             self._cut(Block.from_arrow(admitted.batch))
 

@@ -28,7 +28,9 @@ from shoal.runtimes.local.channel import Channel, Packet
 from shoal.runtimes.local.guest import Guest, Leaving
 from shoal.runtimes.local.lanestate import LaneState
 from shoal.runtimes.local.load import Load
+from shoal.runtimes.local.node import EMPTY
 from shoal.runtimes.local.ownership import Arrival, Closed, Invitation, Message, Ownership, Passed, Settled
+from shoal.runtimes.local.sleep import Sleep
 from shoal.runtimes.local.state import LaneNode
 
 
@@ -59,6 +61,8 @@ class MovingLane(LaneNode):
         self._guests: dict[int, Guest] = {}
         self._seen = [0] * len(self.inputs)
         self._own = {number for number, owner in enumerate(ownership.owner.tolist()) if owner == home}
+        self.sleep = Sleep(phase=0 if self._own else 1)
+        ownership.asleep[home] = self.sleep.asleep
 
     def invite(self, instance: int) -> None:
         """Ask for an instance of another worker; may be called by any thread."""
@@ -66,8 +70,15 @@ class MovingLane(LaneNode):
 
     @property
     def waiting(self) -> bool:
-        """Whether rows, orders or letters wait."""
-        return super().waiting or bool(self._orders) or any(self.ownership.letters[self.home])
+        """Whether rows or letters wait, or orders that can be carried out."""
+        if super().waiting or any(self.ownership.letters[self.home]):
+            return True
+        return bool(self._orders) and (self.sleep.asleep or self.sleep.heard)
+
+    @property
+    def phase(self) -> int:
+        """Whether it sleeps, see `Sleep`."""
+        return self.sleep.phase
 
     @property
     def state_bytes(self) -> int:
@@ -82,6 +93,7 @@ class MovingLane(LaneNode):
     def turn(self, events: int) -> int:
         """Take rows in and answer; then invite and give away what was asked for."""
         began_s, moving_s = time.thread_time(), self.moving_s
+        self._read_letters()
         taken = super().turn(events)
         if self.busy:
             began = time.perf_counter()
@@ -89,6 +101,8 @@ class MovingLane(LaneNode):
             self._give_away()
             self._pass_marks()
             self.moving_s += time.perf_counter() - began
+        elif not self._own and not self.sleep.asleep:
+            self._fall_asleep()
         self.load.charge(max(0.0, time.thread_time() - began_s - (self.moving_s - moving_s)))
         self._count_rows()
         return taken
@@ -96,8 +110,32 @@ class MovingLane(LaneNode):
     def _count_rows(self) -> None:
         self.load.rows = sum((guest.state.counts for guest in self._guests.values()), self._state.counts)
 
+    def _fall_asleep(self) -> None:
+        """Splits send nothing more before those in front of them may leave this one out."""
+        self.ownership.asleep[self.home] = True
+        self.sleep.fall()
+        super()._tell(EMPTY, None)
+
+    def _wake_up(self) -> None:
+        """Whoever sees the new version sees also that this one no longer sleeps."""
+        self.sleep.wake(self.ownership.versions[self.home] + 1)
+        self.ownership.asleep[self.home] = False
+        self.ownership.versions[self.home] += 1
+        self._tell(EMPTY, None)
+
+    def _tell(self, answers: Block, marker_s: float | None) -> None:
+        if not self.sleep.asleep:
+            super()._tell(answers, marker_s)
+
+    def _watermark(self) -> int:
+        awake = not self.sleep.asleep and self.sleep.told(self._seen)
+        return super()._watermark() if awake else self._state.mark_us
+
     def _send_invitations(self) -> None:
-        while self._orders:
+        if self._orders and self.sleep.asleep:
+            self._wake_up()
+        self.sleep.known = self.sleep.heard
+        while self._orders and self.sleep.known:
             instance = self._orders.popleft()
             owner = int(self.ownership.owner[instance])
             if owner != self.home and instance not in self._invited:
@@ -143,7 +181,8 @@ class MovingLane(LaneNode):
         return packet
 
     def _read_letters(self) -> None:
-        for letters in self.ownership.letters[self.home]:
+        boxes = self.ownership.letters[self.home]
+        for letters in boxes if any(boxes) else ():
             while letters:
                 self._read(letters.popleft())
 

@@ -22,7 +22,8 @@ EMPTY = Block({}, 0)
 class Results:
     """Rows of result tables on their way to the sinks, with when their oldest event was due.
 
-    The node adds at one end, whoever hands them on takes from the other; refusals are only ever counted up.
+    Nodes add at one end, whoever hands them on takes from the other, for which it may have all nodes add to the same
+    deque; refusals are only ever counted up.
     """
 
     rows: deque[tuple[str, pa.RecordBatch, float]] = field(default_factory=deque)
@@ -33,7 +34,8 @@ class Results:
 class Node(ABC):
     """Something that takes packets from its inputs and puts packets into its outputs.
 
-    `home` is the worker it belongs to where nodes are bound; `is_source` if it has no inputs.
+    `home` is the worker it belongs to where nodes are bound; `is_source` if it has no inputs. `stream` is the number of
+    the stream that it has all events of; None behind operators with state.
     """
 
     is_source = False
@@ -44,6 +46,7 @@ class Node(ABC):
         self.inputs = list(inputs)
         self.outputs: list[Channel] = []
         self.home = home
+        self.stream: int | None = None
         self.results = Results()
         self.consumed = 0
         self.produced = 0
@@ -79,8 +82,14 @@ class Node(ABC):
 
     @property
     def watermark_us(self) -> int:
-        """How far event time is closed at the inputs."""
-        return min(channel.watermark_us for channel in self.inputs)
+        """How far event time is closed at the inputs that are awake."""
+        awake = [channel.watermark_us for channel in self.inputs if not channel.asleep]
+        return min(awake) if awake else min(channel.watermark_us for channel in self.inputs)
+
+    @property
+    def phase(self) -> int:
+        """The phase of what it writes, see `Stamp`: that of what it reads, unless it says otherwise."""
+        return self.inputs[0].phase if self.inputs else 0
 
     @property
     def state_bytes(self) -> int:

@@ -53,15 +53,17 @@ Message = Invitation | Arrival | Passed | Settled | Closed
 
 @dataclass
 class Ownership:
-    """Who owns the instances of a lane; `versions[w]` counts how often worker w has given instances away.
+    """Who owns the instances of a lane; `versions[w]` counts how often worker w has given one away, or woken up.
 
-    `letters[w][v]` are what worker v has for worker w, in order, with one writer and one reader. `moves` and
-    `moved_bytes` count what each worker has given away. Only the owner of an instance writes its entry of `owner`.
+    `asleep[w]` says whether the part of worker w is told nothing, see `Sleep`. `letters[w][v]` are what worker v has
+    for worker w, in order, with one writer and one reader. `moves` and `moved_bytes` count what each worker has given
+    away. Only the owner of an instance writes its entry of `owner`.
     """
 
     owner: NDArray[np.int64]
     workers: int
     versions: list[int] = field(init=False)
+    asleep: list[bool] = field(init=False)
     letters: list[list[deque[Message]]] = field(init=False)
     moves: list[int] = field(init=False)
     moved_bytes: list[int] = field(init=False)
@@ -69,6 +71,7 @@ class Ownership:
     def __post_init__(self) -> None:
         """Nothing has moved yet."""
         self.versions = [0] * self.workers
+        self.asleep = [False] * self.workers
         self.letters = [[deque() for _ in range(self.workers)] for _ in range(self.workers)]
         self.moves = [0] * self.workers
         self.moved_bytes = [0] * self.workers

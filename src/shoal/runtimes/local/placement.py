@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from shoal.errors import BindingError
 from shoal.model.binding import Binding, WorkerId
 from shoal.model.graph import InstanceId
 from shoal.model.snapshot import InstanceLoad
@@ -15,6 +16,7 @@ from shoal.runtimes.local.node import Node
 from shoal.runtimes.local.ownership import Ownership
 from shoal.runtimes.local.split import MovingSplit
 from shoal.runtimes.local.standstill import StillLane, change_owners
+from shoal.runtimes.local.state import LaneNode
 
 
 @dataclass
@@ -54,7 +56,7 @@ class Placement:
     Any thread may say who is to have them, and ask for that.
     """
 
-    def __init__(self, nodes: Sequence[Node], binding: Binding) -> None:
+    def __init__(self, nodes: Sequence[Node], binding: Binding, most_workers: int) -> None:
         """Find the lanes among the nodes of a run."""
         parts = [node for node in nodes if isinstance(node, MovingLane)]
         splits = [node for node in nodes if isinstance(node, MovingSplit)]
@@ -68,6 +70,7 @@ class Placement:
             for ownership, lane in {id(part.ownership): (part.ownership, part.lane) for part in parts}.values()
         ]
         self._instances = {instance for lane in self.lanes for instance in lane.lane.instances}
+        self._most_workers = most_workers
         self._wanted = binding
         self._targets = self._owners_of(binding)
         self._current = binding
@@ -75,12 +78,16 @@ class Placement:
 
     def want(self, binding: Binding) -> str:
         """Have instances where a binding has them; says why not if that cannot be."""
-        if binding.workers != self._wanted.workers:
-            return f"the local runtime cannot change its {self._wanted.workers} workers while it runs"
+        if binding.workers > self._most_workers:
+            most = self._most_workers
+            return f"the run may have up to {most} workers; got {binding.workers}; start it with a larger most_workers"
         unknown = [instance for instance in binding.worker_of if instance not in self._instances]
         if unknown:
             return f"the binding names instance {unknown[0]!r}, which the graph does not have"
-        self._wanted = Binding({**self._wanted.worker_of, **binding.worker_of}, binding.workers)
+        try:
+            self._wanted = Binding({**self._wanted.worker_of, **binding.worker_of}, binding.workers)
+        except BindingError as error:  # an instance that it does not name is on a worker that it does not have
+            return str(error)
         self._targets = self._owners_of(self._wanted)
         return ""
 
@@ -107,13 +114,17 @@ class Placement:
         return [np.array([worker_of[instance] for instance in lane.lane.instances], np.int64) for lane in self.lanes]
 
     def current(self) -> Binding:
-        """Who owns what now."""
-        owners = [lane.ownership.owner.copy() for lane in self.lanes]
-        if not self._owners or not all(map(np.array_equal, owners, self._owners)):
+        """Who owns what now; workers that are to go count until they own nothing."""
+        workers, owners = self._wanted.workers, [lane.ownership.owner.copy() for lane in self.lanes]
+        used = 1 + max((int(each.max()) for each in owners if each.size), default=0)
+        if used > workers:
+            workers = max(used, self._current.workers)
+        unchanged = self._owners and all(map(np.array_equal, owners, self._owners))
+        if not unchanged or workers != self._current.workers:
             found = dict(self._wanted.worker_of)
             for lane, numbers in zip(self.lanes, owners, strict=True):
                 found.update(zip(lane.lane.instances, map(WorkerId, numbers.tolist()), strict=True))
-            self._current, self._owners = Binding(found, self._wanted.workers), owners
+            self._current, self._owners = Binding(found, workers), owners
         return self._current
 
     def moved(self) -> tuple[int, int, float]:
@@ -122,7 +133,7 @@ class Placement:
         moving_s = sum(part.moving_s for lane in self.lanes for part in lane.parts)
         return sum(sum(each.moves) for each in owners), sum(sum(each.moved_bytes) for each in owners), moving_s
 
-    def loads(self, held: Mapping[Node, int]) -> Mapping[InstanceId, InstanceLoad]:
+    def loads(self, held: Mapping[LaneNode, int]) -> Mapping[InstanceId, InstanceLoad]:
         """What every instance did since the last time, where nodes hold so many bytes."""
         found: dict[InstanceId, InstanceLoad] = {}
         for lane in self.lanes:

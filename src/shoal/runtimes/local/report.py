@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
@@ -14,6 +14,7 @@ from shoal.runtimes.local.delivery import Delivery
 from shoal.runtimes.local.intake import SourceNode
 from shoal.runtimes.local.node import Node
 from shoal.runtimes.local.placement import Placement
+from shoal.runtimes.local.state import LaneNode
 
 
 class Reports:
@@ -27,15 +28,18 @@ class Reports:
         delivery: Delivery,
         binding: Binding,
         placement: Placement | None,
+        topology_of: Callable[[int], Topology] | None,
     ) -> None:
-        """Begin to count."""
+        """Begin to count; `topology_of` says on which nodes so many workers are, where there are workers."""
         self._graph = graph
         self._nodes = list(nodes)
+        self._lanes = [node for node in nodes if isinstance(node, LaneNode)]
         self._sources = [node for node in nodes if isinstance(node, SourceNode)]
         self._crew = crew
         self._delivery = delivery
         self._binding = binding
         self._placement = placement
+        self._topology_of = topology_of
         self._epoch = 0
         self._consumed = 0
         self._worked_s = [0.0] * len(crew.worked_s)
@@ -49,7 +53,7 @@ class Reports:
         """Whether the last report was so long ago."""
         return time.time() - self._reported_s >= interval_s
 
-    def next(self, topology: Topology | None) -> EpochCommitted | None:
+    def next(self) -> EpochCommitted | None:
         """What has happened since the last time; None where nothing has, and nothing waits."""
         now_s, delivery = time.time(), self._delivery
         consumed = sum(node.consumed for node in self._sources)
@@ -62,7 +66,7 @@ class Reports:
         worked_s = list(self._crew.worked_s)
         busy_s = [now - before for now, before in zip(worked_s, self._worked_s, strict=True)]
         deciding_s, stood_s = self._crew.deciding_s, sum(self._crew.stood_s)
-        held = {node: node.state_bytes for node in self._nodes}
+        held = {node: node.state_bytes for node in self._lanes}
         report = EpochCommitted(
             epoch=self._epoch,
             rows=consumed - self._consumed,
@@ -76,7 +80,7 @@ class Reports:
             compute_s=max(0.0, sum(busy_s) - moving_s),
             migration_s=moving_s + stood_s - self._stood_s,
             policy_s=deciding_s - self._deciding_s,
-            snapshot=self._snapshot(period_s, busy_s, held, topology),
+            snapshot=self._snapshot(period_s, busy_s, held),
             refusals=self._new_refusals(),
             latency=delivery.latency,
         )
@@ -86,18 +90,18 @@ class Reports:
         delivery.reset()
         return report
 
-    def _snapshot(
-        self, period_s: float, busy_s: Sequence[float], held: Mapping[Node, int], topology: Topology | None
-    ) -> Snapshot:
+    def _snapshot(self, period_s: float, busy_s: Sequence[float], held: Mapping[LaneNode, int]) -> Snapshot:
         placement = self._placement
+        binding = self._binding if placement is None else placement.current()
+        topology = None if self._topology_of is None else self._topology_of(binding.workers)
         return Snapshot(
             self._epoch,
-            self._binding if placement is None else placement.current(),
+            binding,
             {} if placement is None else placement.loads(held),
-            {node.stream: node.watermark_us for node in self._sources},
+            {node.stream_name: node.watermark_us for node in self._sources},
             period_s,
             self._delivery.latency_s,
-            tuple(busy_s[: topology.workers]) if topology is not None else (),
+            () if topology is None else tuple(busy_s[: topology.workers]),
             topology,
             self._graph,
         )
@@ -105,7 +109,7 @@ class Reports:
     def _new_refusals(self) -> dict[str, int]:
         """Refusals since the last time."""
         total: dict[str, int] = defaultdict(int)
-        for node in self._nodes:
+        for node in (*self._sources, *self._lanes):
             for reason, number in list(node.results.refused.items()):
                 total[reason] += number
         before, self._refused = self._refused, dict(total)

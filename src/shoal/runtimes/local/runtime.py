@@ -25,6 +25,7 @@ from shoal.runtimes.local.bound import QUEUES, BoundCrew
 from shoal.runtimes.local.crew import Crew
 from shoal.runtimes.local.delivery import NOW_AND_THEN_S, Delivery
 from shoal.runtimes.local.intake import SourceNode
+from shoal.runtimes.local.machine import Machine
 from shoal.runtimes.local.memory import Keeper, Sizes
 from shoal.runtimes.local.metrics import Metrics
 from shoal.runtimes.local.moving import MovingLane
@@ -46,8 +47,9 @@ class LocalSetup:
 
     With `queues` nodes are bound: to one queue, to one per processor node, or to one per worker. `chained` puts steps
     that follow each other into one node, and `fused` makes a compiled loop of those that see all events of a stream.
-    `rebinding` says whether instances move while everything goes on, or while all workers stand still. `say` is told
-    what keeps a run from starting at once.
+    `rebinding` says whether instances move while everything goes on, or while all workers stand still. There may be up
+    to `most_workers`; 0 stands for as many as the machine has cores, if it begins with fewer. `processor_nodes` stands
+    for those that the machine really has, 0. `say` is told what keeps a run from starting at once.
     """
 
     sources: Mapping[str, Source]
@@ -56,9 +58,10 @@ class LocalSetup:
     sizes: Sizes = field(default_factory=Sizes)
     chained: bool = True
     queues: str | None = None
-    processor_nodes: int = 1
+    processor_nodes: int = 0
     fused: bool = True
     rebinding: str = REBINDINGS[0]
+    most_workers: int = 0
     say: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
@@ -67,8 +70,9 @@ class LocalSetup:
             raise ConfigError(f"queues must be one of {', '.join(QUEUES)}; got {self.queues!r}")
         if self.rebinding not in REBINDINGS:
             raise ConfigError(f"rebinding must be one of {', '.join(REBINDINGS)}; got {self.rebinding!r}")
-        if self.processor_nodes < 1:
-            raise ConfigError(f"number of processor nodes must be at least 1; got {self.processor_nodes}")
+        for name in ("processor_nodes", "most_workers"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be at least 0; got {getattr(self, name)}")
 
 
 class LocalRuntime:
@@ -84,7 +88,7 @@ class LocalRuntime:
         self._delivery: Delivery
         self._reports: Reports
         self._placement: Placement | None = None
-        self._topology: Topology | None = None
+        self._machine = Machine.here()
         self._rebinding = threading.Lock()
 
     @property
@@ -119,30 +123,42 @@ class LocalRuntime:
                 raise GraphError(
                     f"source of stream {stream!r} cannot be read without Spark; got {type(source).__name__}"
                 )
+        most = self._most_workers(binding.workers)
         program = compile_graph(graph)
         rehearse(program)
         self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
         self._keeper = Keeper()
         bound = None if setup.queues is None else binding
         part = StillLane if setup.rebinding == "blocking" else MovingLane
-        wiring = Wiring(program, setup.sizes, self._keeper, setup.chained, bound, setup.fused, part)
+        wiring = Wiring(program, setup.sizes, self._keeper, setup.chained, bound, setup.fused, part, most)
         self._nodes = wiring.wire(setup.sources, self._location.name)
         prepare(wiring.chains, setup.say)
-        self._crew = self._crew_of(binding.workers)
+        self._crew = self._crew_of(binding.workers, most)
         self._metrics = Metrics(self._nodes, self._crew)
         self._delivery = Delivery(self._nodes, setup.sink)
-        self._placement = None if bound is None else Placement(self._nodes, bound)
-        self._reports = Reports(graph, self._nodes, self._crew, self._delivery, binding, self._placement)
+        self._placement = None if bound is None else Placement(self._nodes, bound, most)
+        topology_of = None if isinstance(self._crew, ThreadPerNode) else self._topology_of
+        self._reports = Reports(graph, self._nodes, self._crew, self._delivery, binding, self._placement, topology_of)
         self._crew.start()
         threading.Thread(target=self._follow, name="shoal-run", daemon=True).start()
 
-    def _crew_of(self, workers: int) -> Crew:
+    def _most_workers(self, workers: int) -> int:
+        """How many workers there may be, of which so many begin."""
+        most = self._setup.most_workers
+        if 0 < most < workers:
+            raise ConfigError(f"most_workers must be at least the {workers} workers of the run; got {most}")
+        return most or max(workers, self._machine.cores)
+
+    def _topology_of(self, workers: int) -> Topology:
+        nodes = self._setup.processor_nodes
+        return Topology.of(min(nodes, workers), workers) if nodes else self._machine.topology(workers)
+
+    def _crew_of(self, workers: int, most: int) -> Crew:
         setup = self._setup
-        if setup.queues is None and isinstance(setup.scheduling, Threads):
-            return ThreadPerNode(self._nodes)
-        self._topology = Topology.of(min(setup.processor_nodes, workers), workers)
         if setup.queues is not None:
-            return BoundCrew(self._nodes, setup.queues, self._topology.node_of)
+            return BoundCrew(self._nodes, setup.queues, self._topology_of(workers).node_of, most)
+        if isinstance(setup.scheduling, Threads):
+            return ThreadPerNode(self._nodes)
         return Scheduler(self._nodes, setup.scheduling, workers)
 
     def events(self) -> Iterator[Event]:
@@ -173,6 +189,8 @@ class LocalRuntime:
         with self._rebinding:
             reason = self._placement.want(binding)
             if not reason:
+                if isinstance(self._crew, BoundCrew) and self._crew.threads != binding.workers:
+                    self._crew.resize(self._topology_of(binding.workers).node_of)
                 self._move(self._placement)
         return reason
 
@@ -224,6 +242,6 @@ class LocalRuntime:
     def _report(self) -> None:
         """Tell the session what has happened since the last time."""
         self._metrics.sample()
-        report = self._reports.next(self._topology)
+        report = self._reports.next()
         if report is not None:
             self._events.put(report)

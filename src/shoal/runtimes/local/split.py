@@ -29,7 +29,7 @@ class MovingSplit(Node):
 
     @property
     def waiting(self) -> bool:
-        """Whether rows have come, or an instance has been given away."""
+        """Whether rows have come, or a worker has given an instance away or woken up."""
         return super().waiting or self._seen != self.ownership.versions
 
     def turn(self, events: int) -> int:
@@ -50,18 +50,19 @@ class MovingSplit(Node):
         if block.length:
             divide(block.columns[INSTANCE], self.ownership.owner, self.sent, rows, self._counts)
         for worker, number in enumerate(self._counts.tolist()):
-            part = EMPTY
             if number:
                 part = block if number == block.length else block.take(rows[worker, :number])
-            self.outputs[worker].write(part, packet.stamp)
+                self.outputs[worker].write(part, packet.stamp)
+            elif not self.ownership.asleep[worker]:
+                self.outputs[worker].write(EMPTY, packet.stamp)
 
     def _acknowledge(self) -> None:
         """Versions are read before rows are divided again: what follows goes by a map at least as new."""
         versions = list(self.ownership.versions)
         for worker, version in enumerate(versions):
             if version != self._seen[worker]:
-                channel = self.outputs[worker]
-                channel.write(EMPTY, Stamp(self.inputs[0].watermark_us, 0.0, None, version))
+                stamp = Stamp(self.inputs[0].watermark_us, 0.0, None, version, self.phase)
+                self.outputs[worker].write(EMPTY, stamp)
         self._seen = versions
 
 

@@ -48,6 +48,10 @@ class StillLane(MovingLane):
 
     def take_up(self, states: Mapping[int, LaneState]) -> None:
         """Have instances from now on; those that are further than the others stay guests until these are as far."""
+        if self.sleep.asleep:
+            self._wake_up()
+            for channel, _ in self.sleep.behind:
+                channel.phase = self.phase
         for instance, state in states.items():
             self._welcome(instance, state, set())
         self._admit()

@@ -32,6 +32,11 @@ class LaneNode(Node):
         self._told_us = NEVER_US
 
     @property
+    def phase(self) -> int:
+        """It never sleeps."""
+        return 0
+
+    @property
     def state_bytes(self) -> int:
         """Memory of what the node remembers."""
         return self._state.nbytes
@@ -39,7 +44,9 @@ class LaneNode(Node):
     def turn(self, events: int) -> int:
         """Take rows in, go on as far as the slowest input allows, and answer."""
         taken, marker_s, oldest_s = 0, None, None
-        for number in range(len(self.inputs)):
+        for number, channel in enumerate(self.inputs):
+            if not channel.waiting:
+                continue
             of_input = 0
             while (packet := self._take(number, of_input, events)) is not None:
                 marker_s = packet.stamp.marker_s if marker_s is None else marker_s
@@ -72,7 +79,7 @@ class LaneNode(Node):
         held_us = self.lane.kernel.hold_us if self.lane.kernel is not None else 0
         outgoing = self._told_us if self._told_us == FOREVER_US else max(NEVER_US, self._told_us - held_us)
         oldest_s = time.time() if self._oldest_s is None else self._oldest_s
-        self._send(answers, Stamp(outgoing, oldest_s, marker_s))
+        self._send(answers, Stamp(outgoing, oldest_s, marker_s, phase=self.phase))
 
     def _watermark(self) -> int:
         slowest = self.watermark_us

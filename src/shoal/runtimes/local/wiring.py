@@ -6,7 +6,7 @@ node belongs to the same worker.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,7 @@ from shoal.runtimes.local.memory import Keeper, Pool, Sizes
 from shoal.runtimes.local.moving import MovingLane
 from shoal.runtimes.local.node import Node, OutletNode, StepNode
 from shoal.runtimes.local.ownership import Ownership
+from shoal.runtimes.local.sleep import Sleep
 from shoal.runtimes.local.split import MovingSplit
 from shoal.runtimes.local.state import LaneNode
 
@@ -44,6 +45,8 @@ class Wiring:
     fused: bool = True
     part: type[MovingLane] = MovingLane
     """What a divided lane has for every worker."""
+    parts: int = 0
+    """How many workers there may ever be, if more than the binding has."""
     nodes: list[Node] = field(default_factory=list)
     chains: list[Chain] = field(default_factory=list)
     """Steps that are to run as compiled loops once these are prepared."""
@@ -60,6 +63,7 @@ class Wiring:
             columns = self.program.columns(stream)
             place = f"{location}/{stream}"
             node = SourceNode(input_, sources[stream], columns, place, self.sizes.block_rows, number % workers)
+            node.stream = number
             self._add((stream, ()), node)
         lanes = sorted(self.program.lanes, key=lambda lane: lane.depth)
         for lane in lanes:
@@ -67,6 +71,7 @@ class Wiring:
                 self._add_lane(lane)
         for lane in lanes:
             self._add_outlets(lane)
+        self._link()
         if self.fused and self.chained:
             self._fuse()
         return self.nodes
@@ -108,6 +113,7 @@ class Wiring:
                 start -= 1
             for before in self._after(origin, steps[:start]):
                 node = StepNode(steps[start:], self._from(before), before.home)
+                node.stream = before.stream
                 self._add(path, node)
                 if isinstance(origin, str) and (types := self._types(origin, steps[:start])) is not None:
                     self._of_streams.append((node, types))
@@ -120,6 +126,7 @@ class Wiring:
 
     def _from(self, node: Node, wanted: frozenset[str] | None = None) -> Channel:
         channel = Channel(self.sizes, Pool(self.sizes, self.keeper), wanted)
+        channel.phase = node.phase
         node.outputs.append(channel)
         self._asked_for.setdefault(node, []).append(wanted)
         return channel
@@ -136,18 +143,36 @@ class Wiring:
         self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs))
 
     def _add_parts(self, lane: Lane, binding: Binding) -> None:
-        """A part for every worker, also for those without instances yet."""
+        """A part for every worker there may be, also for those without instances yet."""
         owner = np.array([binding.worker_of[instance] for instance in lane.instances], np.int64)
-        ownership = Ownership(owner, binding.workers)
-        parts: list[list[tuple[Feed, Channel]]] = [[] for _ in range(binding.workers)]
+        ownership = Ownership(owner, max(self.parts, binding.workers))
+        parts: list[list[tuple[Feed, Channel]]] = [[] for _ in range(ownership.workers)]
         for feed in lane.feeds:
             for before in self._after(feed.origin, feed.steps):
                 split = MovingSplit(ownership, self._from(before, _wanted(lane, feed)), before.home)
+                split.stream = before.stream
                 self.nodes.append(split)
                 for feeds in parts:
                     feeds.append((feed, self._from(split)))
         for worker, feeds in enumerate(parts):
             self._add((lane.number, ()), self.part(lane, feeds, self.program.inputs, ownership, worker))
+
+    def _link(self) -> None:
+        """Tell parts of lanes who is behind them."""
+        reader = {id(channel): node for node in self.nodes for channel in node.inputs}
+
+        def behind(node: Node) -> Iterator[tuple[Channel, Sleep | None]]:
+            for channel in node.outputs:
+                next_ = reader[id(channel)]
+                if isinstance(next_, MovingLane):
+                    yield channel, next_.sleep
+                elif further := list(behind(next_)):
+                    yield channel, None
+                    yield from further
+
+        for node in self.nodes:
+            if isinstance(node, MovingLane):
+                node.sleep.behind = list(behind(node))
 
     def _add_outlets(self, lane: Lane) -> None:
         if lane.kernel is not None:
