@@ -57,7 +57,8 @@ def bound_settings(settings: LocalSettings, policy: str | None, control: Control
     queues = policy if policy in QUEUED else "worker-queue"
     if settings.queues not in (NO_QUEUES, queues):
         raise ConfigError(f"policy {policy} goes with queues={queues}; got queues={settings.queues}")
-    return replace(settings, queues=queues)
+    most = 0 if control.scaling is None else control.scaling.most
+    return replace(settings, queues=queues, most_workers=max(settings.most_workers, most))
 
 
 def local_runtime(job: Job, sink: Sink, settings: LocalSettings) -> Runtime:

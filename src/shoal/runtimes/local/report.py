@@ -79,7 +79,7 @@ class Reports:
             latency_s=max(delivery.latency.max_s, period_s),
             compute_s=max(0.0, sum(busy_s) - moving_s),
             migration_s=moving_s + stood_s - self._stood_s,
-            policy_s=deciding_s - self._deciding_s,
+            policy_s=deciding_s - self._deciding_s if self._placement is None else 0.0,
             snapshot=self._snapshot(period_s, busy_s, held),
             refusals=self._new_refusals(),
             latency=delivery.latency,
