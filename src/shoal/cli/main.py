@@ -19,6 +19,7 @@ from shoal.experiments.engines import ENGINES
 from shoal.model.aggregate import AGGREGATE_KINDS
 from shoal.policies.catalog import SUMMARIES
 from shoal.policies.scheduling import SCHEDULING
+from shoal.runtimes.spark.position import MECHANISMS
 from shoal.session.local import MODES
 from shoal.session.run import RUNTIMES
 from shoal.workloads.catalog import WORKLOADS
@@ -64,6 +65,7 @@ def cli() -> None:
     metavar="KEY=VALUE",
     help="When and how a policy is followed, e.g. trigger=periodic:2.",
 )
+@click.option("--mechanism", type=click.Choice(MECHANISMS), help="How moved state gets to its worker on Spark.")
 @click.option("--journal", metavar="DIR", help="Keep the journal of decisions here  [default: the checkpoint]")
 @click.option(
     "--scheduling",

@@ -23,6 +23,7 @@ from shoal.errors import ConfigError
 from shoal.model.messages import EpochCommitted
 from shoal.policies.static import shuffled
 from shoal.runtimes.spark.checkpoint import Checkpoint
+from shoal.runtimes.spark.position import MECHANISMS
 from shoal.session.digest import differences, result_digest
 from shoal.session.local import NO_QUEUES, LocalSettings
 from shoal.session.run import Run, start
@@ -45,6 +46,7 @@ class RunOptions:
     policy: str | None
     control: ControlSettings
     journal: str | None
+    mechanism: str | None
     scheduling: str | None
     mode: str | None
     workers: int
@@ -86,6 +88,7 @@ def run_target(options: RunOptions) -> int:
             local=None if local is None else replace(local, say=progress.say),
             control=options.control,
             journal=options.journal,
+            mechanism=options.mechanism,
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(
@@ -111,6 +114,8 @@ def run_target(options: RunOptions) -> int:
 def _local_settings(options: RunOptions) -> LocalSettings | None:
     """Settings of the local runtime; options of the other runtime are refused."""
     if options.on == "local":
+        if options.mechanism:
+            raise ConfigError("--mechanism is for --on spark; on the local runtime there is --conf rebinding=...")
         if options.checkpoint:
             raise ConfigError("--checkpoint is for --on spark; the local runtime keeps no checkpoint")
         settings = LocalSettings.of(options.conf, mode=options.mode, scheduling=options.scheduling)
@@ -236,7 +241,7 @@ def _summary(
         workload=options.target,
         runtime=options.on,
         policy=_policy(options),
-        mechanism="lazy" if options.on == "spark" else "none",
+        mechanism=(options.mechanism or MECHANISMS[0]) if options.on == "spark" else "none",
         workers=options.workers,
         topology=run.topology,
         seed=options.seed,

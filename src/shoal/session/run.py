@@ -187,19 +187,23 @@ def start(  # noqa: PLR0913  (all but the job by name)
     local: LocalSettings | None = None,
     control: ControlSettings | None = None,
     journal: str | None = None,
+    mechanism: str | None = None,
 ) -> Run:
     """Start a job and return at once; `Run.wait` follows it to its end, and steers it by its policy meanwhile.
 
     Without a `checkpoint` directory the run is kept in a temporary one and cannot be resumed.
     Without a `sink` the results stay in memory, in `Run.sink`. `spark`, `conf` and `interval_s` are for Spark, `local`
     is for the local runtime. Without a `policy` Spark binds round-robin, and the local runtime does not bind at all.
-    The journal is kept in the directory `journal`, or with the checkpoint.
+    The journal is kept in the directory `journal`, or with the checkpoint. `mechanism` is how moved state gets to its
+    new worker on Spark: `lazy` or `pre-copy`.
     """
     began = time.time()
     if on not in RUNTIMES:
         raise ConfigError(f"runtime must be {' or '.join(RUNTIMES)}; got {on!r}")
     if on == "local" and checkpoint is not None:
         raise ConfigError("the local runtime keeps nothing for a restart; leave the checkpoint out")
+    if on == "local" and mechanism is not None:
+        raise ConfigError("a mechanism is for Spark; on the local runtime set rebinding")
     if workers < 1:
         raise ConfigError(f"number of workers must be at least 1; got {workers}")
     place = checkpoint or tempfile.mkdtemp(prefix="shoal-")
@@ -213,7 +217,7 @@ def start(  # noqa: PLR0913  (all but the job by name)
         runtime = local_runtime(job, kept, settings)
         bound = settings.queues != NO_QUEUES
     else:
-        runtime = spark_runtime(job, place, kept, spark, conf, interval_s)
+        runtime = spark_runtime(job, place, kept, spark, conf, interval_s, mechanism)
         bound = True
     run = Run(job, runtime, chosen, workers, kept, place, began, temporary=checkpoint is None)
     if bound:

@@ -12,6 +12,7 @@ from shoal.model.graph import Graph
 from shoal.model.messages import Command, Event
 from shoal.policies.catalog import QUEUED, check_policy
 from shoal.runtimes.local.runtime import LocalRuntime
+from shoal.runtimes.spark.position import MECHANISMS
 from shoal.session.job import Job
 from shoal.session.local import NO_QUEUES, LocalSettings
 
@@ -67,11 +68,17 @@ def local_runtime(job: Job, sink: Sink, settings: LocalSettings) -> Runtime:
 
 
 def spark_runtime(
-    job: Job, checkpoint: str, sink: Sink, spark: Any, conf: Mapping[str, str] | None, interval_s: float
+    job: Job,
+    checkpoint: str,
+    sink: Sink,
+    spark: Any,
+    conf: Mapping[str, str] | None,
+    interval_s: float,
+    mechanism: str | None,
 ) -> Runtime:
     """Spark is imported only when it is used: it takes a while."""
     from shoal.runtimes.spark.cluster import spark_session
     from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
 
     session = spark if spark is not None else spark_session(conf)
-    return SparkRuntime(SparkSetup(session, checkpoint, job.sources, sink, interval_s))
+    return SparkRuntime(SparkSetup(session, checkpoint, job.sources, sink, interval_s, mechanism or MECHANISMS[0]))

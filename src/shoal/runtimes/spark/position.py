@@ -11,6 +11,9 @@ from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery, Replace
 from shoal.query.program import Program
 from shoal.runtimes.spark.checkpoint import StateRef
 
+MECHANISMS = ("lazy", "pre-copy")
+"""How moved state gets to its new worker on Spark: read when it is first needed, or announced and read ahead."""
+
 
 @dataclass(frozen=True)
 class Position:

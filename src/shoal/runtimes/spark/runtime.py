@@ -29,13 +29,12 @@ from shoal.runtimes.spark.failure import translated
 from shoal.runtimes.spark.intake import flush_header
 from shoal.runtimes.spark.mailbox import Mailbox
 from shoal.runtimes.spark.placement import placement
-from shoal.runtimes.spark.position import Position
+from shoal.runtimes.spark.position import MECHANISMS, Position
 from shoal.runtimes.spark.restore import as_planned, check_streams, desired, restored
 from shoal.runtimes.spark.source import FORMAT, Feed, ShoalSource
 from shoal.runtimes.spark.store import open_store
 from shoal.runtimes.spark.tasks import prework, rehearsal
 
-MECHANISMS = ("lazy", "pre-copy")
 POLL_S = 0.1
 LOG = logging.getLogger("shoal")
 
