@@ -244,3 +244,22 @@ def test_workers_lost_in_the_middle_of_an_epoch_are_told_by_where_they_were_befo
     cluster.there = ("1",)
     placed.observe({0: "1", 1: "1"})
     assert placed.lost() == [WorkersLost((0,), "executor 0 is gone: number 0 was killed")]
+
+
+def test_an_executor_that_spark_never_named_is_not_missed(cluster: Cluster) -> None:
+    """Where a task cannot tell its executor's id, it tells the host."""
+    placed = cluster.placement()
+    placed.settle(2, nothing)
+    placed.observe({0: "some-host", 1: "some-host"})
+    placed.settle(2, nothing)
+    assert placed.lost() == []
+    assert placed.topology(2).nodes == 1
+
+
+def test_at_the_end_no_anchor_is_left(cluster: Cluster) -> None:
+    placed = cluster.placement()
+    placed.settle(2, nothing)
+    placed.close()
+    placed.close()
+    assert [anchors.removed for anchors in cluster.made] == [True]
+    assert placed.worker_of is None

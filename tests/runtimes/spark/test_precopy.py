@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.runtimes.spark.crashing import Crash, crash_at
 from tests.runtimes.spark.small_spark import SmallRun, small_spark
 from tests.runtimes.spark.test_snapshot import committed
@@ -18,18 +19,18 @@ from shoal.errors import ConfigError
 from shoal.model.aggregate import count
 from shoal.model.binding import Binding
 from shoal.model.expression import col
-from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery
+from shoal.model.messages import AddQuery, Command, EpochCommitted, Rebind, RemoveQuery, RunEnded
 from shoal.model.window import tumbling
 from shoal.policies.static import round_robin, shuffled
 from shoal.query.program import compile_graph
 from shoal.runtimes.spark.checkpoint import Plan, StateRef
 from shoal.runtimes.spark.holdings import ahead, loaded
 from shoal.runtimes.spark.position import Position, changed
-from shoal.runtimes.spark.runtime import SparkSetup
+from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
 from shoal.runtimes.spark.store import StateStore, hot_directory
+from shoal.session.digest import differences
 from shoal.workloads.traffic import vehicles
 
-pytestmark = pytest.mark.usefixtures("small_spark")
 __all__ = ["small_spark"]
 GRAPH = city().job.graph
 FIRST, OTHER = GRAPH.stateful_instances[0], GRAPH.stateful_instances[1]
@@ -53,6 +54,7 @@ def announced(root: Path, epochs: int = 6, **options: Any) -> SmallRun:
     return SmallRun(root, epochs=epochs, mechanism="pre-copy", **options)
 
 
+@pytest.mark.usefixtures("small_spark")
 def test_a_binding_is_used_one_epoch_after_it_was_asked_for(places: Callable[[], Path]) -> None:
     wanted = shuffled(GRAPH, 3, seed=1)
     run = announced(places(), commands={2: [Rebind(wanted)]})
@@ -63,6 +65,7 @@ def test_a_binding_is_used_one_epoch_after_it_was_asked_for(places: Callable[[],
     assert [event.snapshot.binding.workers for event in events] == [2, 2, 2, 3, 3, 3, 3]
 
 
+@pytest.mark.usefixtures("small_spark")
 def test_results_are_those_of_lazy_moves(places: Callable[[], Path]) -> None:
     lazy = SmallRun(places(), shuffle=True, workers=3)
     lazy.go()
@@ -71,6 +74,7 @@ def test_results_are_those_of_lazy_moves(places: Callable[[], Path]) -> None:
     assert run.digest() == lazy.digest()
 
 
+@pytest.mark.usefixtures("small_spark")
 def test_the_plan_says_what_is_coming_and_a_replay_does_the_same(
     places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +97,7 @@ def test_the_plan_says_what_is_coming_and_a_replay_does_the_same(
     assert [event.moves > 0 for event in events] == [False, True, False, False, False]
 
 
+@pytest.mark.usefixtures("small_spark")
 def test_crashes_while_bindings_are_announced_change_no_result(
     places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +124,7 @@ def test_crashes_while_bindings_are_announced_change_no_result(
         assert run.digest() == quiet.digest()
 
 
+@pytest.mark.usefixtures("small_spark")
 def test_what_leaves_is_written_apart_and_not_again_by_who_gets_it(places: Callable[[], Path]) -> None:
     target = Binding.of(dict.fromkeys(GRAPH.stateful_instances, 1), 2)
     run = announced(places(), epochs=8, rows_per_epoch=300, commands={4: [Rebind(target)]})
@@ -157,6 +163,7 @@ def test_a_restart_with_another_number_of_workers_forgets_what_was_announced() -
     assert position.with_graph(GRAPH, round_robin(GRAPH, 2)).coming is None
 
 
+@pytest.mark.usefixtures("small_spark")
 def test_plans_of_before_are_read(places: Callable[[], Path]) -> None:
     run = SmallRun(places())
     run.go(until=1)
@@ -178,6 +185,7 @@ def test_only_rested_segments_of_what_comes_are_read_ahead() -> None:
     assert ahead(plan, 0) == []
 
 
+@pytest.mark.usefixtures("small_spark")
 def test_bytes_moved_and_bytes_fetched_late_are_counted(places: Callable[[], Path]) -> None:
     run = SmallRun(places(), commands={2: [Rebind(Binding.of({FIRST: 1, OTHER: 0}, 2))]})
     events = committed(run.go(until=4))
@@ -191,6 +199,23 @@ def test_bytes_moved_and_bytes_fetched_late_are_counted(places: Callable[[], Pat
     again = loaded(compiled, arrived, 1, 1, far)
     assert (again.late_bytes, again.moved_bytes) == (0, fetched.moved_bytes)
     assert loaded(compiled, arrived, 0, 1, far).moved_bytes == 0
+
+
+@pytest.mark.parametrize("hot", [True, False], ids=["with shared memory", "without"])
+def test_on_spark_announced_moves_change_no_result(hot: bool, spark: SparkSession, tmp_path: Path) -> None:
+    ready, sink = city(rows_per_epoch=1_000), MemorySink()
+    setup = SparkSetup(spark, str(tmp_path), ready.job.sources, sink, mechanism="pre-copy", hot=hot)
+    runtime = SparkRuntime(setup)
+    runtime.start(GRAPH, round_robin(GRAPH, 3))
+    moves = []
+    for event in runtime.events():
+        assert not isinstance(event, RunEnded) or event.error is None
+        if isinstance(event, EpochCommitted):
+            moves.append(event.moves)
+            runtime.apply(Rebind(shuffled(GRAPH, 3, seed=event.epoch)))
+    assert sum(moves) > 0
+    assert differences({name: sink.table(name) for name in sink.names()}, ready.expected(runtime.consumed)) == []
+    assert Path(hot_directory(str(tmp_path))).exists() is False
 
 
 def test_a_mechanism_that_does_not_exist_is_refused() -> None:

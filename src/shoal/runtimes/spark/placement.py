@@ -47,6 +47,9 @@ class Placement(Protocol):
     def lost(self) -> list[WorkersLost]:
         """The workers whose executors have gone since this was last asked."""
 
+    def close(self) -> None:
+        """Leave nothing behind."""
+
 
 class OneNode:
     """All workers on one executor, where the number of a partition is that of a worker."""
@@ -71,6 +74,9 @@ class OneNode:
         """Nobody: without this executor there is no run."""
         return []
 
+    def close(self) -> None:
+        """Nothing is left."""
+
 
 class ManyNodes:
     """Workers on the executors of a cluster, which come and go."""
@@ -79,6 +85,7 @@ class ManyNodes:
         """Nobody is anywhere yet."""
         self._spark, self._roster = spark, roster
         self._ids: tuple[str, ...] = ()
+        self._ever: set[str] = set()
         self._anchors: Anchors | None = None
         self._places: dict[int, str] = {}
         self._lost: list[WorkersLost] = []
@@ -92,9 +99,7 @@ class ManyNodes:
         ids = self._look()
         if self._anchors is not None and len(self._anchors.executor_of) == workers and ids == self._ids:
             return
-        if self._anchors is not None:
-            self._anchors.remove()
-            self._anchors, self.worker_of = None, None
+        self.close()
         self._ids = ids
         if self._can_anchor and len(ids) > 1:
             self._anchors = self._made(workers)
@@ -152,13 +157,20 @@ class ManyNodes:
         lost, self._lost = self._lost, []
         return lost
 
+    def close(self) -> None:
+        """Let go of the anchors."""
+        if self._anchors is not None:
+            self._anchors.remove()
+            self._anchors, self.worker_of = None, None
+
     def _look(self) -> tuple[str, ...]:
         """The executors that are there; workers of those that are not any more are lost."""
         ids = self._roster.ids()
+        self._ever.update(ids)
         workers_at: dict[str, list[int]] = defaultdict(list)
         for worker, executor in self._places.items():
             workers_at[executor].append(worker)
-        for executor in [each for each in workers_at if each not in ids]:
+        for executor in [each for each in workers_at if each in self._ever and each not in ids]:
             reason = f"executor {executor} is gone: {self._roster.why_gone(executor)}"
             self._lost.append(WorkersLost(tuple(sorted(workers_at[executor])), reason))
             self._places = {w: place for w, place in self._places.items() if place != executor}

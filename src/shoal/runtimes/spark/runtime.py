@@ -175,6 +175,7 @@ class SparkRuntime:
                 self._stream()
             if not self._finished and not self._stopping.is_set() and self._all_ended():
                 self._flush()
+            self._runner.placement.close()
         except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
             error = translated(self._failure or failure)
         with contextlib.suppress(OSError):
