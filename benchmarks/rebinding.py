@@ -56,7 +56,7 @@ def in_its_own_process(trial: Trial) -> dict[str, Any]:
 
 def trials_of(part: str, quick: bool, capacity: float) -> Iterator[list[Trial]]:
     """Groups of trials with the same events; `capacity` is what two threads do with a good binding."""
-    seconds = 3 if quick else 40
+    seconds = 3 if quick else 24
     if part == "local":
         for load in (0.8,) if quick else (0.8, 0.95):
             rate = load * capacity
