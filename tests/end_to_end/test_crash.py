@@ -44,6 +44,7 @@ def quiet(spark: "SparkSession") -> str:
     return digest(run)
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_ends_with_the_right_results(
     tmp_path: Path, quiet: str, spark: "SparkSession"
 ) -> None:

@@ -8,7 +8,7 @@ from tests.policies.random_loads import RUNNABLE, Situation, situations, skewed_
 from shoal.errors import BindingError
 from shoal.model.binding import Binding, WorkerId
 from shoal.model.graph import InstanceId
-from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, SUMMARIES
+from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, QUEUED, SUMMARIES
 from shoal.policies.static import STATIC
 
 policies = st.sampled_from(RUNNABLE)
@@ -55,7 +55,7 @@ def test_a_binding_for_other_workers_is_a_clear_error(name: str) -> None:
 
 
 def test_every_policy_has_a_summary_of_one_line() -> None:
-    assert list(SUMMARIES) == [*STATIC, *DYNAMIC]
+    assert list(SUMMARIES) == [*STATIC, *DYNAMIC, *QUEUED]
     assert set(DYNAMIC) > ASKED_ONCE
     for summary in SUMMARIES.values():
         assert len(summary) <= 105
