@@ -92,6 +92,8 @@ class Controller:
         if snapshot.graph is not None and snapshot.graph is not self._graph:
             self._begin_anew(snapshot.graph)
         self._newest = snapshot
+        if self._asked is None and self.settings.scaling is None and self._pending is None:
+            return NOTHING
         self._snapshots.append(snapshot)
         seen_s = sum(one.period_s for one in self._snapshots)
         window_s = self.settings.profile_s if self.policy in ASKED_ONCE else self.settings.window_s
