@@ -202,7 +202,8 @@ def main() -> None:
     options.repeat = options.repeat or (1 if options.quick else 3)
     chosen = options.only or (["local", "blocking"] if options.quick else list(PARTS))
     capacity = capacity_of(options.quick) if {"local", "blocking", "swinging"} & set(chosen) else 0.0
-    print(f"two threads do {capacity:,.0f} events/s with a good binding")
+    if capacity:
+        print(f"two threads do {capacity:,.0f} events/s with a good binding")
     found = {part: measured(part, options, capacity) for part in chosen}
     before = kept_before("rebinding") if options.only else None
     parts = {**(before or {"parts": {}})["parts"], **found}

@@ -18,6 +18,7 @@ import fixed_cost
 import local
 import rebinding
 import rebinding_figure
+import repartition
 import scaling
 import soak
 import window_growth
@@ -40,6 +41,7 @@ NAMES = (
     "local",
     "policies",
     "rebinding",
+    "repartition",
 )
 
 
@@ -56,6 +58,7 @@ def section(name: str, measured: dict[str, Any]) -> str:
         "local": local.sections,
         "policies": lambda found: [markdown(*policies.rows(found["results"]))],
         "rebinding": rebinding.sections,
+        "repartition": repartition.sections,
     }[name](measured)
     return "\n\n".join([f"Measured on {measured['measured_at']}: {sentence(measured['machine'])}.", *parts])
 
