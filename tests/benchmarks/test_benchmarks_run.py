@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
-WITH_DATA = ("hop", "ysb", "fixed_cost", "scaling")
+WITH_DATA = ("hop", "ysb", "fixed_cost", "scaling", "repartition")
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(900)]
 
