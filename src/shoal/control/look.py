@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from shoal.model.binding import Binding
-from shoal.model.graph import InstanceId
-from shoal.model.snapshot import InstanceLoad, Snapshot
+from shoal.model.columns import LoadColumns
+from shoal.model.snapshot import Snapshot
 from shoal.model.topology import Topology
 from shoal.policies.loads import Floats, Ints, Loads, summed
 
@@ -17,23 +17,9 @@ def together(snapshots: Sequence[Snapshot]) -> Snapshot:
     """Several snapshots, one behind another, as one: sums of what happened, the newest of what is."""
     if len(snapshots) == 1:
         return snapshots[0]
-    newest = snapshots[-1]
-    loads: dict[InstanceId, InstanceLoad] = {}
-    for snapshot in snapshots:
-        for instance, load in snapshot.loads.items():
-            seen = loads.get(instance)
-            if seen is None:
-                loads[instance] = load
-            else:
-                events, cost_s = seen.events + load.events, seen.cost_s + load.cost_s
-                results = seen.results + load.results
-                loads[instance] = InstanceLoad(events, cost_s, results, load.state_bytes, load.backlog)
-    for instance, load in loads.items():
-        if instance not in newest.loads and load.backlog:
-            loads[instance] = replace(load, backlog=0)
     return replace(
-        newest,
-        loads=loads,
+        snapshots[-1],
+        loads=LoadColumns.together([snapshot.loads for snapshot in snapshots]),
         period_s=sum(snapshot.period_s for snapshot in snapshots),
         latency_s=_mean([snapshot.latency_s for snapshot in snapshots]),
         busy_s=_added([snapshot.busy_s for snapshot in snapshots]),

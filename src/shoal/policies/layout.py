@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.errors import ConfigError
+from shoal.model.columns import LoadColumns
 from shoal.model.graph import STATEFUL, Graph, InstanceId, Operator, OperatorId
-from shoal.model.snapshot import InstanceLoad, Snapshot
+from shoal.model.snapshot import Snapshot
 from shoal.policies.loads import Ints, Loads
 from shoal.policies.static import partition_names
 
 ROW_BYTES = 64
 """Taken for the size of a row that one instance sends to another."""
-_NOTHING = InstanceLoad(0, 0.0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,22 +55,21 @@ class Layout:
         """What a snapshot says; the bytes of an edge are estimated by the rows its source answered."""
         if snapshot.period_s <= 0:
             raise ConfigError(f"a snapshot must be of more than 0 seconds; got {snapshot.period_s}")
-        seen = [snapshot.loads.get(instance, _NOTHING) for instance in self.instances]
-        busy_s = np.array([load.cost_s for load in seen], dtype=float)
+        seen = LoadColumns.of(self.instances, snapshot.loads)
+        busy_s = seen.cost_s
         # An instance may work without an event, on windows that close; its time then counts as that of one.
-        events = np.maximum(np.array([load.events for load in seen], dtype=float), busy_s > 0)
-        results = np.array([load.results for load in seen], dtype=float)
+        events = np.maximum(seen.events, busy_s > 0).astype(float)
         return Loads(
             self.instances,
             cost_s=np.divide(busy_s, events, out=np.zeros_like(busy_s), where=events > 0),
-            backlog=np.array([load.backlog for load in seen], dtype=float),
+            backlog=seen.backlog.astype(float),
             rate_per_s=events / snapshot.period_s,
             busy_s=busy_s,
-            state_bytes=np.array([load.state_bytes for load in seen], dtype=float),
+            state_bytes=seen.state_bytes.astype(float),
             partition=self.partition,
             edge_source=self.edge_source,
             edge_target=self.edge_target,
-            edge_bytes=results[self.edge_source] * ROW_BYTES / self.edge_share,
+            edge_bytes=seen.results[self.edge_source] * ROW_BYTES / self.edge_share,
             latency_s=dict(snapshot.latency_s),
         )
 

@@ -9,6 +9,7 @@ from shoal.connectors.source import Source
 from shoal.errors import ConfigError
 from shoal.policies.scheduling import SCHEDULING
 from shoal.runtimes.local.bound import QUEUES
+from shoal.runtimes.local.machine import PINNINGS
 from shoal.runtimes.local.memory import MEMORIES, Sizes
 from shoal.runtimes.local.runtime import REBINDINGS, LocalSetup
 
@@ -25,6 +26,7 @@ CHOICES = {
     "memory": MEMORIES,
     "queues": (NO_QUEUES, *QUEUES),
     "rebinding": REBINDINGS,
+    "pinning": PINNINGS,
 }
 
 
@@ -51,6 +53,8 @@ class LocalSettings:
     """How many there may be while it runs; 0 stands for as many as there are cores, if it begins with fewer."""
     rebinding: str = REBINDINGS[0]
     """Whether instances move while everything goes on, or while all workers stand still."""
+    pinning: str = PINNINGS[0]
+    """Whether a worker's thread stays on one core, on the cores of one memory node, or goes where it is put."""
     chained: bool = True
     """Whether operators without state that follow each other are run as one."""
     fused: bool = True
@@ -88,6 +92,7 @@ class LocalSettings:
             processor_nodes=self.processor_nodes,
             rebinding=self.rebinding,
             most_workers=self.most_workers,
+            pinning=self.pinning,
             say=self.say,
         )
 

@@ -11,6 +11,7 @@ from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.messages import Command, Event
 from shoal.policies.catalog import QUEUED, check_policy
+from shoal.runtimes.local.bound import BINDING_QUEUES
 from shoal.runtimes.local.runtime import LocalRuntime
 from shoal.runtimes.spark.position import MECHANISMS
 from shoal.session.job import Job
@@ -55,9 +56,10 @@ def bound_settings(settings: LocalSettings, policy: str | None, control: Control
     """Settings of the local runtime with the queues that a policy needs."""
     if policy is None and not control.scale:
         return settings
-    queues = policy if policy in QUEUED else "worker-queue"
-    if settings.queues not in (NO_QUEUES, queues):
-        raise ConfigError(f"policy {policy} goes with queues={queues}; got queues={settings.queues}")
+    fitting = (policy,) if policy in QUEUED else BINDING_QUEUES
+    if settings.queues not in (NO_QUEUES, *fitting):
+        raise ConfigError(f"policy {policy} goes with queues={' or '.join(fitting)}; got queues={settings.queues}")
+    queues = fitting[0] if settings.queues == NO_QUEUES else settings.queues
     most = 0 if control.scaling is None else control.scaling.most
     return replace(settings, queues=queues, most_workers=max(settings.most_workers, most))
 

@@ -226,6 +226,7 @@ def test_options_that_make_no_sense_are_refused(options: Mapping[str, Any], mess
         pytest.param({"memory": "heap"}, "memory must be one of block, queue; got 'heap'", id="an unknown memory"),
         pytest.param({"queues": "two"}, "queues must be one of none, single-queue", id="an unknown design"),
         pytest.param({"rebinding": "slow"}, "rebinding must be one of non-blocking, blocking", id="an unknown way"),
+        pytest.param({"pinning": "all"}, "pinning must be one of none, node, core; got 'all'", id="an unknown pinning"),
         pytest.param({"block_rows": "0"}, "block_rows must be at least 1; got 0", id="no room"),
         pytest.param({"block_rows": "many"}, "block_rows must be a whole number; got 'many'", id="no number"),
         pytest.param({"chained": "yes"}, "chained must be true or false; got 'yes'", id="neither true nor false"),

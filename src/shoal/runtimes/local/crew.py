@@ -21,7 +21,7 @@ EPOCH_S = 0.0005
 class Crew(ABC):
     """Threads that take turns at nodes.
 
-    `running`, `holder`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by who runs it;
+    `running`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by who runs it; `in_hand`,
     `worked_s`, `stood_s` and the books on decisions have one per thread, written by that thread. Who is present is
     written under a lock. Nothing depends on a global lock. `lost` are workers with what went wrong.
     """
@@ -35,10 +35,10 @@ class Crew(ABC):
         self._deciding_s = [0.0] * self.most
         self.worked_s = [0.0] * self.most
         self.stood_s = [0.0] * self.most
+        self.in_hand: list[int | None] = [None] * self.most
         self.error: Exception | None = None
         self.lost: deque[tuple[int, BaseException]] = deque()
         self.running = [False] * len(self.nodes)
-        self.holder = [-1] * len(self.nodes)
         self.busy_s = [0.0] * len(self.nodes)
         self.cpu_s = [0.0] * len(self.nodes)
         self.turns = [0] * len(self.nodes)
@@ -48,6 +48,8 @@ class Crew(ABC):
         self._present: dict[int, threading.Thread] = {}
         self._meeting: Meeting | None = None
         self._over = False
+        self.settle: Callable[[int], None] = lambda _worker: None
+        """What every thread of a worker does first."""
 
     def start(self) -> list[threading.Thread]:
         """Start the threads."""
@@ -108,7 +110,7 @@ class Crew(ABC):
 
     def _mark(self, place: int, worker: int) -> None:
         """A worker takes a node; whoever decides calls this while nobody else can decide the same."""
-        self.holder[place] = worker
+        self.in_hand[worker] = place
         self.running[place] = True
 
     def _hire(self, worker: int) -> threading.Thread:
@@ -120,6 +122,7 @@ class Crew(ABC):
 
     def _work(self, worker: int) -> None:
         try:
+            self.settle(worker)
             while not self._leaves(worker):
                 self._take_turns(worker)
         except BaseException as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
@@ -143,11 +146,11 @@ class Crew(ABC):
         """Others go on without a worker, also with what it had just taken."""
         with self._roster:
             del self._present[worker]
-            for place, holder in enumerate(self.holder):
-                if holder == worker:
-                    self.running[place] = False
+            place = self.in_hand[worker]
+            if place is not None:
+                self.running[place], self.in_hand[worker] = False, None
             self.lost.append((worker, error))
-            if not self._can_go_on():
+            if not self._can_go_on() and not self.finished():
                 failure = RunError(f"no worker is left; worker {worker} was lost: {type(error).__name__}: {error}")
                 failure.__cause__ = error
                 self.error = self.error or failure
@@ -175,6 +178,7 @@ class Crew(ABC):
                     self.changed.wait(EPOCH_S)
             else:
                 self.worked_s[worker] += self._run(*turn)
+                self.in_hand[worker] = None
 
     def _run(self, place: int, events: int) -> float:
         """Take a turn; returns how long it took."""

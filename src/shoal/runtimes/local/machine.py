@@ -1,12 +1,16 @@
 """Machines: the cores that this process may use, and the memory nodes they belong to, as the operating system tells."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from shoal.errors import ConfigError
 from shoal.model.topology import Topology
 
 NODES = Path("/sys/devices/system/node")
+PINNINGS = ("none", "node", "core")
+"""What threads of workers are held to: nothing, the cores of their memory node, or one core."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,24 @@ class Machine:
     def core_of(self, worker: int) -> int:
         """The core of a worker."""
         return [core for cores in self.cores_of for core in cores][worker % self.cores]
+
+    def pin(self, pinning: str) -> Callable[[int], None]:
+        """What the thread of a worker calls to be held to where it belongs."""
+        if pinning == "none":
+            return lambda _worker: None
+        if not hasattr(os, "sched_setaffinity"):
+            raise ConfigError(f"threads cannot be pinned on this system; leave pinning={pinning} out")
+        return lambda worker: os.sched_setaffinity(0, self.places_of(worker, pinning))
+
+    def places_of(self, worker: int, pinning: str) -> set[int]:
+        """The cores that a worker may run on.
+
+        >>> machine = Machine(((0, 1), (4, 5)))
+        >>> machine.places_of(2, "core"), machine.places_of(2, "node")
+        ({4}, {4, 5})
+        """
+        core = self.core_of(worker)
+        return {core} if pinning == "core" else set(next(cores for cores in self.cores_of if core in cores))
 
     def topology(self, workers: int) -> Topology:
         """The nodes of so many workers."""

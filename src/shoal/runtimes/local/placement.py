@@ -7,6 +7,7 @@ import numpy as np
 
 from shoal.errors import BindingError
 from shoal.model.binding import Binding, WorkerId
+from shoal.model.columns import LoadColumns
 from shoal.model.graph import InstanceId
 from shoal.model.snapshot import InstanceLoad
 from shoal.query.lane import Lane
@@ -29,8 +30,8 @@ class DividedLane:
     splits: Sequence[MovingSplit]
     _before: tuple[Ints, Floats, Ints] | None = field(default=None, init=False)
 
-    def loads(self, state_bytes: int) -> dict[InstanceId, InstanceLoad]:
-        """What every instance did since the last time; its state has a share of the lane's by its rows."""
+    def loads(self, state_bytes: int) -> tuple[Ints, Floats, Ints, Ints, Ints]:
+        """What every instance did since the last time, in columns; its state has a share of the lane's by its rows."""
         books = [part.load for part in self.parts]
         events = np.sum([each.events for each in books], axis=0)
         cost_s = np.sum([each.cost_s for each in books], axis=0)
@@ -40,14 +41,8 @@ class DividedLane:
         before = self._before or (np.zeros_like(events), np.zeros_like(cost_s), np.zeros_like(results))
         self._before = (events, cost_s, results)
         row_bytes = state_bytes / max(1, int(rows.sum()))
-        columns = (
-            (events - before[0]).tolist(),
-            (cost_s - before[1]).tolist(),
-            (results - before[2]).tolist(),
-            (rows * row_bytes).astype(np.int64).tolist(),
-            waiting.tolist(),
-        )
-        return dict(zip(self.lane.instances, map(InstanceLoad, *columns), strict=True))
+        state = (rows * row_bytes).astype(np.int64)
+        return events - before[0], cost_s - before[1], results - before[2], state, waiting
 
 
 class Placement:
@@ -69,7 +64,10 @@ class Placement:
             )
             for ownership, lane in {id(part.ownership): (part.ownership, part.lane) for part in parts}.values()
         ]
-        self._instances = {instance for lane in self.lanes for instance in lane.lane.instances}
+        place_of = {instance: n for n, instance in enumerate(i for lane in self.lanes for i in lane.lane.instances)}
+        self._known = frozenset(place_of)
+        self._bound = tuple(instance for instance in binding.worker_of if instance in place_of)
+        self._order = np.array([place_of[instance] for instance in self._bound], np.int64)
         self._most_workers = most_workers
         self._wanted = binding
         self._targets = self._owners_of(binding)
@@ -81,7 +79,7 @@ class Placement:
         if binding.workers > self._most_workers:
             most = self._most_workers
             return f"the run may have up to {most} workers; got {binding.workers}; start it with a larger most_workers"
-        unknown = [instance for instance in binding.worker_of if instance not in self._instances]
+        unknown = [instance for instance in binding.worker_of if instance not in self._known]
         if unknown:
             return f"the binding names instance {unknown[0]!r}, which the graph does not have"
         try:
@@ -135,7 +133,9 @@ class Placement:
 
     def loads(self, held: Mapping[LaneNode, int]) -> Mapping[InstanceId, InstanceLoad]:
         """What every instance did since the last time, where nodes hold so many bytes."""
-        found: dict[InstanceId, InstanceLoad] = {}
-        for lane in self.lanes:
-            found |= lane.loads(sum(held[part] for part in lane.parts))
-        return found
+        if not self.lanes:
+            return {}
+        found = [lane.loads(sum(held[part] for part in lane.parts)) for lane in self.lanes]
+        events, cost_s, results, state, waiting = map(np.concatenate, zip(*found, strict=True))
+        order = self._order
+        return LoadColumns(self._bound, events[order], cost_s[order], results[order], state[order], waiting[order])

@@ -25,7 +25,7 @@ from shoal.runtimes.local.bound import QUEUES, BoundCrew
 from shoal.runtimes.local.crew import Crew
 from shoal.runtimes.local.delivery import NOW_AND_THEN_S, Delivery
 from shoal.runtimes.local.intake import SourceNode
-from shoal.runtimes.local.machine import Machine
+from shoal.runtimes.local.machine import PINNINGS, Machine
 from shoal.runtimes.local.memory import Keeper, Sizes
 from shoal.runtimes.local.metrics import Metrics
 from shoal.runtimes.local.moving import MovingLane
@@ -49,7 +49,8 @@ class LocalSetup:
     that follow each other into one node, and `fused` makes a compiled loop of those that see all events of a stream.
     `rebinding` says whether instances move while everything goes on, or while all workers stand still. There may be up
     to `most_workers`; 0 stands for as many as the machine has cores, if it begins with fewer. `processor_nodes` stands
-    for those that the machine really has, 0. `say` is told what keeps a run from starting at once.
+    for those that the machine really has, 0. `pinning` holds workers to a core or to the cores of a memory node. `say`
+    is told what keeps a run from starting at once.
     """
 
     sources: Mapping[str, Source]
@@ -62,6 +63,7 @@ class LocalSetup:
     fused: bool = True
     rebinding: str = REBINDINGS[0]
     most_workers: int = 0
+    pinning: str = PINNINGS[0]
     say: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
@@ -70,6 +72,8 @@ class LocalSetup:
             raise ConfigError(f"queues must be one of {', '.join(QUEUES)}; got {self.queues!r}")
         if self.rebinding not in REBINDINGS:
             raise ConfigError(f"rebinding must be one of {', '.join(REBINDINGS)}; got {self.rebinding!r}")
+        if self.pinning not in PINNINGS:
+            raise ConfigError(f"pinning must be one of {', '.join(PINNINGS)}; got {self.pinning!r}")
         for name in ("processor_nodes", "most_workers"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0; got {getattr(self, name)}")
@@ -123,7 +127,7 @@ class LocalRuntime:
                 raise GraphError(
                     f"source of stream {stream!r} cannot be read without Spark; got {type(source).__name__}"
                 )
-        most = self._most_workers(binding.workers)
+        most, settle = self._most_workers(binding.workers), self._machine.pin(setup.pinning)
         program = compile_graph(graph)
         rehearse(program)
         self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
@@ -134,6 +138,7 @@ class LocalRuntime:
         self._nodes = wiring.wire(setup.sources, self._location.name)
         prepare(wiring.chains, setup.say)
         self._crew = self._crew_of(binding.workers, most)
+        self._crew.settle = settle
         self._metrics = Metrics(self._nodes, self._crew)
         self._delivery = Delivery(self._nodes, setup.sink)
         self._placement = None if bound is None else Placement(self._nodes, bound, most)

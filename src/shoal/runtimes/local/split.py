@@ -1,5 +1,7 @@
 """Splits: in front of every input of a divided lane, the node that sends rows to who owns their instance."""
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,8 +26,8 @@ class MovingSplit(Node):
         self.ownership = ownership
         self.sent = np.zeros(ownership.owner.size, np.int64)
         self._seen = list(ownership.versions)
-        self._counts = np.zeros(ownership.workers, np.int64)
-        divide(self.sent[:0], ownership.owner, self.sent, np.empty((1, 0), np.int64), self._counts)  # loads its code
+        self._starts = np.zeros(ownership.workers + 1, np.int64)
+        divide(self.sent[:0], ownership.owner, self.sent, self.sent[:0], self._starts)  # loads its code in time
 
     @property
     def waiting(self) -> bool:
@@ -45,13 +47,13 @@ class MovingSplit(Node):
     def _divide(self, packet: Packet) -> None:
         block = packet.block
         self.produced += block.length
-        rows = np.empty((len(self.outputs), block.length), np.int64)
-        self._counts[:] = 0
+        rows = np.empty(block.length, np.int64)
+        self._starts[:] = 0
         if block.length:
-            divide(block.columns[INSTANCE], self.ownership.owner, self.sent, rows, self._counts)
-        for worker, number in enumerate(self._counts.tolist()):
-            if number:
-                part = block if number == block.length else block.take(rows[worker, :number])
+            divide(block.columns[INSTANCE], self.ownership.owner, self.sent, rows, self._starts)
+        for worker, (start, stop) in enumerate(pairwise(self._starts.tolist())):
+            if start < stop:
+                part = block if stop - start == block.length else block.take(rows[start:stop])
                 self.outputs[worker].write(part, packet.stamp)
             elif not self.ownership.asleep[worker]:
                 self.outputs[worker].write(EMPTY, packet.stamp)
@@ -67,13 +69,20 @@ class MovingSplit(Node):
 
 
 @compiled
-def divide(instances: Ints, owner: Ints, sent: Ints, rows: Ints, counts: Ints) -> None:
+def divide(instances: Ints, owner: Ints, sent: Ints, rows: Ints, starts: Ints) -> None:
     """Put the places of rows under the owners of their instances, in order, and count rows per instance.
 
-    An owner may be written meanwhile; each row goes by what it is when the row is looked at.
+    Those of worker w go from `starts[w]` to `starts[w + 1]`, all of which are 0 before. An owner may be written
+    meanwhile; each row goes by what it is when the row is looked at.
     """
+    owners = np.empty(instances.size, np.int32)
     for i in range(instances.size):
-        worker = owner[instances[i]]
+        owners[i] = owner[instances[i]]
         sent[instances[i]] += 1
-        rows[worker, counts[worker]] = i
-        counts[worker] += 1
+        starts[owners[i] + 1] += 1
+    for worker in range(starts.size - 1):
+        starts[worker + 1] += starts[worker]
+    places = starts.copy()
+    for i in range(instances.size):
+        rows[places[owners[i]]] = i
+        places[owners[i]] += 1
