@@ -7,11 +7,11 @@ The workload is `skew`: range joins, patterns and a costly function per cell. Pa
     local       two threads, every policy at 80 and 95 % of what a good binding can do; hot cells move every 10 s
     blocking    two threads, random moves every 2, 0.2 and 0.02 s, without anybody waiting and with all at a barrier
     swinging    two threads, a hotspot that swings every half second: a policy should stay where it is
-    spark       four slots on Spark, as fast as possible: adaptive, static
+    spark       four slots on Spark, as fast as possible, hot cells that move every eight epochs: adaptive, static
     join        the same with the range join alone, and Spark's own stream-stream join on hash partitions
 
 Every trial is a process of its own. Trials of a part take in the same events, and their answers are compared by digest
-with each other, and one of them with the oracle, before anything is said.
+with each other, and one of them with the oracle, before anything is said; a peer's with the oracle each time.
 """
 
 import argparse
@@ -19,10 +19,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
+import rebinding_epochs
 from rebinding_trial import Trial, run_trial
 from record import add_options, written
 from record import kept as kept_before
@@ -30,8 +31,10 @@ from table import markdown, plain
 
 from shoal.experiments.machine import described
 
+OWN_QUEUES = "guarded, a queue per worker"
+QUEUED = ("single-queue", "node-queue")
 POLICIES = (
-    "round-robin", "partition", "greedy", "two-level", "metis", "dynamic-metis", "single-queue", "node-queue", "guarded"
+    "round-robin", "partition", "greedy", "two-level", "metis", "dynamic-metis", *QUEUED, "guarded", OWN_QUEUES
 )  # fmt: skip
 QUICK = ("round-robin", "guarded")
 PER_S = 20_000
@@ -63,15 +66,15 @@ def trials_of(part: str, quick: bool, capacity: float) -> Iterator[list[Trial]]:
             settings = {"move_s": f"{10 * rate / PER_S:.3f}"}
             yield [
                 Trial(
-                    f"{policy} at {load:.0%}",
-                    policy,
+                    f"{name} at {load:.0%}",
+                    name.partition(",")[0],
                     int(rate * seconds),
                     rate=rate,
                     settings=settings,
-                    control=OURS if policy == "guarded" else STUDIES,
-                    conf=LOCAL,
+                    control=OURS if name.startswith("guarded") else STUDIES,
+                    conf={**LOCAL, "queues": "worker-queue"} if name == OWN_QUEUES else LOCAL,
                 )
-                for policy in (QUICK if quick else POLICIES)
+                for name in (QUICK if quick else POLICIES)
             ]
     if part == "blocking":
         rate = 0.5 * capacity
@@ -98,21 +101,24 @@ def trials_of(part: str, quick: bool, capacity: float) -> Iterator[list[Trial]]:
             for policy in ("round-robin", "guarded")
         ]
     if part in ("spark", "join"):
-        settings = {"queries": "join"} if part == "join" else {}
-        events = 80_000 if quick else 400_000
-        yield [
-            Trial(
-                f"{policy} on Spark",
-                policy,
-                events,
-                on="spark",
-                workers=4,
-                settings=settings,
-                conf={"spark.master": "local[4,4]"},
-                epoch_rows=20_000 if quick else 40_000,
-            )
-            for policy in ("round-robin", "guarded")
-        ]
+        yield spark_trials(part == "join", quick)
+
+
+def spark_trials(join: bool, quick: bool) -> list[Trial]:
+    """Static, adaptive and, for the join alone, Spark's own; the same hot cells for eight epochs of some rows."""
+    epoch_rows = 10_000 if quick else 20_000 if join else 40_000
+    trial = Trial(
+        "round-robin on Spark",
+        "round-robin",
+        epoch_rows * (6 if quick else 24),
+        on="spark",
+        workers=4,
+        settings={"move_s": f"{8 * epoch_rows / PER_S:g}", **({"queries": "join"} if join else {})},
+        conf={"spark.master": "local[4,4]"},
+        epoch_rows=epoch_rows,
+    )
+    trials = [trial, replace(trial, label="guarded on Spark", policy="guarded")]
+    return [*trials, replace(trial, label="Spark's own join", on="spark-sql")] if join else trials
 
 
 EVEN = {"hot": "16", "heat": "0.25", "skew": "0", "move_s": "0"}
@@ -139,10 +145,12 @@ def measured(part: str, options: argparse.Namespace, capacity: float) -> list[di
                 print(f"{part} {number + 1}/{options.repeat}: {trial.label} ...", flush=True)
                 outcomes[trial.label].append(in_its_own_process(checked))
         every = [outcome for several in outcomes.values() for outcome in several]
-        if any(outcome["wrong"] for outcome in every) or len({outcome["digest"] for outcome in every}) != 1:
+        if any(outcome["wrong"] for outcome in every) or len({o["digest"] for o in every if o["digest"]}) != 1:
             raise RuntimeError(f"the trials of {part} gave different answers; no figure is worth anything")
         found += [{"trial": asdict(trial), "outcomes": outcomes[trial.label]} for trial in group]
     print(plain(HEADER, rows(found)))
+    if epochs := rebinding_epochs.rows(found):
+        print(plain(*epochs))
     return found
 
 
@@ -183,6 +191,8 @@ def sections(kept: dict[str, Any]) -> list[str]:
     for name, found in kept["parts"].items():
         times = len(found[0]["outcomes"])
         parts += [f"**{name}** ({times} run{'s' if times > 1 else ''})", markdown(HEADER, rows(found))]
+        if epochs := rebinding_epochs.rows(found):
+            parts += [f"**epochs of {name}**, the first {rebinding_epochs.WARMING} left out", markdown(*epochs)]
     return parts
 
 

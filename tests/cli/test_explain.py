@@ -63,8 +63,8 @@ def test_policies_are_listed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
             "--journal on the local runtime needs instances that are bound: --policy",
         ),
         (
-            ["--on", "local", "--policy", "greedy", "--conf", "queues=single-queue"],
-            "policy greedy goes with queues=worker-queue; got queues=single-queue",
+            ["--on", "local", "--policy", "single-queue", "--conf", "queues=worker-queue"],
+            "policy single-queue goes with queues=single-queue; got queues=worker-queue",
         ),
     ],
 )

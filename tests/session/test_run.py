@@ -137,9 +137,9 @@ def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
             id="a queue on Spark",
         ),
         pytest.param(
-            {"on": "local", "policy": "guarded", "local": LocalSettings(queues="single-queue")},
-            "policy guarded goes with queues=worker-queue; got queues=single-queue",
-            id="a binding and one queue for all",
+            {"on": "local", "policy": "node-queue", "local": LocalSettings(queues="single-queue")},
+            "policy node-queue goes with queues=node-queue; got queues=single-queue",
+            id="two designs of queues",
         ),
         pytest.param({"workers": 0}, "number of workers must be at least 1; got 0", id="no workers"),
     ],

@@ -1,9 +1,11 @@
 """Plain Spark Structured Streaming as a peer: the same events from Parquet files, a file per micro-batch."""
 
+import json
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,8 +21,13 @@ SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.driver.memory": "4g"}
 TYPES = {"time": "timestamp", "long": "long", "double": "double", "text": "string"}
 
 
-def run(trial: Trial, made: Ready) -> tuple[float, Mapping[str, pa.Table]]:
-    """Time from the first trigger to the last answer, and the answers; windows still open are not among them."""
+def run(
+    trial: Trial, made: Ready, tell: Callable[[dict[str, Any]], None] | None = None
+) -> tuple[float, Mapping[str, pa.Table]]:
+    """Time from the first trigger to the last answer, and the answers; windows still open are not among them.
+
+    `tell` hears what Spark says of every micro-batch.
+    """
     from shoal.runtimes.spark.cluster import spark_session
 
     query = peer_query(trial.workload, trial.engine, trial.settings)
@@ -43,6 +50,9 @@ def run(trial: Trial, made: Ready) -> tuple[float, Mapping[str, pa.Table]]:
         started = writing.option("checkpointLocation", str(place / "state")).trigger(availableNow=True).start()
         started.awaitTermination()
         elapsed_s = time.perf_counter() - began
+        if tell is not None:
+            for progress in started.recentProgress:
+                tell(json.loads(progress.json))
         table = pa.table(spark.table(query.table).toArrow())
         spark.stop()
     return elapsed_s, {query.table: _plain(table)}

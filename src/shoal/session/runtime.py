@@ -11,11 +11,13 @@ from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.messages import Command, Event
 from shoal.policies.catalog import QUEUED, check_policy
-from shoal.runtimes.local.bound import BINDING_QUEUES
 from shoal.runtimes.local.runtime import LocalRuntime
 from shoal.runtimes.spark.position import MECHANISMS
 from shoal.session.job import Job
 from shoal.session.local import NO_QUEUES, LocalSettings
+
+QUEUES_OF = {"guarded": "node-queue"}
+"""Who serves the parts of operators that a policy binds; with other policies their workers do."""
 
 
 class Runtime(Protocol):
@@ -56,10 +58,10 @@ def bound_settings(settings: LocalSettings, policy: str | None, control: Control
     """Settings of the local runtime with the queues that a policy needs."""
     if policy is None and not control.scale:
         return settings
-    fitting = (policy,) if policy in QUEUED else BINDING_QUEUES
-    if settings.queues not in (NO_QUEUES, *fitting):
-        raise ConfigError(f"policy {policy} goes with queues={' or '.join(fitting)}; got queues={settings.queues}")
-    queues = fitting[0] if settings.queues == NO_QUEUES else settings.queues
+    usual = policy if policy in QUEUED else QUEUES_OF.get(policy or "", "worker-queue")
+    if policy in QUEUED and settings.queues not in (NO_QUEUES, usual):
+        raise ConfigError(f"policy {policy} goes with queues={usual}; got queues={settings.queues}")
+    queues = usual if settings.queues == NO_QUEUES else settings.queues
     most = 0 if control.scaling is None else control.scaling.most
     return replace(settings, queues=queues, most_workers=max(settings.most_workers, most))
 

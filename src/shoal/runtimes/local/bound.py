@@ -1,8 +1,8 @@
 """Bound execution: nodes wait in queues, one for all workers, one per processor node, or one per worker.
 
 Each queue is served in the order of event time. A node belongs to the queue of its home; a worker serves the queues it
-may in a fixed order, its own first: with queues per processor node, or with stealing, it takes from the others when its
-own is empty. A queue whose worker is gone, or is not there yet, is served by all the others as if it were theirs.
+may in a fixed order, its own first: with queues per processor node, it takes from the others when its own is empty. A
+queue whose worker is gone, or is not there yet, is served by all the others as if it were theirs.
 """
 
 import math
@@ -19,10 +19,7 @@ QUEUES = {
     "single-queue": "one queue for all workers",
     "node-queue": "a queue per processor node; idle workers take from the others",
     "worker-queue": "a queue per worker, by the binding",
-    "stealing-queue": "a queue per worker, by the binding; idle workers take from the others",
 }
-BINDING_QUEUES = ("worker-queue", "stealing-queue")
-"""Designs in which it matters to whom a node is bound."""
 Order = tuple[bool, float]
 """Sources come behind everything else; what is smaller comes first."""
 LAST: Order = (True, math.inf)
@@ -104,7 +101,7 @@ class BoundCrew(Crew):
 
     def _service(self, worker: int) -> _Service:
         own = self._queue_of(worker)
-        if self._design in ("node-queue", "stealing-queue"):
+        if self._design == "node-queue":
             others = sorted(self._queues, key=lambda name: (name - own) % (1 + max(self._queues)))
             return _Service(self._queues[own], (), [self._queues[name] for name in others[1:]])
         if self._design == "single-queue":
