@@ -7,8 +7,8 @@ Parts (`--only`):
     workers   4, then 8, then 3 workers. Shoal rebinds while it runs; Spark's own stateful aggregation is brought to an
               end, its state repartitioned offline, and started again. Measured: the time between the last result
               before and the first result after, against the usual time between two results.
-    moves     two executors, a large state of which little changes, half of it changes places again and again: moved
-              state read when it is first needed (lazy) or ahead (pre-copy), with and without copies in shared memory
+    moves     two executors, a large state of which little changes, half of it changes places again and again: in steps
+              (gradual), all at once (lazy), or announced an epoch before and read ahead (pre-copy)
 
 Every trial is a process of its own, and its answers are checked before anything is said.
 """
@@ -32,6 +32,7 @@ from spread import Spread
 from spread import text as spread_text
 
 from shoal.experiments.machine import cores, described, sentence
+from shoal.runtimes.spark.position import MECHANISMS
 
 PARTS = ("workers", "moves")
 ENGINES = {"shoal": "Shoal, rebound while it runs", "spark": "Spark, stopped and repartitioned offline"}
@@ -59,11 +60,10 @@ def trials_of(part: str, options: argparse.Namespace) -> Iterator[Trial]:
         for kind in ENGINES:
             yield replace(small if options.quick else usual, kind=kind)
     else:
-        usual = Trial("moves", phases=((4, 0),), keys=3_000_000, moves=6, conf=CLUSTER)
+        usual = Trial("moves", phases=((4, 0),), keys=3_000_000, moves=5, conf=CLUSTER)
         small = replace(usual, keys=64_000, rows=20_000, moves=1)
-        for hot in (True, False):
-            for mechanism in ("lazy", "pre-copy"):
-                yield replace(small if options.quick else usual, mechanism=mechanism, hot=hot)
+        for mechanism in MECHANISMS:
+            yield replace(small if options.quick else usual, mechanism=mechanism)
 
 
 def measured(part: str, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ def measured(part: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     found = [(trial, []) for trial in trials_of(part, options)]
     for number in range(options.repeat):
         for trial, outcomes in found:
-            name = trial.kind if part == "workers" else f"{trial.mechanism}, shared memory {trial.hot}"
+            name = trial.kind if part == "workers" else trial.mechanism
             print(f"{part} {number + 1}/{options.repeat}: {name} ...", flush=True)
             outcomes.append(in_its_own_process(trial))
     return [{"trial": asdict(trial), "outcomes": outcomes} for trial, outcomes in found]
@@ -111,27 +111,30 @@ def _usual(run: Sequence[tuple[int, int, float]], workers: int) -> float:
 
 
 def rows_of_moves(found: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """A row for each mechanism, with and without shared memory."""
+    """A row for each mechanism; epochs with moves, and those without, are compared with the median of the latter."""
     header = [
-        "", "shared memory", "epoch ms", "with moves ms", "times the usual", f"over {LATE:g}", "MB state", "MB moved",
-        "of which fetched late", "MB read ahead"
+        "", "epoch ms", "with moves ms", "times the usual", f"over {LATE:g}", f"others over {LATE:g}", "MB state",
+        "epochs per rebinding", "MB moved per epoch", "of which fetched late", "MB read ahead"
     ]  # fmt: skip
     rows = []
     for each in found:
         epochs = [epoch for outcome in each["outcomes"] for epoch in outcome["epochs"]]
         moving = [epoch for epoch in epochs if epoch["moves"]]
         usual = median(epoch["s"] for epoch in epochs if not epoch["moves"])
+        still = [epoch["s"] / usual for epoch in epochs if not epoch["moves"]]
         ratios = [epoch["s"] / usual for epoch in moving]
+        rebindings = each["trial"]["moves"] * len(each["outcomes"])
         announcing = [epoch["ahead_bytes"] for epoch in epochs if epoch["ahead_bytes"]]
         rows.append(
             [
                 each["trial"]["mechanism"],
-                "yes" if each["trial"]["hot"] else "no",
                 f"{usual * 1000:.0f}",
                 _ms([epoch["s"] for epoch in moving]),
                 spread_text(Spread.of(ratios).data()),
                 f"{sum(ratio > LATE for ratio in ratios)} of {len(ratios)}",
+                f"{sum(ratio > LATE for ratio in still)} of {len(still)}",
                 f"{median(epoch['state_bytes'] for epoch in epochs) / 1e6:.0f}",
+                f"{len(moving) / rebindings:.1f}",
                 f"{median(epoch['moved_bytes'] for epoch in moving) / 1e6:.0f}",
                 f"{median(epoch['late_bytes'] for epoch in moving) / 1e6:.0f}",
                 f"{median(announcing) / 1e6:.0f}" if announcing else "0",

@@ -33,6 +33,8 @@ from shoal.workloads.traffic_events import TrafficEvents
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's Python workers do not look into this directory
 LATENESS_S = 10
 GROUPS = 64
+PERIOD = 18
+"""Epochs from one rebinding to the next."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SCHEMA = "ts timestamp, vehicle long, region long, vehicle_type string, speed double"
 
@@ -197,9 +199,9 @@ def moves_trial(trial: Trial) -> dict[str, Any]:
             continue
         epochs.append(_epoch(event))
         since = event.epoch - first
-        if since >= 8 * trial.moves + 4:
+        if since >= PERIOD * trial.moves:
             runtime.apply(Drain())
-        elif since % 8 == 3:
+        elif since % PERIOD == 3:
             runtime.apply(Rebind(_swapped(event.snapshot.binding)))
     answers, consumed = sink.table("days"), runtime.consumed
     spark.stop()

@@ -1,6 +1,5 @@
 """The policy `two-level` of the study: partitions to nodes, then what they consist of to the workers of each node."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -94,5 +93,6 @@ def _by_node(members: Sequence[int], placed: Sequence[int], topology: Topology) 
 
 def _most(numbers: Iterable[int]) -> int:
     """The number that occurs most often; of several the lowest."""
-    counted = Counter(numbers)
-    return min(counted, key=lambda number: (-counted[number], number))
+    several = list(numbers)
+    different = sorted(set(several))
+    return different[0] if len(different) == 1 else max(different, key=several.count)

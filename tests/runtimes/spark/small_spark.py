@@ -105,7 +105,7 @@ class SmallRun:
     shuffle: bool = False
     commands: Mapping[int, Sequence[Command]] = field(default_factory=dict)
     graph: Graph = field(default_factory=lambda: city().job.graph)
-    mechanism: str = "lazy"
+    mechanism: str = "gradual"
 
     @property
     def uri(self) -> str:

@@ -219,5 +219,5 @@ def test_on_spark_announced_moves_change_no_result(hot: bool, spark: SparkSessio
 
 
 def test_a_mechanism_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigError, match="mechanism on Spark must be lazy or pre-copy; got 'psychic'"):
+    with pytest.raises(ConfigError, match="mechanism on Spark must be one of gradual, lazy, pre-copy; got 'psychic'"):
         SparkSetup(cast(Any, None), "checkpoint", {}, MemorySink(), mechanism="psychic")

@@ -3,11 +3,13 @@
 import contextlib
 import queue
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shoal.errors import ShoalError
+from shoal.model.binding import Binding
 from shoal.model.messages import Command, CommandRefused
 from shoal.runtimes.spark.mailbox import Mailbox
+from shoal.runtimes.spark.pace import Pace, step
 from shoal.runtimes.spark.position import Position, changed
 
 
@@ -15,14 +17,17 @@ from shoal.runtimes.spark.position import Position, changed
 class Commands:
     """Commands that wait for the next epoch.
 
-    `streams`: those that have a source. `announce`: whether a rebinding is announced one epoch before. `refused` hears
-    of commands from within that cannot be carried out; those by files are answered there.
+    `streams`: those that have a source. `announce`: whether a rebinding is announced one epoch before. `pace`: how much
+    may move in an epoch, where a rebinding is carried out in steps. `refused` hears of commands from within that cannot
+    be carried out; those by files are answered there.
     """
 
     mailbox: Mailbox
     streams: set[str]
     refused: Callable[[CommandRefused], None]
     announce: bool = False
+    pace: Pace | None = None
+    _goal: Binding | None = None
     _waiting: queue.Queue[Command] = field(default_factory=queue.Queue)
 
     def put(self, command: Command) -> None:
@@ -30,8 +35,18 @@ class Commands:
         self._waiting.put(command)
 
     def carried_out(self, epoch: int, position: Position) -> Position:
-        """The position with everything that has been asked for, or announced before."""
-        position = position.arrived()
+        """The position with everything that has been asked for, or announced before, as far as the pace allows."""
+        goal = self._goal
+        wanted = position.arrived() if goal is None else replace(position, binding=goal.fitted(position.graph))
+        wanted = self._changed(epoch, wanted)
+        if self.pace is None or wanted.binding is position.binding:
+            return wanted
+        here = replace(wanted, binding=position.binding.fitted(wanted.graph))
+        binding = step(here, wanted.binding, self.pace.most_bytes)
+        self._goal = None if binding is wanted.binding else wanted.binding
+        return replace(wanted, binding=binding)
+
+    def _changed(self, epoch: int, position: Position) -> Position:
         for number, asked in self.mailbox.take(epoch):
             try:
                 position = changed(position, asked, self.streams)

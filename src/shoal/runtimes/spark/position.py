@@ -11,8 +11,8 @@ from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery, Replace
 from shoal.query.program import Program
 from shoal.runtimes.spark.checkpoint import StateRef
 
-MECHANISMS = ("lazy", "pre-copy")
-"""How moved state gets to its new worker on Spark: read when it is first needed, or announced and read ahead."""
+MECHANISMS = ("gradual", "lazy", "pre-copy")
+"""How state moves on Spark: in steps that delay no epoch much, at once, or announced and read ahead."""
 
 
 @dataclass(frozen=True)

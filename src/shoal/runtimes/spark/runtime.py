@@ -28,6 +28,7 @@ from shoal.runtimes.spark.epoch import EpochRunner
 from shoal.runtimes.spark.failure import translated
 from shoal.runtimes.spark.intake import flush_header
 from shoal.runtimes.spark.mailbox import Mailbox
+from shoal.runtimes.spark.pace import Pace
 from shoal.runtimes.spark.placement import placement
 from shoal.runtimes.spark.position import MECHANISMS, Position
 from shoal.runtimes.spark.restore import as_planned, check_streams, desired, restored
@@ -47,8 +48,9 @@ class StopRequested(Exception):  # noqa: N818  (not an error: it ends a stream b
 class SparkSetup:
     """Everything a run on Spark needs beside its graph.
 
-    `mechanism`: how moved state gets to its new worker: read when it is first needed (`lazy`), or announced one epoch
-    before, so that it can be read ahead (`pre-copy`). `hot`: whether copies of state are kept in shared memory.
+    `mechanism`: how state moves: in steps, each of which delays its epoch little (`gradual`), all at once (`lazy`), or
+    announced one epoch before, so that it can be read ahead (`pre-copy`). `hot`: whether copies of state are kept in
+    shared memory.
     """
 
     spark: SparkSession
@@ -56,13 +58,13 @@ class SparkSetup:
     sources: Mapping[str, Source | DataFrame]
     sink: Sink
     interval_s: float = 0.0
-    mechanism: str = "lazy"
+    mechanism: str = MECHANISMS[0]
     hot: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a mechanism that does not exist."""
         if self.mechanism not in MECHANISMS:
-            raise ConfigError(f"mechanism on Spark must be {' or '.join(MECHANISMS)}; got {self.mechanism!r}")
+            raise ConfigError(f"mechanism on Spark must be one of {', '.join(MECHANISMS)}; got {self.mechanism!r}")
 
 
 class SparkRuntime:
@@ -75,7 +77,8 @@ class SparkRuntime:
         self._events: queue.Queue[Event] = queue.Queue()
         self._mailbox = Mailbox(setup.checkpoint)
         announce = setup.mechanism == "pre-copy"
-        self._commands = Commands(self._mailbox, set(setup.sources), self._events.put, announce)
+        self._pace = Pace() if setup.mechanism == "gradual" else None
+        self._commands = Commands(self._mailbox, set(setup.sources), self._events.put, announce, self._pace)
         self._last = -1
         self._finished = False
         self._wanted: Position | None = None
@@ -265,6 +268,8 @@ class SparkRuntime:
             position = self._runner.position.with_graph(self._wanted.graph, self._wanted.binding)
             self._runner.position = replace(position, declared=self._wanted.declared)
             self._wanted = None
+        if self._pace is not None:
+            self._pace.learn(event)
         self._events.put(replace(event, policy_s=decided_s, replayed=replay))
 
     def _all_ended(self) -> bool:
