@@ -1,5 +1,7 @@
 """Lost workers: the others do their work, nothing is lost, and the session hears of it."""
 
+import threading
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -157,7 +159,29 @@ def test_an_operator_that_tries_to_end_its_thread_ends_the_run() -> None:
     assert "ended with SystemExit: enough" in str(ended.error)
 
 
-def test_workers_may_be_lost_while_they_come_and_go() -> None:
-    with losing(BoundCrew, {0: 15, 1: 5, 3: 2}):
-        nudged = Nudged(witness.graph(), witness.numbered(400), 2, resize, 3, {"most_workers": 5}).run()
+@pytest.mark.parametrize("seed", range(5))
+def test_workers_may_be_lost_while_they_come_and_go(seed: int) -> None:
+    with losing(BoundCrew, {1: 5, 2: 4, 3: 2}):  # worker 0 is always there
+        nudged = Nudged(witness.graph(), witness.numbered(400), 2, resize, seed, {"most_workers": 5}).run()
     nudged.assert_right()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_run_that_loses_its_last_worker_while_others_come_and_go_never_ends_as_if_it_were_done(seed: int) -> None:
+    with losing(BoundCrew, {0: 15, 1: 5, 3: 2}):
+        nudged = Nudged(witness.graph(), witness.numbered(400), 2, resize, seed, {"most_workers": 5}).run()
+    ended = nudged.events[-1]
+    assert isinstance(ended, RunEnded)
+    if ended.error is None:
+        nudged.assert_right()
+    else:
+        assert "no worker is left; worker" in str(ended.error)
+
+
+def test_a_worker_that_is_about_to_leave_does_not_replace_a_lost_one() -> None:
+    crew = BoundCrew([Restless("spring"), Relay(channel_of(1))], "worker-queue", [0, 0])
+    crew._present = {worker: threading.Thread() for worker in range(2)}
+    crew.threads = 1  # worker 1 leaves after its turn
+    crew._lose(0, Mishap("stumbled"))
+    assert isinstance(crew.error, RunError)
+    assert "no worker is left; worker 0 was lost" in str(crew.error)

@@ -1,5 +1,6 @@
 """A process that dies at a file operation of one's choice."""
 
+import random
 from collections.abc import Callable, Iterable
 from itertools import count
 
@@ -34,3 +35,15 @@ def crash_at(operation: int, patched: pytest.MonkeyPatch) -> Callable[[], int]:
     patched.setattr(Directory, "write", writing)
     patched.setattr(Directory, "delete", deleting)
     return lambda: reached[0]
+
+
+def through_crashes(run: Callable[[], object], draw: random.Random, patched: pytest.MonkeyPatch) -> None:
+    """Crash at random moments until one attempt gets through."""
+    while True:
+        with patched.context() as context:
+            crash_at(draw.randint(1, 70), context)
+            try:
+                run()
+            except Crash:
+                continue
+            return

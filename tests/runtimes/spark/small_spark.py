@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.small_city import city, city_events
 
+from shoal.connectors.directory import Directory
 from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import ParquetSink
 from shoal.connectors.source import RawBatch
@@ -27,7 +28,7 @@ from shoal.runtimes.spark.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.epoch import EpochRunner
 from shoal.runtimes.spark.intake import Intake
 from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
-from shoal.runtimes.spark.store import open_store
+from shoal.runtimes.spark.store import hot_directory, open_store
 from shoal.session.digest import result_digest
 from shoal.workloads.traffic import STREAM
 
@@ -194,6 +195,20 @@ class SmallRun:
 
     def digest(self) -> str:
         return result_digest({name: self.sink.table(name) for name in self.sink.names()})
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    """Directories for runs; what they leave in shared memory is removed."""
+    made: list[Path] = []
+
+    def place() -> Path:
+        made.append(tmp_path / str(len(made)))
+        return made[-1]
+
+    yield place
+    for root in made:
+        Directory(hot_directory(str(root / "checkpoint"))).clear()
 
 
 def pretend(patched: pytest.MonkeyPatch) -> None:

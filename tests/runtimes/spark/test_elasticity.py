@@ -1,40 +1,24 @@
 """The number of workers changes while a run goes on: no result changes, and none comes later."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.runtimes.spark.crashing import Crash, crash_at
-from tests.runtimes.spark.small_spark import SmallRun, small_spark
+from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
 from tests.runtimes.spark.test_snapshot import committed
 from tests.small_city import answers, city
 
-from shoal.connectors.directory import Directory
 from shoal.model.messages import Command, EpochCommitted, Rebind
 from shoal.policies.static import round_robin, shuffled
-from shoal.runtimes.spark.store import hot_directory
 from shoal.session.digest import differences
 from shoal.session.run import Run, start
 
-__all__ = ["small_spark"]
+__all__ = ["places", "small_spark"]
 SIZES = {1: 8, 2: 3, 4: 1, 5: 6}
 """Workers from each epoch on; it begins with four."""
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
-    """Directories for runs; what they leave in shared memory is removed."""
-    made: list[Path] = []
-
-    def place() -> Path:
-        made.append(tmp_path / str(len(made)))
-        return made[-1]
-
-    yield place
-    for root in made:
-        Directory(hot_directory(str(root / "checkpoint"))).clear()
 
 
 def elastic(root: Path, epochs: int = 6) -> SmallRun:

@@ -1,12 +1,12 @@
 """Epochs one after another, without Spark: what is left on disk, and crashes at every single file operation."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.runtimes.spark.crashing import Crash, crash_at
-from tests.runtimes.spark.small_spark import SmallRun, small_spark
+from tests.runtimes.spark.crashing import Crash, crash_at, through_crashes
+from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
 from tests.small_city import city
 
 from shoal.connectors.directory import Directory
@@ -22,21 +22,7 @@ from shoal.session.digest import differences
 from shoal.workloads.traffic import vehicles
 
 pytestmark = pytest.mark.usefixtures("small_spark")
-__all__ = ["small_spark"]
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
-    """Directories for runs; what they leave in shared memory is removed."""
-    made: list[Path] = []
-
-    def place() -> Path:
-        made.append(tmp_path / str(len(made)))
-        return made[-1]
-
-    yield place
-    for root in made:
-        Directory(hot_directory(str(root / "checkpoint"))).clear()
+__all__ = ["places", "small_spark"]
 
 
 def files(root: Path, below: str) -> list[str]:
@@ -81,20 +67,8 @@ def test_a_crash_does_not_mix_up_state_that_lies_in_segments_of_many_epochs(
     draw = random.Random(1)
     for _ in range(10):
         run = SmallRun(places(), epochs=12, rows_per_epoch=3)
-        run_through_crashes(run, draw, monkeypatch)
+        through_crashes(run.go, draw, monkeypatch)
         assert run.digest() == quiet.digest()
-
-
-def run_through_crashes(run: SmallRun, draw: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Crash at random moments until one attempt gets through."""
-    while True:
-        with monkeypatch.context() as patched:
-            crash_at(draw.randint(1, 60), patched)
-            try:
-                run.go()
-            except Crash:
-                continue
-            return
 
 
 def test_crashes_while_queries_come_and_go_change_no_result(
@@ -112,7 +86,7 @@ def test_crashes_while_queries_come_and_go_change_no_result(
     draw = random.Random(0)
     for _ in range(25):
         run = SmallRun(places(), epochs=5, commands=commands)
-        run_through_crashes(run, draw, monkeypatch)
+        through_crashes(run.go, draw, monkeypatch)
         assert run.digest() == quiet.digest()
 
 

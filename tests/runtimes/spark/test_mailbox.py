@@ -1,13 +1,13 @@
 """The mailbox of a run: commands by files, carried out once each, whatever crashes in between."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count as count_up
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.runtimes.spark.crashing import Crash, crash_at
-from tests.runtimes.spark.small_spark import SmallRun, small_spark
+from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
 from tests.small_city import city
 
 from shoal.connectors.directory import Directory
@@ -26,7 +26,7 @@ from shoal.runtimes.spark.restore import desired
 from shoal.runtimes.spark.store import hot_directory
 from shoal.workloads.traffic import STREAM, vehicles
 
-__all__ = ["small_spark"]
+__all__ = ["places", "small_spark"]
 GRAPH = city().job.graph
 NAME = "vehicle_count[1]"
 
@@ -241,20 +241,6 @@ def test_what_a_replaced_query_shares_with_its_old_self_keeps_its_instances() ->
 def test_a_command_that_makes_no_sense_is_refused(command: Any, reason: str) -> None:
     with pytest.raises(GraphError, match=reason):
         changed(position(), command, {STREAM})
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
-    """Directories for runs; what they leave in shared memory is removed."""
-    made: list[Path] = []
-
-    def place() -> Path:
-        made.append(tmp_path / str(len(made)))
-        return made[-1]
-
-    yield place
-    for root in made:
-        Directory(hot_directory(str(root / "checkpoint"))).clear()
 
 
 def asked(run: SmallRun, *commands: Any) -> list[str]:

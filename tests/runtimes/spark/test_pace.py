@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.runtimes.spark.crashing import Crash, crash_at
-from tests.runtimes.spark.small_spark import SmallRun, small_spark
-from tests.runtimes.spark.test_precopy import FIRST, GRAPH, places
+from tests.runtimes.spark.crashing import through_crashes
+from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
+from tests.runtimes.spark.test_precopy import FIRST, GRAPH
 from tests.runtimes.spark.test_snapshot import committed
 
 from shoal.model.binding import Binding, WorkerId
@@ -135,12 +135,5 @@ def test_crashes_between_steps_change_no_result(places: Callable[[], Path], monk
     draw = random.Random(4)
     for _ in range(10):
         run = SmallRun(places(), epochs=5, commands=commands)
-        while True:
-            with monkeypatch.context() as patched:
-                crash_at(draw.randint(1, 70), patched)
-                try:
-                    run.go()
-                except Crash:
-                    continue
-                break
+        through_crashes(run.go, draw, monkeypatch)
         assert run.digest() == quiet.digest()

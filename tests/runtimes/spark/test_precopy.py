@@ -1,19 +1,18 @@
 """Moves that are announced: the binding changes an epoch later, and what will be needed is read before."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.runtimes.spark.crashing import Crash, crash_at
-from tests.runtimes.spark.small_spark import SmallRun, small_spark
+from tests.runtimes.spark.crashing import Crash, crash_at, through_crashes
+from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
 from tests.runtimes.spark.test_snapshot import committed
 from tests.small_city import city
 
-from shoal.connectors.directory import Directory
 from shoal.connectors.sinks import MemorySink
 from shoal.errors import ConfigError
 from shoal.model.aggregate import count
@@ -31,23 +30,9 @@ from shoal.runtimes.spark.store import StateStore, hot_directory
 from shoal.session.digest import differences
 from shoal.workloads.traffic import vehicles
 
-__all__ = ["small_spark"]
+__all__ = ["places", "small_spark"]
 GRAPH = city().job.graph
 FIRST, OTHER = GRAPH.stateful_instances[0], GRAPH.stateful_instances[1]
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
-    """Directories for runs; what they leave in shared memory is removed."""
-    made: list[Path] = []
-
-    def place() -> Path:
-        made.append(tmp_path / str(len(made)))
-        return made[-1]
-
-    yield place
-    for root in made:
-        Directory(hot_directory(str(root / "checkpoint"))).clear()
 
 
 def announced(root: Path, epochs: int = 6, **options: Any) -> SmallRun:
@@ -113,14 +98,7 @@ def test_crashes_while_bindings_are_announced_change_no_result(
     draw = random.Random(2)
     for _ in range(15):
         run = announced(places(), epochs=5, commands=commands)
-        while True:
-            with monkeypatch.context() as patched:
-                crash_at(draw.randint(1, 70), patched)
-                try:
-                    run.go()
-                except Crash:
-                    continue
-                break
+        through_crashes(run.go, draw, monkeypatch)
         assert run.digest() == quiet.digest()
 
 

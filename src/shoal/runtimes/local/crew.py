@@ -157,8 +157,8 @@ class Crew(ABC):
             self._share_out()
 
     def _can_go_on(self) -> bool:
-        """Whether those who are present can do all that is to be done."""
-        return bool(self._present)
+        """Whether those who are present, and stay, can do all that is to be done."""
+        return any(worker < self.threads for worker in self._present)
 
     def _share_out(self) -> None:  # noqa: B027  (where any worker may run any node, there is nothing to divide)
         """Divide the work anew among those who are present; who calls this has the roster."""
