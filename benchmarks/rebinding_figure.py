@@ -12,14 +12,14 @@ COLOURS = ("#c0392b", "#e67e22", "#7d3c98", "#2874a6", "#148f77", "#b7950b", "#7
 
 
 def draw(found: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """A panel per load; a line per policy, its name at its end."""
+    """A panel per load; a line per policy as it is by default."""
     loads = list(dict.fromkeys(each["trial"]["label"].rpartition(" at ")[2] for each in found))
     with mpl.rc_context(STYLE):
         drawing = Figure(figsize=(11, 4.2), layout="constrained")
         axes = drawing.subplots(1, len(loads), sharey=True, squeeze=False)[0]
         for axis, load in zip(axes, loads, strict=True):
-            trials = [each for each in found if each["trial"]["label"].endswith(f" at {load}")]
-            for each, colour in zip(trials, COLOURS, strict=False):
+            trials = [each for each in found if each["trial"]["label"] == f"{each['trial']['policy']} at {load}"]
+            for each, colour in zip(trials, COLOURS, strict=True):
                 points = [point for point in each["outcomes"][0]["epochs"] if point["results"]]
                 name = each["trial"]["policy"]
                 x, y = [point["at_s"] for point in points], [1000 * point["latency_s"] for point in points]
