@@ -28,6 +28,10 @@ class BindingError(ShoalError, ValueError):
     """A binding that names an unknown instance or a worker that does not exist."""
 
 
+class MechanismError(ShoalError, ValueError):
+    """A plan of moves that cannot be carried out: steps out of order, an instance lost or moved twice."""
+
+
 class SourceError(ShoalError, RuntimeError):
     """Input that cannot be read: a missing directory, a truncated file, a file without a declared column."""
 

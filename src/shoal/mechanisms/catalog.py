@@ -1,0 +1,48 @@
+"""The catalog of mechanisms: each has one name, in code, on the command line and in the journal."""
+
+from collections.abc import Mapping, Sequence
+
+from shoal.errors import ConfigError
+from shoal.mechanisms.all_at_once import AllAtOnce
+from shoal.mechanisms.mechanism import Mechanism
+from shoal.mechanisms.megaphone import Megaphone
+from shoal.mechanisms.rhino import Rhino
+
+MECHANISMS: Mapping[str, Mechanism] = {each.name: each for each in (Megaphone(), AllAtOnce(), Rhino())}
+"""All mechanisms by name."""
+DEFAULT = "megaphone"
+
+SUMMARIES: Mapping[str, str] = {
+    "megaphone": "one instance after another while everything goes on, as fast as it delays nothing much",
+    "all-at-once": "all instances together while their workers stop",
+    "rhino": "state is copied while its worker goes on; then all instances together, with what has changed since",
+}
+"""Every mechanism in one line."""
+
+RENAMED: Mapping[str, str] = {
+    "gradual": "megaphone",
+    "non-blocking": "megaphone",
+    "lazy": "all-at-once",
+    "blocking": "all-at-once",
+    "pre-copy": "rhino",
+}
+"""Names that mechanisms had before they had one each."""
+
+
+def mechanism_named(name: str | None, supported: Sequence[str] = tuple(MECHANISMS), where: str = "") -> Mechanism:
+    """The mechanism of a name, or the default; a name that does not exist, or not there, is refused.
+
+    >>> mechanism_named("rhino").name
+    'rhino'
+    >>> mechanism_named("lazy")
+    Traceback (most recent call last):
+    shoal.errors.ConfigError: mechanism 'lazy' is now named all-at-once
+    """
+    chosen = DEFAULT if name is None else name
+    if chosen in RENAMED:
+        raise ConfigError(f"mechanism {chosen!r} is now named {RENAMED[chosen]}")
+    if chosen not in MECHANISMS:
+        raise ConfigError(f"mechanism must be one of {', '.join(supported)}; got {chosen!r}")
+    if chosen not in supported:
+        raise ConfigError(f"mechanism {chosen} does not run on {where}; there are {', '.join(supported)}")
+    return MECHANISMS[chosen]

@@ -1,0 +1,28 @@
+"""Rhino (pre-copy): state is copied while the source works on, and only the difference holds an instance up.
+
+After B. Del Monte et al., "Rhino: Efficient Management of Very Large Distributed State for Stream Processing Engines",
+SIGMOD 2020.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shoal.mechanisms.all_at_once import MOVE
+from shoal.mechanisms.mechanism import Links
+from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
+
+
+@dataclass(frozen=True)
+class Rhino:
+    """A preamble with a copy of everything, then one critical batch with what has changed since."""
+
+    name: str = "rhino"
+
+    def plan(self, transfers: Sequence[Transfer], links: Links) -> Plan:
+        """Copy all instances that move, then stop them, send the difference and resume them together."""
+        del links  # both batches are needed over any link
+        if not transfers:
+            return Plan(self.name)
+        every = tuple(transfers)
+        preamble = Batch(Queue.PREAMBLE, (StepKind.PREAMBLE,), every)
+        return Plan(self.name, (preamble, Batch(Queue.CRITICAL, MOVE, every)))
