@@ -40,9 +40,9 @@ def test_an_instance_without_outputs_costs_nothing_to_move() -> None:
 
 
 def test_a_place_whose_scores_vary_has_to_pay_sooner() -> None:
-    model = Model(least_s=1.0, most_s=61.0, move_s=0.5)
-    steady = model.place(1, 2.0, [2.0, 2.0, 2.0], 100.0, 0.0)
-    shaky = model.place(1, 2.0, [1.0, 3.0], 100.0, 0.0)
+    model = Model(least_s=1.0, most_s=61.0)
+    steady = model.place(1, 2.0, [2.0, 2.0, 2.0], 100.0, 0.5)
+    shaky = model.place(1, 2.0, [1.0, 3.0], 100.0, 0.5)
     assert (steady.amortisation_s, shaky.amortisation_s) == (61.0, 31.0)
     assert steady.benefit > shaky.benefit
     assert steady.cost == pytest.approx(0.5 / 61)
@@ -58,7 +58,6 @@ def test_amortisation_stays_within_its_bounds(deviation: float, least_s: float, 
     [
         ({"least_s": 0.0}, "a move must have paid within a time from least_s to most_s; got 0.0 to 60.0"),
         ({"least_s": 9.0, "most_s": 3.0}, "a move must have paid within a time from least_s to most_s; got 9.0 to 3.0"),
-        ({"bytes_per_s": 0.0}, "bytes_per_s must be more than 0; got 0.0"),
         ({"weight": -1.0}, "weight must be 0 or more; got -1.0"),
     ],
 )

@@ -1,13 +1,14 @@
 """Random situations for binding policies: whole numbers throughout, so that sums are exact in any order."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import numpy as np
 from hypothesis import strategies as st
 
 from shoal.model.binding import Binding
+from shoal.model.costs import LinkCosts
 from shoal.model.graph import InstanceId
 from shoal.model.topology import Topology
 from shoal.policies.catalog import DYNAMIC, BindingPolicy
@@ -29,6 +30,9 @@ class Situation:
 
     def answer(self, policy: BindingPolicy) -> Binding:
         return policy.propose(self.loads, self.binding, self.topology)
+
+    def costing(self, costs: LinkCosts) -> "Situation":
+        return Situation(replace(self.loads, costs=costs), self.binding, self.topology)
 
     def then(self, binding: Binding) -> "Situation":
         return Situation(self.loads, binding, self.topology)
@@ -76,6 +80,16 @@ def topologies(draw: st.DrawFn) -> Topology:
     return Topology.of(nodes, draw(st.integers(nodes, 7)))
 
 
+def link_costs(*bytes_per_s: float) -> st.SearchStrategy[LinkCosts]:
+    """Some links with one of these bandwidths, the others with 1e9."""
+    links = st.tuples(st.integers(0, 2), st.integers(0, 2))
+    return st.builds(
+        LinkCosts,
+        hand_over_s=st.sampled_from([0.0, 0.001, 4.0]),
+        link_bytes_per_s=st.dictionaries(links, st.sampled_from(bytes_per_s)),
+    )
+
+
 @st.composite
 def situations(draw: st.DrawFn, *, together: bool = False) -> Situation:
     """Up to 24 instances of up to 7 partitions, anywhere or, `together`, those of a partition on one worker."""
@@ -102,7 +116,9 @@ def situations(draw: st.DrawFn, *, together: bool = False) -> Situation:
     }
     pairs = [(one, other) for other in range(count) for one in range(other)]
     edges = draw(st.lists(st.sampled_from(pairs), max_size=30, unique=True)) if pairs else []
-    return situation(loads, topology, {(named(one), named(other)): draw(small) for one, other in edges})
+    asked = situation(loads, topology, {(named(one), named(other)): draw(small) for one, other in edges})
+    # No link is more than twice as fast as another, so that no detour is faster than the direct way.
+    return asked.costing(draw(link_costs(5e8, 8e8)))
 
 
 def skewed_city(seed: int, regions: int = 60) -> Situation:

@@ -167,7 +167,7 @@ class Controller:
         wanted = self._asked.propose(look.loads, look.binding, look.topology)
         if once:
             self._asked = None
-        verdict = judged(look, wanted, self._history.scores, self._history.model, self.settings, self._names)
+        verdict = judged(look, wanted, self._history.scores, self.settings, self._names)
         if verdict.refused:
             return self._keep(verdict, why, epoch, now_s)
         return self._decide(look, verdict, why, epoch, now_s)

@@ -69,35 +69,24 @@ class Model:
     """The numbers of the decision model.
 
     `weight` is how much an output held up counts against one that is not; `least_s` and `most_s` bound the time in
-    which a move must have paid. A move takes `move_s` and its state at `bytes_per_s`.
+    which a move must have paid.
     """
 
     weight: float = 1.0
     least_s: float = 1.0
     most_s: float = 60.0
-    move_s: float = 0.001
-    bytes_per_s: float = 1e9
 
     def __post_init__(self) -> None:
-        """Refuse times that are none."""
+        """Reject times that are not positive, and a negative weight."""
         if not 0 < self.least_s <= self.most_s:
             raise ConfigError(
                 f"a move must have paid within a time from least_s to most_s; got {self.least_s} to {self.most_s}"
             )
-        if not self.bytes_per_s > 0:
-            raise ConfigError(f"bytes_per_s must be more than 0; got {self.bytes_per_s}")
-        for name in ("weight", "move_s"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name} must be 0 or more; got {getattr(self, name)}")
+        if not self.weight >= 0:
+            raise ConfigError(f"weight must be 0 or more; got {self.weight}")
 
-    def moving_s(self, state_bytes: float) -> float:
-        """How long a move takes."""
-        return self.move_s + state_bytes / self.bytes_per_s
-
-    def place(
-        self, worker: int, score: float, past: Sequence[float], outputs_per_s: float, state_bytes: float
-    ) -> Place:
-        """Another worker as a place for an instance, by its score now and those of the past."""
+    def place(self, worker: int, score: float, past: Sequence[float], outputs_per_s: float, moving_s: float) -> Place:
+        """Another worker as a place for an instance, by its score now and those of the past, and the time to move."""
         until_s = amortisation_s(deviation_percent(past), self.least_s, self.most_s)
-        share = cost(self.weight, outputs_per_s * self.moving_s(state_bytes), outputs_per_s * until_s)
+        share = cost(self.weight, outputs_per_s * moving_s, outputs_per_s * until_s)
         return Place(worker, score, share, until_s)

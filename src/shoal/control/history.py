@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoal.control.decision import Model
 from shoal.control.forecast import Seasonal, forecast_of
 from shoal.control.look import Look
 from shoal.control.settings import ControlSettings
+from shoal.model.binding import Binding
+from shoal.model.costs import LinkCosts, MeasuredMoves
 from shoal.model.messages import EpochCommitted
 from shoal.policies.loads import Floats, Loads
 
@@ -16,8 +17,6 @@ LOOKS = 60
 """Looks that are remembered, unless a season needs more."""
 SCORES = 12
 """Scores of every worker that are remembered."""
-FRESH = 0.2
-"""Weight of the newest measurement in what a move is known to cost."""
 
 
 class History:
@@ -25,7 +24,8 @@ class History:
 
     def __init__(self, settings: ControlSettings) -> None:
         """Nothing seen yet."""
-        self.model: Model = settings.model
+        self.costs = LinkCosts()
+        self._binding: Binding | None = None
         self._horizon_s = settings.horizon_s
         self._forecast = forecast_of(settings.forecast)
         season_s = self._forecast.period_s if isinstance(self._forecast, Seasonal) else 0.0
@@ -34,16 +34,15 @@ class History:
 
     def learn(self, event: EpochCommitted) -> None:
         """Take over what moving took where something has moved."""
-        if event.moves and event.migration_s > 0:
-            spent_s = event.migration_s / event.moves
-            copying_s = event.state_bytes_moved / event.moves / self.model.bytes_per_s
-            newest_s = max(0.0, spent_s - copying_s)
-            self.model = replace(self.model, move_s=(1 - FRESH) * self.model.move_s + FRESH * newest_s)
+        if event.moves:
+            self.costs = self.costs.learned(MeasuredMoves.of(event, self._binding))
+        self._binding = event.snapshot.binding
 
     def ahead(self, loads: Loads, step_s: float) -> Loads:
-        """The loads to expect until the horizon."""
+        """The loads to expect until the horizon, with what moves are known to cost."""
         past = np.array([*self._rates, loads.rate_per_s])
-        return replace(loads, rate_per_s=self._forecast.predicted(past, step_s, self._horizon_s))
+        rate_per_s = self._forecast.predicted(past, step_s, self._horizon_s)
+        return replace(loads, rate_per_s=rate_per_s, costs=self.costs)
 
     def add(self, look: Look) -> None:
         """Remember a look."""

@@ -27,7 +27,6 @@ def judged(
     look: Look,
     wanted: Binding,
     past: Callable[[int], Sequence[float]],
-    model: Model,
     settings: ControlSettings,
     names: Mapping[InstanceId, str],
 ) -> Verdict:
@@ -39,7 +38,7 @@ def judged(
     moves = list(look.binding.diff(wanted))
     if not moves:
         return Verdict(look.binding, refused="the policy proposes no moves", peak=look.peak)
-    considered = _considered(look, wanted, moves, past, model, names)
+    considered = _considered(look, wanted, moves, past, settings.model, names)
     if settings.decision == "always":
         made = tuple(_accepted(moving) for moving in considered)
         return Verdict(wanted, made, peak=look.peak)
@@ -60,7 +59,7 @@ def _considered(
     mean_s, there = float(after_s.mean()), scores(after_s)
     loads, place_of = look.loads, {instance: place for place, instance in enumerate(look.loads.instances)}
     history = {worker: past(worker) for worker in {int(move.target) for move in moves}}
-    found = []
+    node_of, found = look.topology.node_of, []
     for move in moves:
         place = place_of.get(move.instance)
         rate = 0.0 if place is None else float(loads.rate_per_s[place])
@@ -68,7 +67,8 @@ def _considered(
         target = int(move.target)
         stays_s = (0.0 if place is None else float(look.work_s[place])) + _at(after_s, int(move.source))
         stay = Place(int(move.source), mean_s / stays_s if stays_s > 0 else float(len(after_s)))
-        go = model.place(target, float(there[target]), history[target], rate, state_bytes)
+        moving_s = loads.costs.seconds(state_bytes, node_of[move.source], node_of[target])
+        go = model.place(target, float(there[target]), history[target], rate, moving_s)
         refused = "" if best([stay, go]) is go else _worse(stay, go)
         found.append(
             Moving(

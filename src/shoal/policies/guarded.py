@@ -6,6 +6,7 @@ import numpy as np
 
 from shoal.errors import ConfigError
 from shoal.model.binding import Binding
+from shoal.model.costs import LinkCosts
 from shoal.model.topology import Topology
 from shoal.policies.loads import Floats, Ints, Loads, shared_out, summed
 
@@ -22,28 +23,26 @@ class Guarded:
     A worker's work is the time that its backlog and its arrivals take until the horizon. The level is what every worker
     would have if work could be spread at will, instances too heavy for that set aside. A binding is left alone while no
     worker has more than `slack` above the level, or above its heaviest instance; otherwise moves are made that take
-    more overtime, work more than `aim` above the level, from all workers than they cost: their state at `bytes_per_s`,
-    `move_s` for each hand-over and, for what leaves the node of the rest of its partition, `remote` times the work that
-    is then done apart. The move that saves most is made first.
+    more overtime, work more than `aim` above the level, from all workers than they cost: the time of the moves by the
+    costs that come with the loads and, for what leaves the node of the rest of its partition, `remote` times the work
+    that is then done apart. The move that saves most is made first.
 
     No worker gets as much as the one it takes from had, so the peak is never raised. Every move makes overtime and
     remote work less by more than its own cost, and it depends on loads and binding alone whether one does: asked again
-    with the same loads after its answer has been applied, the policy proposes nothing.
+    with the same loads after its answer has been applied, the policy proposes nothing, unless a detour over another
+    node is faster than the direct link.
     """
 
     horizon_s: float = 10.0
     slack: float = 0.02
     aim: float = 0.002
-    bytes_per_s: float = 1e9
-    move_s: float = 0.001
     remote: float = 0.25
 
     def __post_init__(self) -> None:
-        """Refuse a horizon or a bandwidth that is none, and costs below zero."""
-        for name in ("horizon_s", "bytes_per_s"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} of the policy guarded must be more than 0; got {getattr(self, name)}")
-        for name in ("slack", "aim", "move_s", "remote"):
+        """Reject a horizon that is not positive, and negative shares."""
+        if not self.horizon_s > 0:
+            raise ConfigError(f"horizon_s of the policy guarded must be more than 0; got {self.horizon_s}")
+        for name in ("slack", "aim", "remote"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} of the policy guarded must be 0 or more; got {getattr(self, name)}")
 
@@ -55,6 +54,18 @@ class Guarded:
         return search.binding() if search.moved else binding
 
 
+def _charged(costs: LinkCosts, nodes: int) -> Floats:
+    """Seconds per byte that a move is charged, by the node where the state was at first, where it is and its target.
+
+    An instance may be moved several times until the search ends, and then goes directly. A move is charged what its
+    link costs, or what it makes the direct way longer, if that is more. So the charges of all moves are no less than
+    what is paid in the end, though a detour over a third node may be faster than the direct link.
+    """
+    byte_s = np.array([[1 / costs.bandwidth((here, there)) for there in range(nodes)] for here in range(nodes)])
+    charged: Floats = np.maximum(byte_s[None, :, :], byte_s[:, None, :] - byte_s[:, :, None])
+    return charged
+
+
 class _Search:
     """A binding on its way: where everything is, and what every worker and partition has, in order of partitions."""
 
@@ -64,11 +75,13 @@ class _Search:
         self._placed = loads.placed(binding, topology)[self._order]
         self._partition = loads.partition[self._order]
         self._work_s = loads.work_s(policy.horizon_s)[self._order]
-        self._cost_s = policy.move_s + loads.state_bytes[self._order] / policy.bytes_per_s
+        self._state_bytes = loads.state_bytes[self._order]
+        self._byte_s = _charged(loads.costs, topology.nodes)
         level_s = shared_out(self._work_s, topology.workers)[1]
         self._level_s, self._slack_s, self._goal_s = level_s, level_s * policy.slack, level_s * (1 + policy.aim)
         self._margin_s = float(self._work_s.sum()) * _MARGIN
         self._node_of = np.array(topology.node_of)
+        self._origin = self._node_of[self._placed]
         sizes = np.bincount(self._partition)
         self._apart = np.where(sizes > 1, policy.remote / np.maximum(sizes - 1, 1), 0.0)
         self.moved = False
@@ -112,9 +125,9 @@ class _Search:
         members = np.flatnonzero(self._placed == worker)
         if len(members) == 1:
             return False
-        first, number, work_s, cost_s = self._units(members)
+        first, number, work_s, cost_s = self._units(members, self._node_of[worker])
         partition = self._partition[members[first]]
-        net_s = self._saved_s(worker, work_s) - cost_s[:, None] - self._lost_s(worker, partition, number, work_s)
+        net_s = self._saved_s(worker, work_s) - cost_s - self._lost_s(worker, partition, number, work_s)
         nodes = net_s.argmax(axis=1)
         best_s = net_s.max(axis=1)
         paying = np.flatnonzero(best_s > self._margin_s)
@@ -135,12 +148,14 @@ class _Search:
         """The worker of a node that has least to do."""
         return min(self._topology.workers_of[node], key=self._load_s.__getitem__)
 
-    def _units(self, members: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+    def _units(self, members: Ints, node: int) -> tuple[Ints, Ints, Floats, Floats]:
         """What can be moved: every instance alone, and all instances of a partition that are here together.
 
-        For each the first of its members, their number, their work and the cost to move them.
+        For each the first of its members, their number, their work and the cost to move them to each node.
         """
-        partition, work_s, cost_s = self._partition[members], self._work_s[members], self._cost_s[members]
+        partition, work_s = self._partition[members], self._work_s[members]
+        copying_s = self._state_bytes[members, None] * self._byte_s[self._origin[members], node]
+        cost_s = self._loads.costs.hand_over_s + copying_s
         alone = np.arange(len(members))
         starts = np.concatenate([alone[:1], alone[1:][partition[1:] != partition[:-1]]])
         sizes = np.concatenate([starts[1:], [len(members)]]) - starts

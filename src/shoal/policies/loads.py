@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from shoal.errors import BindingError, ConfigError
 from shoal.model.binding import Binding, WorkerId
+from shoal.model.costs import LinkCosts
 from shoal.model.graph import InstanceId
 from shoal.model.topology import Topology
 
@@ -38,7 +39,7 @@ class Load:
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """All instances in columns, the bytes that went from one to another, and the latency of each query.
+    """All instances in columns, the bytes that went from one to another, the latency of each query, the cost of moves.
 
     Edges lead from lower to higher places, as a graph lists what feeds before what is fed. `partition` holds numbers
     from 0 without gaps.
@@ -60,6 +61,7 @@ class Loads:
     edge_target: Ints
     edge_bytes: Floats
     latency_s: Mapping[str, float] = field(default_factory=dict)
+    costs: LinkCosts = field(default_factory=LinkCosts)
 
     def __post_init__(self) -> None:
         """Refuse columns that do not fit together, amounts below zero and edges that lead back."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shoal.model.binding import Binding
+from shoal.model.costs import LinkCosts, MeasuredMoves
 from shoal.model.graph import InstanceId
 from shoal.model.messages import EpochCommitted
 from shoal.runtimes.spark.position import Position
@@ -23,20 +24,22 @@ class Pace:
     """What may move in one epoch, by how long epochs take and how fast moved state was read so far."""
 
     _epoch_s: float = field(default=0.0, init=False)
-    _bytes_per_s: float = field(default=FIRST_BYTES_PER_S, init=False)
+    _binding: Binding | None = field(default=None, init=False)
+    _costs: LinkCosts = field(default=LinkCosts(FIRST_BYTES_PER_S, newest=FRESH), init=False)
 
     def learn(self, event: EpochCommitted) -> None:
         """Take an epoch into account: with moves for the speed of reading, without for how long epochs take."""
         if event.state_bytes_moved and event.migration_s > 0:
-            self._bytes_per_s += FRESH * (event.state_bytes_moved / event.migration_s - self._bytes_per_s)
+            self._costs = self._costs.learned(MeasuredMoves.of(event, self._binding))
         elif event.rows:
             known_s = self._epoch_s or event.duration_s
             self._epoch_s = known_s + FRESH * (event.duration_s - known_s)
+        self._binding = event.snapshot.binding
 
     @property
     def most_bytes(self) -> int:
         """How many bytes of state may move in an epoch."""
-        return max(LEAST_BYTES, int(SHARE * self._epoch_s * self._bytes_per_s))
+        return max(LEAST_BYTES, self._costs.bytes_within(SHARE * self._epoch_s))
 
 
 def step(position: Position, wanted: Binding, most_bytes: int) -> Binding:
