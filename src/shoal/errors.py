@@ -40,5 +40,13 @@ class CheckpointError(ShoalError, RuntimeError):
     """A checkpoint that cannot be used: a damaged manifest or state file, or one of another job."""
 
 
+class MessageError(ShoalError, ValueError):
+    """Bytes that are not the message or record they should be; the text follows the name of the file or sender."""
+
+
+class FormatError(MessageError):
+    """A message or record of a format that this version does not read."""
+
+
 class RunError(ShoalError, RuntimeError):
     """A run that failed for a reason Shoal could not turn into one of the errors above."""

@@ -11,7 +11,6 @@ from tests.small_city import city
 from shoal.cli import queries as queries_module
 from shoal.cli.main import main
 from shoal.cli.queries import renamed
-from shoal.connectors.directory import Directory
 from shoal.errors import GraphError, ShoalError
 from shoal.model.expression import col
 from shoal.model.graph import Graph
@@ -21,6 +20,7 @@ from shoal.runtimes.spark import mailbox as mailbox_module
 from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest
 from shoal.runtimes.spark.mailbox import FOLDER, Letters, Mailbox
 from shoal.runtimes.spark.position import Position, changed
+from shoal.storage.directory import Directory
 from shoal.workloads.traffic import STREAM, vehicles
 
 GRAPH = Graph.of(list(city().job.graph.queries.values())[:3])

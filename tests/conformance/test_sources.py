@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.connectors import files, generator
-from shoal.connectors.directory import Directory
 from shoal.connectors.files import Files
 from shoal.connectors.generator import Generator
 from shoal.connectors.source import DRAIN, Cursor, Offset, RawBatch, Slice, Source
+from shoal.storage.directory import Directory
 
 ROWS = 237
 FORMAT = Literal["parquet", "arrow", "csv"]

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.connectors import filelog
-from shoal.connectors.directory import Directory
 from shoal.connectors.filelog import FileLog, SeenFile
 from shoal.errors import CheckpointError
+from shoal.storage.directory import Directory
 
 
 class CrashingDirectory(Directory):

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.connectors.directory import Directory
 from shoal.connectors.filelog import FileLog, SeenFile
 from shoal.connectors.files import SCAN_INTERVAL_S, FileCursor, Files
 from shoal.connectors.source import Offset, RawBatch, Slice
 from shoal.errors import CheckpointError, ConfigError, SourceError
+from shoal.storage.directory import Directory
 
 
 class Clock:

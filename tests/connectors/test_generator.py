@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.connectors.admission import admit
-from shoal.connectors.directory import Directory
 from shoal.connectors.generator import Generator, GeneratorCursor
 from shoal.connectors.source import Slice
 from shoal.errors import ConfigError, SchemaError, SourceError
+from shoal.storage.directory import Directory
 
 
 @dataclass(frozen=True)

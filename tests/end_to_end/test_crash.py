@@ -30,7 +30,7 @@ FLUSH = f"{SPARK}.runtime:SparkRuntime._flush"
 DELETE = f"{SPARK}.store:StateStore.delete"
 FORGET = f"{SPARK}.checkpoint:Checkpoint.forget_before"
 SINK = "shoal.connectors.sinks:ParquetSink.write"
-WRITE = "shoal.connectors.directory:Directory.write"
+WRITE = "shoal.storage.directory:Directory.write"
 STATE = f"{SPARK}.store:StateStore.write"
 
 pytestmark = pytest.mark.timeout(600)

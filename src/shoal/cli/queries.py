@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from shoal.cli.graph import target_graph
-from shoal.connectors.directory import Directory
 from shoal.errors import CheckpointError, ConfigError, RunError
 from shoal.model.graph import STATEFUL, Graph, Query
 from shoal.model.messages import AddQuery, RemoveQuery, ReplaceQuery
@@ -17,6 +16,7 @@ from shoal.query.flow import Flow
 from shoal.query.replay import source
 from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.runtimes.spark.mailbox import Answer, Letters, QueryCommand
+from shoal.storage.directory import Directory
 
 POLL_S = 0.05
 GRACE_S = 10.0

@@ -1,11 +1,12 @@
 """The file log: which files a source has seen, in which order, so that a position means the same after a restart."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from shoal.connectors.directory import Directory
-from shoal.connectors.record import decode, encode
 from shoal.errors import CheckpointError
+from shoal.storage.codec import Codec
+from shoal.storage.directory import Directory
+from shoal.storage.record import Record
 
 PREFIX = "files-"
 MERGED_ENTRIES = 256
@@ -21,6 +22,17 @@ class SeenFile:
     changed_ns: int
     units: tuple[int, ...]
     bad: str = ""
+
+
+@dataclass(frozen=True)
+class SeenFiles:
+    """One entry of the log: files in the order in which they were seen."""
+
+    files: tuple[SeenFile, ...]
+
+
+FORMAT = 2
+_RECORD = Record(Codec([SeenFiles], format=FORMAT), subject="file log")
 
 
 class FileLog:
@@ -61,18 +73,11 @@ class FileLog:
         self._entries = []
 
     def _write(self, number: int, files: Sequence[SeenFile]) -> None:
-        self._directory.write(_name(number), encode([asdict(seen) for seen in files]))
+        self._directory.write(_name(number), _RECORD.encode(SeenFiles(tuple(files))))
 
     def _load(self, name: str) -> None:
-        try:
-            number = int(name.removeprefix(PREFIX).removesuffix(".json"))
-            entries = decode(self._directory.read(name))
-            files = [SeenFile(**{**entry, "units": tuple(entry["units"])}) for entry in entries]
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"file log {self._directory.uri}/{name} is damaged: {error}; "
-                "restore it from a copy, or start anew with another checkpoint directory"
-            ) from error
+        number = self._number(name)
+        files = _RECORD.decode(self._directory.read(name), f"{self._directory.uri}/{name}").files
         if number > len(self.seen):
             raise CheckpointError(
                 f"file log {self._directory.uri} must go on with file {len(self.seen)}; got {name}; "
@@ -80,6 +85,15 @@ class FileLog:
             )
         self.seen += files[len(self.seen) - number :]
         self._entries.append(number)
+
+    def _number(self, name: str) -> int:
+        """How many files were noted before an entry."""
+        text = name.removeprefix(PREFIX).removesuffix(".json")
+        if not text.isdecimal():
+            raise CheckpointError(
+                f"file log {self._directory.uri} must have files named {_name(0)} and so on; got {name}; remove it"
+            )
+        return int(text)
 
 
 def _name(number: int) -> str:

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from shoal.connectors.directory import Directory, local_path
 from shoal.connectors.filelog import FileLog, SeenFile
 from shoal.connectors.formats import FORMATS, Format
 from shoal.connectors.source import DRAIN, BadFile, Offset, RawBatch, Slice
 from shoal.errors import CheckpointError, ConfigError, SourceError
+from shoal.storage.directory import Directory, local_path
 
 SCAN_INTERVAL_S = 0.25
 SCAN_SHARE = 0.05

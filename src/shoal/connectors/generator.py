@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.connectors.directory import Directory
 from shoal.connectors.rate import Rate
 from shoal.connectors.source import DRAIN, Offset, RawBatch, Slice
 from shoal.errors import ConfigError, SourceError
+from shoal.storage.directory import Directory
 
 BATCH_ROWS = 1 << 18
 SLICE_ROWS = 20_000

@@ -10,8 +10,8 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.connectors.directory import Directory
 from shoal.errors import ConfigError
+from shoal.storage.directory import Directory
 
 
 class Sink(Protocol):

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from shoal.connectors.directory import Directory
+from shoal.storage.directory import Directory
 
 
 class Crash(BaseException):

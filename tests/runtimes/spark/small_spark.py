@@ -15,7 +15,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.small_city import city, city_events
 
-from shoal.connectors.directory import Directory
 from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import ParquetSink
 from shoal.connectors.source import RawBatch
@@ -30,6 +29,7 @@ from shoal.runtimes.spark.intake import Intake
 from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
 from shoal.runtimes.spark.store import hot_directory, open_store
 from shoal.session.digest import result_digest
+from shoal.storage.directory import Directory
 from shoal.workloads.traffic import STREAM
 
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

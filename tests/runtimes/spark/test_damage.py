@@ -8,11 +8,11 @@ import pytest
 from tests.runtimes.spark.small_spark import Context, SmallRun
 from tests.runtimes.spark.test_store import spoil
 
-from shoal.connectors.directory import Directory
 from shoal.errors import CheckpointError
 from shoal.runtimes.spark import tasks
 from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.runtimes.spark.store import hot_directory
+from shoal.storage.directory import Directory
 
 DAMAGES = ("gone", "cut", "flipped")
 LAST, NEXT = "0000000002", "0000000003"

@@ -9,7 +9,6 @@ from tests.runtimes.spark.crashing import Crash, crash_at, through_crashes
 from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
 from tests.small_city import city
 
-from shoal.connectors.directory import Directory
 from shoal.model.aggregate import count
 from shoal.model.expression import col
 from shoal.model.messages import AddQuery, Command, RemoveQuery
@@ -19,6 +18,7 @@ from shoal.runtimes.spark.segment import Part
 from shoal.runtimes.spark.store import StateStore, hot_directory
 from shoal.runtimes.spark.upkeep import OLDEST_EPOCHS
 from shoal.session.digest import differences
+from shoal.storage.directory import Directory
 from shoal.workloads.traffic import vehicles
 
 pytestmark = pytest.mark.usefixtures("small_spark")

@@ -10,8 +10,6 @@ from tests.runtimes.spark.crashing import Crash, crash_at
 from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
 from tests.small_city import city
 
-from shoal.connectors.directory import Directory
-from shoal.connectors.record import decode, encode
 from shoal.errors import CheckpointError, GraphError
 from shoal.model.aggregate import count, max_
 from shoal.model.expression import col
@@ -24,6 +22,8 @@ from shoal.runtimes.spark.mailbox import FOLDER, Answer, Letters, Mailbox, from_
 from shoal.runtimes.spark.position import Position, changed
 from shoal.runtimes.spark.restore import desired
 from shoal.runtimes.spark.store import hot_directory
+from shoal.storage.directory import Directory
+from shoal.storage.record import decode, encode
 from shoal.workloads.traffic import STREAM, vehicles
 
 __all__ = ["places", "small_spark"]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.runtimes.spark.small_spark import SmallRun, pretend
 
-from shoal.connectors.directory import Directory
 from shoal.model.messages import EpochCommitted
 from shoal.runtimes.spark.runtime import SparkRuntime
 from shoal.runtimes.spark.store import hot_directory
+from shoal.storage.directory import Directory
 
 WORKERS = 3
 

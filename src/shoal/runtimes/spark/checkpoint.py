@@ -19,11 +19,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
-from shoal.connectors.directory import Directory
-from shoal.connectors.record import decode, encode
 from shoal.errors import CheckpointError
 from shoal.model.graph import Graph
 from shoal.query.program import Program, compile_graph
+from shoal.storage.directory import Directory
+from shoal.storage.record import decode, encode
 
 KEPT_MANIFESTS = 3
 FORMAT = 2

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.connectors.directory import Directory
-from shoal.connectors.record import decode, encode
 from shoal.errors import CheckpointError, ShoalError
 from shoal.model.graph import Graph
 from shoal.model.messages import AddQuery, RemoveQuery, ReplaceQuery
+from shoal.storage.directory import Directory
+from shoal.storage.record import decode, encode
 
 LOG = logging.getLogger("shoal")
 FOLDER = "commands"

@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from shoal.connectors.directory import Directory
 from shoal.connectors.sinks import Sink
 from shoal.connectors.source import DRAIN, Source
 from shoal.errors import CheckpointError, ConfigError, GraphError
@@ -35,6 +34,7 @@ from shoal.runtimes.spark.restore import as_planned, check_streams, desired, res
 from shoal.runtimes.spark.source import FORMAT, Feed, ShoalSource
 from shoal.runtimes.spark.store import open_store
 from shoal.runtimes.spark.tasks import prework, rehearsal
+from shoal.storage.directory import Directory
 
 POLL_S = 0.1
 LOG = logging.getLogger("shoal")

@@ -16,9 +16,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
 from pathlib import Path
 
-from shoal.connectors.directory import Directory
 from shoal.errors import CheckpointError, ShoalError
 from shoal.runtimes.spark.segment import Part, decode, encode
+from shoal.storage.directory import Directory
 
 CACHE_BYTES = 256 << 20
 SHARED_MEMORY = Path("/dev/shm")

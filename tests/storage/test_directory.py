@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow.fs as pafs
 import pytest
 
-from shoal.connectors import directory as module
-from shoal.connectors.directory import Directory, local_path
 from shoal.errors import CheckpointError, ConfigError, RunError
+from shoal.storage import directory as module
+from shoal.storage.directory import Directory, local_path
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""Records: messages behind a checksum, so that a damaged file is never taken for a whole one."""
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from shoal.errors import CheckpointError, FormatError, MessageError
+from shoal.storage.codec import Codec
+
+T = TypeVar("T")
+
+
+def sealed(text: bytes) -> bytes:
+    r"""Bytes behind their checksum.
+
+    >>> sealed(b'{"n":1}')
+    b'd44b3b7e\n{"n":1}'
+    """
+    return b"%08x\n%s" % (zlib.crc32(text), text)
+
+
+def unsealed(content: bytes) -> bytes:
+    """What is behind a checksum; `MessageError` where it is not as it was written."""
+    crc, _, text = content.partition(b"\n")
+    if crc != b"%08x" % zlib.crc32(text):
+        raise MessageError("is damaged: its checksum does not match")
+    return text
+
+
+@dataclass(frozen=True)
+class Record(Generic[T]):
+    """The files that hold values of some types.
+
+    `subject`: what such a file is called in errors. `hint`: what to do about a damaged one.
+    """
+
+    codec: Codec[T]
+    subject: str = "checkpoint file"
+    hint: str = "restore it from a copy, or start again with another checkpoint directory"
+
+    def encode(self, value: T) -> bytes:
+        """The content of a file with a value."""
+        return sealed(self.codec.encode(value))
+
+    def decode(self, content: bytes, place: str) -> T:
+        """The value of a file's content; `place` is the address of the file."""
+        try:
+            return self.codec.decode(unsealed(content))
+        except FormatError as error:
+            raise CheckpointError(f"{self.subject} {place} {error}") from error
+        except MessageError as error:
+            raise CheckpointError(f"{self.subject} {place} {error}; {self.hint}") from error
+
+
+def encode(data: Any) -> bytes:
+    """The bytes of a record of plain data."""
+    return sealed(json.dumps(data, separators=(",", ":")).encode())
+
+
+def decode(content: bytes) -> Any:
+    """The plain data of a record; `ValueError` where it is not as it was written."""
+    crc, _, text = content.partition(b"\n")
+    if crc != b"%08x" % zlib.crc32(text):
+        raise ValueError("its checksum does not match")
+    return json.loads(text)
