@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from shoal.errors import SchemaError, SourceError
+from shoal.workloads.oracle_input import relation_of
 
 COLUMNS = ("ts", "type", "vid", "speed", "xway", "lane", "dir", "seg", "pos")
 KEY = [("xway", pa.int64()), ("dir", pa.int64()), ("seg", pa.int64()), ("window_end", pa.timestamp("us"))]
@@ -85,22 +85,10 @@ def expected(events: pa.Table | str | Path) -> dict[str, pa.Table]:
     (100, 0)
     """
     with duckdb.connect() as database:
-        rows = database.from_arrow(events) if isinstance(events, pa.Table) else _parquet(database, events)
-        missing = [column for column in COLUMNS if column not in rows.columns]
-        if missing:
-            raise SchemaError(f"linear road events lack {', '.join(missing)}; got {', '.join(rows.columns)}")
-        rows.create_view("events")
+        relation_of(database, "linear road", events, COLUMNS).create_view("events")
         for step in (REPORTS, STOPPED, ACCIDENTS, MINUTES, LAVS, AFFECTED):
             database.execute(step)
         return {name: _answer(database, query, SCHEMAS[name]) for name, query in ANSWERS.items()}
-
-
-def _parquet(database: duckdb.DuckDBPyConnection, glob: str | Path) -> duckdb.DuckDBPyRelation:
-    try:
-        return database.read_parquet(str(glob))
-    except duckdb.Error as error:
-        message = f"linear road events must be Parquet files; cannot read {str(glob)!r}: {error}"
-        raise SourceError(message) from error
 
 
 def _answer(database: duckdb.DuckDBPyConnection, query: str, schema: pa.Schema) -> pa.Table:

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from shoal.errors import SourceError
+from shoal.workloads.oracle_input import relation_of
 
 COLUMNS = (
     "ts",
@@ -86,11 +86,7 @@ def expected(events: pa.Table | str | Path) -> dict[str, pa.Table]:
     1468
     """
     with duckdb.connect() as database:
-        try:
-            rows = database.from_arrow(events) if isinstance(events, pa.Table) else database.read_parquet(str(events))
-        except duckdb.Error as error:
-            raise SourceError(f"nyt events must be Parquet files; cannot read {str(events)!r}: {error}") from error
-        rows.create_view("events")
+        relation_of(database, "nyt", events, COLUMNS).create_view("events")
         # As parameters: DuckDB would take numbers in its own text for decimals.
         constants = {"north": NORTH, "west": WEST, "dlat": DLAT, "dlon": DLON}
         return {"trips": database.sql(TRIPS, params=constants).to_arrow_table().cast(SCHEMA)}

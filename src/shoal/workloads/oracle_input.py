@@ -1,13 +1,15 @@
 """What an oracle reads: the very events a run has read, generated again or from the same files."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 
 from shoal.connectors.files import Files
 from shoal.connectors.generator import Events
 from shoal.connectors.source import Source
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, SchemaError, SourceError
 
 BATCH_ROWS = 1 << 20
 
@@ -19,6 +21,39 @@ def oracle_input(events: Events, number: int, columns: Sequence[str], source: So
     if not isinstance(source, Files) or source.format != "parquet":
         raise ConfigError("an oracle checks generated events or Parquet files, no other source; leave --check out")
     return f"{source.path}/*.parquet"
+
+
+def relation_of(
+    database: duckdb.DuckDBPyConnection, workload: str, events: pa.Table | str | Path, columns: Sequence[str]
+) -> duckdb.DuckDBPyRelation:
+    """The events of a workload as a relation of a database: a table, or the Parquet files of a glob."""
+    try:
+        rows = database.from_arrow(events) if isinstance(events, pa.Table) else database.read_parquet(str(events))
+    except duckdb.Error as error:
+        raise _unreadable(workload, events, error) from error
+    _check_columns(workload, rows.columns, columns)
+    return rows
+
+
+def table_of(workload: str, events: pa.Table | str | Path, columns: Sequence[str]) -> pa.Table:
+    """The events of a workload as a table, from a table or the Parquet files of a glob."""
+    if isinstance(events, pa.Table):
+        _check_columns(workload, events.column_names, columns)
+        return events
+    with duckdb.connect() as database:
+        try:
+            return relation_of(database, workload, events, columns).to_arrow_table()
+        except duckdb.Error as error:
+            raise _unreadable(workload, events, error) from error
+
+
+def _unreadable(workload: str, events: object, error: duckdb.Error) -> SourceError:
+    return SourceError(f"{workload} events must be Parquet files; cannot read {str(events)!r}: {error}")
+
+
+def _check_columns(workload: str, present: Sequence[str], columns: Sequence[str]) -> None:
+    if missing := [column for column in columns if column not in present]:
+        raise SchemaError(f"{workload} events lack {', '.join(missing)}; got {', '.join(present)}")
 
 
 def _generated(events: Events, number: int, columns: list[str]) -> pa.Table:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import duckdb
 import pyarrow as pa
 
-from shoal.errors import SchemaError, SourceError
+from shoal.workloads.oracle_input import table_of
 
 STATION = 3116
 BLOCK = 67_002
@@ -125,22 +124,10 @@ def _matches_of_group(group: Any, rows: Sequence[Row], ends: Callable[[Row], boo
 
 def _rows(events: pa.Table | str | Path, columns: Sequence[str]) -> list[Row]:
     """Events as rows in the order of the pattern, times in microseconds."""
-    table = events if isinstance(events, pa.Table) else _parquet(events)
-    missing = [column for column in columns if column not in table.column_names]
-    if missing:
-        raise SchemaError(f"pattern events lack {', '.join(missing)}; got {', '.join(table.column_names)}")
+    table = table_of("pattern", events, columns)
     times = table["ts"].cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
     others = [table[column].to_pylist() for column in columns[1:]]
     return [dict(zip(columns, row, strict=True)) for row in sorted(zip(times, *others, strict=True))]
-
-
-def _parquet(glob: str | Path) -> pa.Table:
-    with duckdb.connect() as database:
-        try:
-            return database.read_parquet(str(glob)).to_arrow_table()
-        except duckdb.Error as error:
-            message = f"pattern events must be Parquet files; cannot read {str(glob)!r}: {error}"
-            raise SourceError(message) from error
 
 
 def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:

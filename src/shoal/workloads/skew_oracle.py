@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shoal.errors import SchemaError, SourceError
+from shoal.workloads.oracle_input import table_of
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -162,23 +162,11 @@ def _runs(values: Ints) -> Iterator[tuple[int, tuple[int, int]]]:
 
 def _columns(events: pa.Table | str | Path) -> dict[str, Ints]:
     """Events as columns of whole numbers, times in microseconds, in the order of cells, times and all columns."""
-    table = events if isinstance(events, pa.Table) else _parquet(events)
-    missing = [column for column in COLUMNS if column not in table.column_names]
-    if missing:
-        raise SchemaError(f"skew events lack {', '.join(missing)}; got {', '.join(table.column_names)}")
+    table = table_of("skew", events, COLUMNS)
     times = table["ts"].cast(TIME).cast(NUMBER)
     columns = {"ts": times.to_numpy(), **{name: table[name].to_numpy() for name in COLUMNS[1:]}}
     order = np.lexsort((*(columns[name] for name in reversed(COLUMNS[2:])), columns["ts"], columns["cell"]))
     return {name: column[order] for name, column in columns.items()}
-
-
-def _parquet(glob: str | Path) -> pa.Table:
-    with duckdb.connect() as database:
-        try:
-            return database.read_parquet(str(glob)).to_arrow_table()
-        except duckdb.Error as error:
-            message = f"skew events must be Parquet files; cannot read {str(glob)!r}: {error}"
-            raise SourceError(message) from error
 
 
 def _nothing(table: str) -> list[Ints]:

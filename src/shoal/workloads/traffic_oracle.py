@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from shoal.errors import SchemaError, SourceError
+from shoal.workloads.oracle_input import relation_of
 
 WINDOW_S = {"avg_speed": 30, "vehicle_count": 10, "top_speed": 20}
 COLUMNS = ("ts", "region", "vehicle_type", "speed")
@@ -87,22 +87,11 @@ def expected_naive(events: pa.Table | str | Path) -> dict[str, pa.Table]:
 def _opened(events: pa.Table | str | Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a database of its own with the events as a view."""
     with duckdb.connect() as database:
-        rows = database.from_arrow(events) if isinstance(events, pa.Table) else _parquet(database, events)
-        missing = [column for column in COLUMNS if column not in rows.columns]
-        if missing:
-            raise SchemaError(f"traffic events lack {', '.join(missing)}; got {', '.join(rows.columns)}")
+        rows = relation_of(database, "traffic", events, COLUMNS)
         rows.select(
             "make_timestamp(epoch_us(ts)) AS ts, region, vehicle_type::VARCHAR AS vehicle_type, speed"
         ).create_view("events")
         yield database
-
-
-def _parquet(database: duckdb.DuckDBPyConnection, glob: str | Path) -> duckdb.DuckDBPyRelation:
-    try:
-        return database.read_parquet(str(glob))
-    except duckdb.Error as error:
-        message = f"traffic events must be Parquet files; cannot read {str(glob)!r}: {error}"
-        raise SourceError(message) from error
 
 
 def _answer(database: duckdb.DuckDBPyConnection, name: str, windows: str, query: str) -> pa.Table:

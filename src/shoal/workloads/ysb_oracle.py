@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from shoal.errors import SourceError
+from shoal.workloads.oracle_input import relation_of
 from shoal.workloads.ysb_events import VIEW
 
 COLUMNS = ("ad_id", "event_type", "event_time")
@@ -28,11 +28,7 @@ def expected(events: pa.Table | str | Path, campaign_of_ad: Mapping[int, int]) -
     [168, 169]
     """
     with duckdb.connect() as database:
-        try:
-            rows = database.from_arrow(events) if isinstance(events, pa.Table) else database.read_parquet(str(events))
-        except duckdb.Error as error:
-            raise SourceError(f"ysb events must be Parquet files; cannot read {str(events)!r}: {error}") from error
-        rows.create_view("events")
+        relation_of(database, "ysb", events, COLUMNS).create_view("events")
         ads = pa.table({"ad_id": list(campaign_of_ad), "campaign": list(campaign_of_ad.values())})
         database.from_arrow(ads).create_view("ads")
         return {"views": database.sql(f"{VIEWS} ORDER BY ALL").to_arrow_table().cast(SCHEMA)}
