@@ -13,7 +13,7 @@ from shoal.kernels.block import Block
 from shoal.model.expression import col
 from shoal.query import generated
 from shoal.query.fused import Chain, fused, prepare
-from shoal.query.generated import cache_directory
+from shoal.query.generated import Loaded, cache_directory
 from shoal.query.steps import DispatchByGroup, Filter
 
 COMPILING = "compiling 1 chain ..."
@@ -29,13 +29,13 @@ def chain() -> Chain:
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SHOAL_CACHE_DIR", str(tmp_path / "kept"))
-    monkeypatch.setattr(generated, "_LOADED", {})
+    monkeypatch.setattr(generated, "_LOADED", Loaded())
     return tmp_path / "kept"
 
 
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is said when the chain is prepared as in a new process; it must work."""
-    monkeypatch.setattr(generated, "_LOADED", {})
+    monkeypatch.setattr(generated, "_LOADED", Loaded())
     said: list[str] = []
     ready = chain()
     prepare([ready], said.append)
@@ -100,6 +100,24 @@ def test_the_oldest_go_once_there_are_many(directory: Path, monkeypatch: pytest.
     prepare([other])
     assert [file.stem for file in directory.glob("chain_*")] == [other.fused[0].loop.code.name]
     assert len(list(directory.rglob("*.nbc"))) == 1
+
+
+@pytest.mark.usefixtures("directory")
+def test_functions_in_memory_are_bounded_and_the_ones_not_wanted_for_longest_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded = Loaded(2)
+    monkeypatch.setattr(generated, "_LOADED", loaded)
+    codes = [generated.Code(f"def chain(i):\n    return i + {n}\n", "int64(int64)") for n in range(4)]
+    first, second, third = (generated.function_of(code) for code in codes[:3])
+    assert [loaded.get(code.name) for code in codes] == [None, second, third, None]
+    assert codes[0].name not in sys.modules
+    assert first(1) == 1  # whoever has it can go on with it
+    assert generated.function_of(codes[1]) is second
+    generated.function_of(codes[3])
+    assert loaded.get(codes[2].name) is None
+    assert loaded.get(codes[1].name) is second
+    assert generated.function_of(codes[0])(1) == 1
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,6 @@ def test_steps_can_be_left_as_they_are(settings: dict[str, Any]) -> None:
 
 def test_a_run_says_that_it_compiles_only_when_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOAL_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(generated, "_LOADED", {})
+    monkeypatch.setattr(generated, "_LOADED", generated.Loaded())
     assert run("ysb")[1] == ["compiling 1 chain ..."]
     assert run("ysb")[1] == []

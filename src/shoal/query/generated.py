@@ -9,11 +9,13 @@ import hashlib
 import os
 import sys
 import tempfile
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -33,7 +35,8 @@ COMPILED = '@numba.njit(nogil=True, error_model="numpy")'
 """What stands above functions that it calls."""
 MOST_KEPT = 500
 """Texts that are kept on disk."""
-_LOADED: dict[str, Callable[..., Any]] = {}
+MOST_LOADED = 500
+"""Functions that are kept in memory for the next one who wants them; who uses one keeps it for as long as needed."""
 
 
 def cache_directory() -> Path:
@@ -66,14 +69,46 @@ class Code:
     def is_kept(self) -> bool:
         """Whether its machine code need not be made."""
         path = cache_directory() / f"{self.name}.py"
-        return self.name in _LOADED or (_text_of(path) == self.text and len(_machine_code(path)) >= 2)
+        return _LOADED.get(self.name) is not None or (_text_of(path) == self.text and len(_machine_code(path)) >= 2)
 
 
 def function_of(code: Code) -> Callable[..., Any]:
     """The compiled function of a text, from memory, from disk or made now."""
-    if code.name not in _LOADED:
-        _LOADED[code.name] = _made(code)
-    return _LOADED[code.name]
+    function = _LOADED.get(code.name)
+    if function is None:
+        function = _made(code)
+        _LOADED.put(code.name, function)
+    return function
+
+
+class Loaded:
+    """Functions in memory by name, at most so many: the one that was wanted longest ago goes first."""
+
+    def __init__(self, most: int = MOST_LOADED) -> None:
+        """Nothing loaded yet."""
+        self._most = most
+        self._functions: OrderedDict[str, Callable[..., Any]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, name: str) -> Callable[..., Any] | None:
+        """The function of a name, if it is in memory."""
+        with self._lock:
+            if name in self._functions:
+                self._functions.move_to_end(name)
+            return self._functions.get(name)
+
+    def put(self, name: str, function: Callable[..., Any]) -> None:
+        """Keep a function, and forget another, with its module, where there are too many."""
+        with self._lock:
+            self._functions[name] = function
+            self._functions.move_to_end(name)
+            while len(self._functions) > self._most:
+                oldest, _ = self._functions.popitem(last=False)
+                sys.modules.pop(oldest, None)
+
+
+_LOADED = Loaded()
+"""What this process has loaded."""
 
 
 def _made(code: Code) -> Callable[..., Any]:
