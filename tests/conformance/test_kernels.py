@@ -194,13 +194,13 @@ def check_bounded(case: KernelCase, states: Sequence[Any], events: Sequence[Even
     left = [table for state in states for number, table in tables_of(state).items() if len(table) and number < 2]
     known = [table for state in states for number, table in tables_of(state).items() if len(table) and number == 2]
     if isinstance(kernel, RowWindowKernel):
-        pieces = [row for table in left for row in rows_of(table, kernel.keys)]
+        pieces = [row for table in left for row in rows_of(table, kernel.keys(0))]
         assert all(not len(tables_of(state).get(0, ())) for state in states)
         assert max(Counter(pieces).values(), default=0) <= kernel.measure.span**2
-        assert sum(len(table) for table in known) == owners(kernel.keys, events)
+        assert sum(len(table) for table in known) == owners(kernel.keys(0), events)
     elif isinstance(kernel, MatchKernel) and kernel.looked_back:
         assert not left
-        assert sum(len(table) for table in known) == owners(kernel.keys, events)
+        assert sum(len(table) for table in known) == owners(kernel.keys(0), events)
     else:
         assert not left
         assert not known
@@ -316,6 +316,42 @@ def filled(case: KernelCase, events: Sequence[Event]) -> Any:
     for port in range(case.ports):
         processed(case, state, [event for event in bound if event[PORT] == port], port)
     return state
+
+
+@every_kernel
+def test_a_row_of_state_has_the_key_of_the_input_rows_it_came_from(case: KernelCase) -> None:
+    @settings(deadline=None, max_examples=10)
+    @given(st.lists(EVENTS, max_size=20), st.lists(EVENTS, max_size=10), st.integers(-60, 60))
+    def holds(first: list[Event], second: list[Event], watermark_us: int) -> None:
+        kernel, events = case.kernel, case.bound([*first, *second])
+        assert len({len(kernel.keys(port)) for port in range(case.ports)}) == 1
+        early, late = events[: len(first)], events[len(first) :]
+        state, _ = kernel.advance({}, lifted(case, early), NEVER_US, NEVER_US)
+        assert owners_in(case, state) == owners_of(case, early)
+        state, _ = kernel.advance(state, lifted(case, late), NEVER_US, watermark_us)
+        assert owners_in(case, state) <= owners_of(case, events)
+
+    holds()
+
+
+def lifted(case: KernelCase, events: Sequence[Event]) -> Tables:
+    ports = [[event for event in events if event[PORT] == port] for port in range(case.ports)]
+    tables = [case.kernel.lift(port, case.block(rows)) for port, rows in enumerate(ports) if rows]
+    return case.kernel.gathered(tables) if tables else {}
+
+
+def owners_of(case: KernelCase, events: Sequence[Event]) -> set[tuple[Any, ...]]:
+    """The instance and the key of every event."""
+    return {(event[INSTANCE], *(event[key] for key in case.kernel.keys(event[PORT]))) for event in events}
+
+
+def owners_in(case: KernelCase, tables: Tables) -> set[tuple[Any, ...]]:
+    """The instance and the key of every row of state."""
+    found: set[tuple[Any, ...]] = set()
+    for number, table in tables.items():
+        columns = [table.instance, *case.kernel.table_keys(number, table)]
+        found.update(zip(*(c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns), strict=True))
+    return found
 
 
 @every_kernel

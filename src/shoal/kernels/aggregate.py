@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.kernels import loops
-from shoal.kernels.block import Block
+from shoal.kernels.block import Block, Column
 from shoal.kernels.cells import Cells, codes_of
 from shoal.kernels.kernel import NEVER_US
 from shoal.kernels.panes import Ints, PaneShape, PaneTable, closed_windows, concat_tables, grouping, merged, partial
@@ -45,6 +45,14 @@ class AggregateKernel:
     def hold_us(self) -> int:
         """Answers lie just before the end of their window, which the watermark has only just reached."""
         return 0
+
+    def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
+        """The keys aggregated by."""
+        return self.shape.keys
+
+    def table_keys(self, number: int, table: PaneTable) -> list[Column]:  # noqa: ARG002
+        """The keys of every pane."""
+        return list(table.keys)
 
     def reads(self, port: int) -> frozenset[str]:  # noqa: ARG002
         """Columns of the input that the kernel looks at."""

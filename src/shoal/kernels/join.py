@@ -38,7 +38,7 @@ _KEY = "#key"
 class JoinKernel(RowKernel):
     """Pairs of rows of two inputs."""
 
-    keys: tuple[tuple[str, str], ...]
+    key_pairs: tuple[tuple[str, str], ...]
     lower_us: int
     upper_us: int
     band: tuple[str, str, float | None, float | None] | None
@@ -55,12 +55,20 @@ class JoinKernel(RowKernel):
         left = max(0, self.upper_us) if self.how != "inner" else 0
         return max(left, -self.lower_us) if self.how == "full" else left
 
+    def keys(self, port: int) -> tuple[str, ...]:
+        """The columns of a side that must equal those of the other."""
+        return tuple(pair[port] for pair in self.key_pairs)
+
+    def table_keys(self, number: int, table: RowTable) -> list[Column]:
+        """The keys of a side's rows: table 0 holds the left rows, table 1 the right ones."""
+        return [table[name] for name in self.keys(number)]
+
     @cached_property
     def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
         """The columns of both sides that are answered or compared."""
         kept_columns = []
         for side in (LEFT, RIGHT):
-            compared = [pair[side] for pair in self.keys] + ([str(self.band[side])] if self.band else [])
+            compared = [pair[side] for pair in self.key_pairs] + ([str(self.band[side])] if self.band else [])
             answered = [column for _, column in self.outputs[side]]
             kept_columns.append(tuple(dict.fromkeys([*answered, *compared])))
         return kept_columns
@@ -135,11 +143,9 @@ class JoinKernel(RowKernel):
         return lefts, order[rights]
 
     def _groups(self, left: RowTable, right: RowTable) -> tuple[Ints, Ints]:
-        names = [f"{_KEY}{i}" for i in range(len(self.keys))]
+        names = [f"{_KEY}{i}" for i in range(len(self.key_pairs))]
         sides = [
-            RowTable(
-                {INSTANCE: table.instance, **{n: table[pair[side]] for n, pair in zip(names, self.keys, strict=True)}}
-            )
+            RowTable({INSTANCE: table.instance, **dict(zip(names, self.table_keys(side, table), strict=True))})
             for side, table in ((LEFT, left), (RIGHT, right))
         ]
         ours, theirs = group_numbers(sides, names)
@@ -156,7 +162,7 @@ class JoinKernel(RowKernel):
     def _alone(self, table: RowTable, side: int) -> Block:
         """Answers for rows that have met none: the other side has its defaults, but for keys named alike."""
         defaults = dict(self.defaults)
-        same = {ours for ours, theirs in self.keys if ours == theirs}
+        same = {ours for ours, theirs in self.key_pairs if ours == theirs}
         columns: dict[str, Column] = {INSTANCE: table.instance}
         for number, outputs in enumerate(self.outputs):
             types = dict(self.types[number])

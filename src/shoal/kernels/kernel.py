@@ -7,12 +7,12 @@ as the watermark goes on. State can be taken apart into fragments and put togeth
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.kernels.block import Block
+from shoal.kernels.block import Block, Column
 from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.model.fragment import Fragment, FragmentId
 from shoal.model.schema import TIME
@@ -32,6 +32,18 @@ class Kernel(Protocol):
 
     def reads(self, port: int) -> frozenset[str]:
         """Columns of an input that the kernel looks at."""
+
+    def keys(self, port: int) -> tuple[str, ...]:
+        """Columns of an input by which state is told apart within an instance; none where an instance is one key.
+
+        A key that is constant within every instance is left out. Every input has as many, in the same order.
+        """
+
+    def table_keys(self, number: int, table: Any) -> list[Column]:
+        """The key columns of the rows of state table `number`, in the order of `keys`.
+
+        A row of state has the key of the input rows that it came from, in whichever table it lies.
+        """
 
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
         """Which rows come too late to be counted."""
@@ -69,6 +81,14 @@ class RowKernel(ABC):
     times: Sequence[str]
     """Per input, the column that holds event time."""
     hold_us: int = 0
+
+    @abstractmethod
+    def keys(self, port: int) -> tuple[str, ...]:
+        """Columns of an input by which state is told apart within an instance."""
+
+    def table_keys(self, number: int, table: RowTable) -> list[Column]:  # noqa: ARG002  (a kernel may know better)
+        """The key columns of the rows of a table: every table holds them under the names they have in the input."""
+        return [table[name] for name in self.keys(0)]
 
     @abstractmethod
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
@@ -163,8 +183,13 @@ class RowKernel(ABC):
 class WholeRowKernel(RowKernel):
     """A kernel of one input that keeps its rows with all their columns, which also decide the order of ties."""
 
+    key_names: tuple[str, ...]
     names: tuple[str, ...]
     time: str
+
+    def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
+        """The keys."""
+        return self.key_names
 
     @property
     def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]

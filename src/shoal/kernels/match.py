@@ -32,7 +32,7 @@ _FITS, _BEGINS, _PLACE = "#fits", "#begins", "#place"
 class MatchKernel(WholeRowKernel):
     """Matches of a pattern, and what is asked of each."""
 
-    keys: tuple[str, ...]
+    key_names: tuple[str, ...]
     pattern: Pattern
     define: tuple[tuple[str, Expression], ...]
     measures: tuple[tuple[str, Measure], ...]
@@ -71,7 +71,7 @@ class MatchKernel(WholeRowKernel):
         rows = concat_rows(tables)
         if rows is None:
             return kept({0: waiting, 2: last}), NOTHING
-        groups = group_numbers([rows], self.keys)[0]
+        groups = group_numbers([rows], self.key_names)[0]
         order = in_order(groups, rows, (*self.names, _PLACE))
         rows, groups = rows.take(order), groups[order]
         begin = np.append(starts(groups), len(rows))
@@ -108,14 +108,14 @@ class MatchKernel(WholeRowKernel):
         """Rows in order, which of them have none before, the values before, and every key's last row."""
         size = len(ready)
         tables = [ready] if last is None else [ready, last]
-        groups = group_numbers(tables, self.keys)
+        groups = group_numbers(tables, self.key_names)
         order = in_order(groups[0], ready, self.names)
         ready, ours = ready.take(order), groups[0][order]
         place = np.full(max(int(g.max()) for g in groups) + 1, -1, np.int64)
         if last is not None:
             place[groups[1]] = size + np.arange(len(last))
         before = np.where(np.diff(ours, prepend=-1) == 0, np.arange(size) - 1, place[ours])
-        names = (*self.keys, *self.looked_back)
+        names = (*self.key_names, *self.looked_back)
         owned = RowTable({INSTANCE: ready.instance, **{name: ready[name] for name in dict.fromkeys(names)}})
         every = concat_rows([owned] if last is None else [owned, last])
         previous = {PREVIOUS + name: take((every or owned)[name], np.maximum(before, 0)) for name in self.looked_back}
@@ -131,7 +131,7 @@ class MatchKernel(WholeRowKernel):
         first = np.searchsorted(match, np.arange(number))
         last = np.append(first[1:], match.size) - 1
         columns: dict[str, Column] = {INSTANCE: rows.instance[row[first]]}
-        columns |= {key: take(rows[key], row[first]) for key in self.keys}
+        columns |= {key: take(rows[key], row[first]) for key in self.key_names}
         types = dict(self.types)
         for name, measure in self.measures:
             chosen = np.arange(match.size)

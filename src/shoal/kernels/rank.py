@@ -10,7 +10,7 @@ from shoal.kernels.block import Block
 from shoal.kernels.compiled import compiled
 from shoal.kernels.kernel import NOTHING, WholeRowKernel, gathered_rows, kept
 from shoal.kernels.order import due, group_numbers, in_order, sortable
-from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
+from shoal.kernels.table import Ints, RowTable, Tables, concat_rows
 from shoal.model.schema import TIME
 
 
@@ -18,7 +18,7 @@ from shoal.model.schema import TIME
 class RankKernel(WholeRowKernel):
     """The first k rows per key among the rows of one time, once all of them are there."""
 
-    keys: tuple[str, ...]
+    key_names: tuple[str, ...]
     by: tuple[tuple[str, bool], ...]
     k: int
     ties: bool
@@ -31,7 +31,7 @@ class RankKernel(WholeRowKernel):
         ready, waiting = due(gathered_rows([state, fresh]).get(0), after_us)
         if ready is None:
             return kept({0: waiting}), NOTHING
-        group = group_numbers([ready], (*self.keys, TIME))[0]
+        group = group_numbers([ready], (*self.key_names, TIME))[0]
         values = [_directed(ready[name], descending) for name, descending in self.by]
         ties = [sortable(ready[name]) for name in reversed(self.names)]
         order = np.lexsort((*ties, *reversed(values), group))
@@ -51,7 +51,7 @@ class RankKernel(WholeRowKernel):
 class DeduplicateKernel(WholeRowKernel):
     """Drops rows whose keys were kept a short time before."""
 
-    keys: tuple[str, ...]
+    key_names: tuple[str, ...]
     within_us: int
     names: tuple[str, ...]
     time: str
@@ -64,7 +64,7 @@ class DeduplicateKernel(WholeRowKernel):
         answers = NOTHING
         if ready is not None:
             tables = [ready] if known is None else [ready, known]
-            groups = group_numbers(tables, self.keys)
+            groups = group_numbers(tables, self.key_names)
             size = max(int(numbers.max()) for numbers in groups) + 1
             last = np.full(size, -(1 << 62), np.int64)
             if known is not None:
@@ -76,7 +76,7 @@ class DeduplicateKernel(WholeRowKernel):
             answers = chosen.block
             newest = np.flatnonzero(np.diff(groups[0][order[keep]], append=-1))
             kept_now = chosen.take(newest)
-            told = RowTable({INSTANCE: kept_now.instance, **{k: kept_now[k] for k in self.keys}, _KEPT: kept_now[TIME]})
+            told = RowTable.of(kept_now.block, self.key_names).with_columns(**{_KEPT: kept_now[TIME]})
             if known is not None:
                 known = known.where(~np.isin(groups[1], groups[0][order[keep]]))
             known = concat_rows([told] if known is None else [known, told])

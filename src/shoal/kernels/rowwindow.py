@@ -55,7 +55,7 @@ class Measure:
 class RowWindowKernel(WholeRowKernel):
     """Aggregates per key over windows that rows close."""
 
-    keys: tuple[str, ...]
+    key_names: tuple[str, ...]
     window: Rows | Window
     aggregates: tuple[tuple[str, Aggregate], ...]
     names: tuple[str, ...]
@@ -94,8 +94,10 @@ class RowWindowKernel(WholeRowKernel):
             return None
         row = np.zeros(0, np.int64)
         types = dict(self.types)
-        columns = {name: take(known[name], row) if name in self.keys else row for name in self.names}
-        columns |= {n: row.astype(np.float64) for n in self.names if n not in self.keys and types.get(n) == "float64"}
+        columns = {name: take(known[name], row) if name in self.key_names else row for name in self.names}
+        columns |= {
+            n: row.astype(np.float64) for n in self.names if n not in self.key_names and types.get(n) == "float64"
+        }
         return RowTable({INSTANCE: row, TIME: row, **columns})
 
 
@@ -107,7 +109,7 @@ class _Step:
     ) -> None:
         self.kernel, self.pieces, self.known = kernel, pieces, known
         tables = [table for table in (ready, pieces, known) if table is not None]
-        numbers = iter(group_numbers(tables, kernel.keys))
+        numbers = iter(group_numbers(tables, kernel.key_names))
         groups = next(numbers)
         self.piece_groups = next(numbers) if pieces is not None else np.zeros(0, np.int64)
         self.known_groups = next(numbers) if known is not None else np.zeros(0, np.int64)
@@ -150,12 +152,12 @@ class _Step:
         cells = cells_of(coded, timely.size)
         _, sample, values = partial_values(kernel.slots, cells.of_row, cells.size, rows.block)
         keys = rows.take(sample)
-        owners = RowTable({INSTANCE: keys.instance, **{key: keys[key] for key in kernel.keys}})
+        owners = RowTable({INSTANCE: keys.instance, **{key: keys[key] for key in kernel.key_names}})
         groups, panes, first = groups[sample], panes[sample], first[sample]
         if self.pieces is None:
             return groups, panes, first, values, owners
         old = self.pieces
-        both = concat_rows([RowTable({INSTANCE: old.instance, **{key: old[key] for key in kernel.keys}}), owners])
+        both = concat_rows([RowTable({INSTANCE: old.instance, **{key: old[key] for key in kernel.key_names}}), owners])
         values = [
             np.concatenate([old[f"#slot{i}"], value]) if value.size else old[f"#slot{i}"]
             for i, value in enumerate(values)
@@ -197,7 +199,7 @@ class _Step:
         ends = window * measure.unit if isinstance(kernel.window, Window) else times
         columns = {
             INSTANCE: owners.instance[owner],
-            **{key: take(owners[key], owner) for key in kernel.keys},
+            **{key: take(owners[key], owner) for key in kernel.key_names},
             WINDOW_END: ends,
             **answer_columns(kernel.aggregates, dict(kernel.types), kernel.slots, merged),
             TIME: times,
@@ -243,7 +245,7 @@ class _Step:
         told = RowTable(
             {
                 INSTANCE: rows.instance,
-                **{key: rows[key] for key in self.kernel.keys},
+                **{key: rows[key] for key in self.kernel.key_names},
                 _COME: self.after[self.groups[last]],
                 _SEEN: rows[TIME],
             }

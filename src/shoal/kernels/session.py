@@ -29,7 +29,7 @@ _FIRST, _LAST = "#first", "#last"
 class SessionKernel(RowKernel):
     """Aggregates per key and session."""
 
-    keys: tuple[str, ...]
+    key_names: tuple[str, ...]
     gap_us: int
     aggregates: tuple[tuple[str, Aggregate], ...]
     types: tuple[tuple[str, str], ...]
@@ -40,9 +40,13 @@ class SessionKernel(RowKernel):
         """The running values kept per session."""
         return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types))
 
+    def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
+        """The keys that have sessions."""
+        return self.key_names
+
     def reads(self, port: int) -> frozenset[str]:  # noqa: ARG002
         """Keys, time and the aggregates' columns."""
-        return frozenset({self.time, *self.keys, *(slot.column for slot in self.slots if slot.column)})
+        return frozenset({self.time, *self.key_names, *(slot.column for slot in self.slots if slot.column)})
 
     @cached_property
     def times(self) -> Sequence[str]:  # type: ignore[override]
@@ -54,11 +58,11 @@ class SessionKernel(RowKernel):
         if not block.length:
             return {}
         times = self._times(port, block)
-        rows = RowTable.of(block, self.keys)
-        cells, size = _sessions(group_numbers([rows], self.keys)[0], times, times, self.gap_us)
+        rows = RowTable.of(block, self.key_names)
+        cells, size = _sessions(group_numbers([rows], self.key_names)[0], times, times, self.gap_us)
         used, sample, values = partial_values(self.slots, cells, size, block)
         first, last = _bounds(cells, times, times, size)
-        keys = {key: take(block.columns[key], sample) for key in self.keys}
+        keys = {key: take(block.columns[key], sample) for key in self.key_names}
         return {0: self._table(block.columns[INSTANCE][sample], keys, first[used], last[used], values)}
 
     def gathered(self, tables: Sequence[Tables]) -> Tables:
@@ -67,7 +71,7 @@ class SessionKernel(RowKernel):
         if together is None:
             return {}
         first, last = together[_FIRST], together[_LAST]
-        cells, size = _sessions(group_numbers([together], self.keys)[0], first, last, self.gap_us)
+        cells, size = _sessions(group_numbers([together], self.key_names)[0], first, last, self.gap_us)
         if size == len(together):
             return {0: together}
         partials = [together[f"#slot{i}"] for i in range(len(self.slots))]
@@ -75,7 +79,7 @@ class SessionKernel(RowKernel):
         sample = np.zeros(size, np.int64)
         sample[cells] = np.arange(len(together))
         first, last = _bounds(cells, first, last, size)
-        keys = {key: take(together[key], sample) for key in self.keys}
+        keys = {key: take(together[key], sample) for key in self.key_names}
         return {0: self._table(together.instance[sample], keys, first, last, values)}
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
@@ -97,7 +101,7 @@ class SessionKernel(RowKernel):
         values = [done[f"#slot{i}"] for i in range(len(self.slots))]
         columns = {
             INSTANCE: done.instance,
-            **{key: done[key] for key in self.keys},
+            **{key: done[key] for key in self.key_names},
             WINDOW_START: done[_FIRST],
             WINDOW_END: ends,
             **answer_columns(self.aggregates, dict(self.types), self.slots, values),
