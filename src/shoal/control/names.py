@@ -1,9 +1,10 @@
 """Names of instances and times that people understand."""
 
 from shoal.model.graph import Graph, InstanceId
+from shoal.model.partitioning import DECLARED, Partitioning, number_of
 
 
-def instance_names(graph: Graph) -> dict[InstanceId, str]:
+def instance_names(graph: Graph, partitioning: Partitioning = DECLARED) -> dict[InstanceId, str]:
     """Every instance by the kind of its operator and the first query that needs it.
 
     >>> from shoal.workloads.traffic import queries
@@ -14,8 +15,9 @@ def instance_names(graph: Graph) -> dict[InstanceId, str]:
     names: dict[InstanceId, str] = {}
     for query in graph.queries.values():
         for operator in query.operators:
-            for group, instance in enumerate(operator.instances):
-                part = f", group {group}" if operator.groups > 1 else ""
+            instances = partitioning.instances_of(operator)
+            for instance in instances:
+                part = f", instance {number_of(instance)}" if len(instances) > 1 else ""
                 names.setdefault(instance, f"{operator.kind} of {query.name}{part}")
     return names
 

@@ -1,11 +1,11 @@
 """Bindings: which worker executes which instance, and the moves between two of them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NewType
 
 from shoal.errors import BindingError
-from shoal.model.graph import Graph, InstanceId
+from shoal.model.graph import InstanceId
 
 WorkerId = NewType("WorkerId", int)
 """Number of a worker, from 0: a Spark slot, a thread, a simulated core."""
@@ -67,13 +67,13 @@ class Binding:
             if target != source:
                 yield Move(instance, source, target)
 
-    def fitted(self, graph: Graph) -> "Binding":
-        """The binding for a graph that has changed: known instances stay, new ones go to the emptiest worker."""
-        kept = {i: self.worker_of[i] for i in graph.stateful_instances if i in self.worker_of}
+    def fitted(self, instances: Sequence[InstanceId]) -> "Binding":
+        """The binding of other instances: known ones stay, new ones go to the worker with the fewest."""
+        kept = {i: self.worker_of[i] for i in instances if i in self.worker_of}
         load = [0] * self.workers
         for worker in kept.values():
             load[worker] += 1
-        for instance in graph.stateful_instances:
+        for instance in instances:
             if instance not in kept:
                 target = WorkerId(min(range(self.workers), key=lambda w: (load[w], w)))
                 kept[instance] = target

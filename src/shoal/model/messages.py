@@ -1,10 +1,12 @@
 """Messages between a session and a runtime: events up, commands down."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shoal.model.binding import Binding
-from shoal.model.graph import Query
+from shoal.model.graph import InstanceId, Query
 from shoal.model.histogram import Histogram
+from shoal.model.partitioning import Change
 from shoal.model.snapshot import Snapshot
 
 
@@ -13,6 +15,17 @@ class Rebind:
     """Use another binding from the next epoch on; one with another number of workers makes them more or fewer."""
 
     binding: Binding
+
+
+@dataclass(frozen=True)
+class Repartition:
+    """Split and merge instances, their state with them, one change after another; no result changes.
+
+    `worker_of` says where instances go that the changes make; others go to the worker with the fewest instances.
+    """
+
+    changes: tuple[Change, ...]
+    worker_of: Mapping[InstanceId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,7 +54,7 @@ class Drain:
     """Take no more events in, answer every open window, and end."""
 
 
-Command = Rebind | AddQuery | ReplaceQuery | RemoveQuery | Drain
+Command = Rebind | Repartition | AddQuery | ReplaceQuery | RemoveQuery | Drain
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId
+from shoal.model.partitioning import DECLARED, Partitioning
 from shoal.model.topology import Topology
 
 
@@ -36,3 +37,4 @@ class Snapshot:
     busy_s: tuple[float, ...] = ()
     topology: Topology | None = None
     graph: Graph | None = None
+    partitioning: Partitioning = DECLARED

@@ -1,6 +1,6 @@
 """Layouts: what a binding policy sees of a graph, which does not change while the graph does not."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from shoal.errors import ConfigError
 from shoal.model.columns import LoadColumns
 from shoal.model.graph import STATEFUL, Graph, InstanceId, Operator, OperatorId
+from shoal.model.partitioning import DECLARED, Partitioning, number_of
 from shoal.model.snapshot import Snapshot
 from shoal.policies.loads import Ints, Loads
 from shoal.policies.static import partition_names
@@ -30,22 +31,25 @@ class Layout:
     edge_share: Ints
 
     @classmethod
-    def of(cls, graph: Graph, kinds: Collection[str] = STATEFUL) -> "Layout":
+    def of(
+        cls, graph: Graph, kinds: Collection[str] = STATEFUL, partitioning: Partitioning = DECLARED
+    ) -> "Layout":
         """The layout of the operators of some kinds: those with state, as bindings have them, unless told otherwise.
 
         Operators of other kinds are passed through: what is behind them is fed by what is before them.
         """
         bound = {id_: operator for id_, operator in graph.operators.items() if operator.kind in kinds}
-        instances = tuple(instance for operator in bound.values() for instance in operator.instances)
+        instances_of = {id_: partitioning.instances_of(operator) for id_, operator in bound.items()}
+        instances = tuple(instance for several in instances_of.values() for instance in several)
         place_of = {instance: place for place, instance in enumerate(instances)}
-        names = partition_names(graph)
+        names = partition_names(graph, partitioning)
         number_of = {name: n for n, name in enumerate(dict.fromkeys(names[instance] for instance in instances))}
         feeding = _feeding(graph, bound)
         edges = [
             (place_of[source], place_of[target], share)
             for operator in bound.values()
             for before in feeding[operator.id]
-            for source, target, share in _pairs(bound[before], operator)
+            for source, target, share in _pairs(instances_of[before], instances_of[operator.id])
         ]
         columns = np.array(edges, dtype=np.int64).reshape(-1, 3)
         partition = np.array([number_of[names[instance]] for instance in instances], dtype=np.int64)
@@ -83,8 +87,10 @@ def _feeding(graph: Graph, bound: Mapping[OperatorId, Operator]) -> dict[Operato
     return nearest
 
 
-def _pairs(source: Operator, target: Operator) -> list[tuple[InstanceId, InstanceId, int]]:
+def _pairs(
+    sources: Sequence[InstanceId], targets: Sequence[InstanceId]
+) -> list[tuple[InstanceId, InstanceId, int]]:
     """Who sends to whom: equal key groups to each other, everybody to everybody where groups differ."""
-    if source.groups == target.groups:
-        return [(one, other, 1) for one, other in zip(source.instances, target.instances, strict=True)]
-    return [(one, other, target.groups) for one in source.instances for other in target.instances]
+    if [number_of(one) for one in sources] == [number_of(other) for other in targets]:
+        return [(one, other, 1) for one, other in zip(sources, targets, strict=True)]
+    return [(one, other, len(targets)) for one in sources for other in targets]

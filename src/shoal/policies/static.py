@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId
+from shoal.model.partitioning import DECLARED, Partitioning
 
 
 def round_robin(graph: Graph, workers: int) -> Binding:
@@ -15,11 +16,12 @@ def round_robin(graph: Graph, workers: int) -> Binding:
     return Binding.of({instance: k % max(1, workers) for k, instance in enumerate(graph.stateful_instances)}, workers)
 
 
-def partition_names(graph: Graph) -> dict[InstanceId, str]:
+def partition_names(graph: Graph, partitioning: Partitioning = DECLARED) -> dict[InstanceId, str]:
     """The partition of every instance: what belongs together.
 
     Partitions are the key groups of `partition_by` and, for queries that select their region with a filter directly
-    behind the source (`region == 7`), everything behind the same filter. A source is a partition of its own.
+    behind the source (`region == 7`), everything behind the same filter. A source is a partition of its own, and so is
+    an instance that was split off, which is meant to be elsewhere.
     """
     partition_of: dict[InstanceId, str] = {}
     for query in graph.queries.values():
@@ -28,6 +30,8 @@ def partition_names(graph: Graph) -> dict[InstanceId, str]:
             name = operator.id if operator.kind == "source" else first.id
             for group, instance in enumerate(operator.instances):
                 partition_of.setdefault(instance, f"group {group}" if operator.groups > 1 else name)
+            for instance in partitioning.instances_of(operator):
+                partition_of.setdefault(instance, f"instance {instance}")
     return partition_of
 
 
@@ -39,10 +43,11 @@ def partitioned(graph: Graph, workers: int) -> Binding:
     return Binding.of({i: number_of[names[i]] % max(1, workers) for i in graph.stateful_instances}, workers)
 
 
-def shuffled(graph: Graph, workers: int, seed: int) -> Binding:
+def shuffled(graph: Graph, workers: int, seed: int, partitioning: Partitioning = DECLARED) -> Binding:
     """Bind every instance to a worker drawn at random: what the tests use to show that a binding changes no result."""
     draw = random.Random(seed)
-    return Binding.of({instance: draw.randrange(max(1, workers)) for instance in graph.stateful_instances}, workers)
+    instances = partitioning.instances(graph)
+    return Binding.of({instance: draw.randrange(max(1, workers)) for instance in instances}, workers)
 
 
 STATIC: Mapping[str, Callable[[Graph, int], Binding]] = {"round-robin": round_robin, "partition": partitioned}

@@ -8,7 +8,7 @@ and keeps state, closes windows and answers where its instances are bound.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from shoal.model.graph import InstanceId
 from shoal.model.schema import TIME, Schema
 from shoal.query.flow import QUERY
 from shoal.query.steps import Step
+
+if TYPE_CHECKING:
+    from shoal.query.division import Division
 
 NOW = "#now"
 """Mark of the processing clock among the watermarks of streams."""
@@ -102,6 +105,8 @@ class Lane:
     processing: bool = False
     types: tuple[tuple[tuple[str, str], ...], ...] = ()
     """Per input, the columns that come in and their types."""
+    division: "Division | None" = None
+    """Which instances have the slots of the declared ones, where that is not as declared."""
 
     def reads(self) -> frozenset[str]:
         """Columns that the lane may look at on the way in."""
@@ -156,6 +161,10 @@ class Lane:
         cells = _once(cache, group, lambda: kernel.cells(prepared, panes, len(self.instances)))
         return {0: kernel.partial(prepared, panes, cells)}, Block({}, 0)
 
+    def labelled(self, results: Block) -> Block:
+        """Results under the declared instances, by which everything behind the lane knows them."""
+        return results if self.division is None else self.division.labelled(results)
+
     def advanced(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """State and what has come brought together, and the answers that the watermark makes certain on its way."""
         if self.kernel is None:
@@ -163,7 +172,10 @@ class Lane:
         tables, answers = self.kernel.advance(state, fresh, before_us, after_us)
         if not self.constant_key or not answers.length:
             return tables, answers
-        values = pa.array(self.constants).take(pa.array(answers.columns[INSTANCE]))
+        declared = answers.columns[INSTANCE]
+        if self.division is not None:
+            declared = self.division.declared[declared]
+        values = pa.array(self.constants).take(pa.array(declared))
         column = values if isinstance(self.constants[0], str) else values.to_numpy()
         return tables, Block({**answers.columns, self.constant_key: column}, answers.length)
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shoal.model.graph import Graph, InstanceId
+from shoal.model.partitioning import DECLARED, Partitioning
 from shoal.model.schema import Schema
+from shoal.query.division import with_divisions
 from shoal.query.family import families
 from shoal.query.having import with_conditions
 from shoal.query.lane import Feed, Lane, Origin
@@ -70,9 +72,9 @@ class Program:
         return tuple(name for name in self.inputs[stream].schema.names if name in wanted)
 
 
-def compile_graph(graph: Graph) -> Program:
-    """Find the lanes of a graph."""
-    lanes = with_conditions(families(sections(graph), sinks(graph)))
+def compile_graph(graph: Graph, partitioning: Partitioning = DECLARED) -> Program:
+    """Find the lanes of a graph, with the instances that a partitioning has."""
+    lanes = with_divisions(with_conditions(families(sections(graph), sinks(graph))), partitioning)
     inputs = {stream: _input(operator.parameters) for stream, operator in graph.streams.items()}
     return Program(graph, inputs, lanes)
 
@@ -88,6 +90,9 @@ def _input(parameters: Mapping[str, object]) -> Input:
     )
 
 
-def program_instances(graph: Graph) -> tuple[InstanceId, ...]:
-    """A graph's stateful instances in the order in which bindings are written down."""
-    return compile_graph(graph).instances
+def program_instances(graph: Graph, partitioning: Partitioning = DECLARED) -> tuple[InstanceId, ...]:
+    """A graph's stateful instances in the order in which bindings are written down.
+
+    Declared instances that have no slots any more keep their places there.
+    """
+    return compile_graph(graph, partitioning).instances

@@ -55,8 +55,9 @@ class Router:
     def answered(self, lane: Lane, answers: Block) -> None:
         """Send a lane's answers to its result tables and to the lanes it feeds."""
         if answers.length:
-            self._answer(lane, answers)
-            self.take(lane.number, answers)
+            labelled = lane.labelled(answers)
+            self._answer(lane, labelled)
+            self.take(lane.number, labelled)
 
     def parcels(self) -> Iterator[Parcel]:
         """Everything collected, split by the workers that the instances are bound to."""
@@ -66,7 +67,10 @@ class Router:
                 continue
             start = self.program.first_instances[number]
             bound = np.array(self.binding[start : start + len(lane.instances)], np.int64)
-            for table, content in lane.kernel.gathered(piled).items():
+            gathered = lane.kernel.gathered(piled)
+            if lane.division is not None:
+                gathered = lane.division.divided(lane.kernel, gathered)
+            for table, content in gathered.items():
                 workers = bound[content.instance]
                 for worker in np.unique(workers).tolist():
                     yield Parcel(worker, number, table, content.where(workers == worker))

@@ -1,7 +1,7 @@
 """Steps: stateless operators in the form that runs, each a function from block to block with a canonical text."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -247,22 +247,28 @@ class DispatchByGroup:
 
     def apply(self, block: Block) -> Block:
         """All rows, with their instance's number."""
-        if len(self.columns) == 1 and not isinstance(block.columns[self.columns[0]], pa.Array):
-            instance = np.mod(block.columns[self.columns[0]].astype(np.int64, copy=False), self.groups)
-        else:
-            instance = self._hashed(block)
+        instance = group_numbers([block.columns[name] for name in self.columns], block.length, self.groups)
         return Block({**block.columns, INSTANCE: instance}, block.length)
 
     def reads(self) -> frozenset[str]:
         """The partitioning columns."""
         return frozenset(self.columns)
 
-    def _hashed(self, block: Block) -> NDArray[np.int64]:
-        mixed = np.zeros(block.length, np.uint64)
-        for name in self.columns:
-            mixed = (mixed ^ bits_of(block.columns[name])) * MIX
-            mixed ^= mixed >> np.uint64(32)
-        return (mixed % np.uint64(self.groups)).astype(np.int64)
+
+def group_numbers(columns: Sequence[Column], length: int, groups: int) -> NDArray[np.int64]:
+    """The key group of every row: an integer column alone by its value, others by a hash."""
+    if len(columns) == 1 and not isinstance(columns[0], pa.Array):
+        return np.mod(columns[0].astype(np.int64, copy=False), groups)
+    return (mixed_bits(columns, length) % np.uint64(groups)).astype(np.int64)
+
+
+def mixed_bits(columns: Sequence[Column], length: int) -> NDArray[np.uint64]:
+    """A hash of some columns that is the same in every process."""
+    mixed = np.zeros(length, np.uint64)
+    for column in columns:
+        mixed = (mixed ^ bits_of(column)) * MIX
+        mixed ^= mixed >> np.uint64(32)
+    return mixed
 
 
 def _column(values: list[Any], type_: str) -> Column:

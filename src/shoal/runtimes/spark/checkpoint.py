@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from shoal.errors import CheckpointError
 from shoal.model.graph import Graph
+from shoal.model.partitioning import DECLARED, Partitioning
 from shoal.query.program import Program, compile_graph
 from shoal.storage.directory import Directory
 from shoal.storage.record import decode, encode
@@ -48,7 +49,8 @@ class Plan:
     """What an epoch is going to do; a replay after a crash reads this and does it again.
 
     `arrived`: the places in the binding of instances that had another worker in the epoch before. `coming`: the binding
-    of the next epoch, where that has been announced.
+    of the next epoch, where that has been announced. `divided`: the instances whose state is divided anew by keys, since
+    it was written under another partitioning.
     """
 
     epoch: int
@@ -67,6 +69,8 @@ class Plan:
     arrived: tuple[int, ...] = ()
     coming: tuple[int, ...] = ()
     coming_workers: int = 0
+    partitioning: Partitioning = DECLARED
+    divided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class Manifest:
     streams: tuple[str, ...] = ()
     coming: tuple[int, ...] = ()
     coming_workers: int = 0
+    partitioning: Partitioning = DECLARED
 
 
 def plain(record: Plan | Manifest) -> dict[str, Any]:
@@ -229,6 +234,6 @@ def _states(data: list[Mapping[str, Any]]) -> tuple[StateRef, ...]:
 
 
 @lru_cache(maxsize=8)
-def program(uri: str, digest: str) -> Program:
+def program(uri: str, digest: str, partitioning: Partitioning = DECLARED) -> Program:
     """The compiled program of a checkpoint's graph, kept for the process."""
-    return compile_graph(Checkpoint(uri).graph(digest))
+    return compile_graph(Checkpoint(uri).graph(digest), partitioning)

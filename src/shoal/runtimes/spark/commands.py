@@ -37,11 +37,11 @@ class Commands:
     def carried_out(self, epoch: int, position: Position) -> Position:
         """The position with everything that has been asked for, or announced before, as far as the pace allows."""
         goal = self._goal
-        wanted = position.arrived() if goal is None else replace(position, binding=goal.fitted(position.graph))
+        wanted = position.arrived() if goal is None else replace(position, binding=goal.fitted(position.instances))
         wanted = self._changed(epoch, wanted)
         if self.pace is None or wanted.binding is position.binding:
             return wanted
-        here = replace(wanted, binding=position.binding.fitted(wanted.graph))
+        here = replace(wanted, binding=position.binding.fitted(wanted.instances))
         binding = step(here, wanted.binding, self.pace.most_bytes)
         self._goal = None if binding is wanted.binding else wanted.binding
         return replace(wanted, binding=binding)

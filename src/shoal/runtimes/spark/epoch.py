@@ -56,7 +56,7 @@ class EpochRunner:
             return self.checkpoint.plan(epoch)
         position = self.position
         digest = self.keep_graph()
-        compiled = program(self.checkpoint.uri, digest)
+        compiled = program(self.checkpoint.uri, digest, position.partitioning)
         coming = None if final else position.coming
         moved = {move.instance for move in moves}
         plan = Plan(
@@ -76,6 +76,8 @@ class EpochRunner:
             tuple(place for place, instance in enumerate(compiled.instances) if instance in moved),
             numbers(coming, compiled) if coming else (),
             coming.workers if coming else 0,
+            position.partitioning,
+            tuple(position.heirs),
         )
         self.checkpoint.write_plan(plan)
         return plan
@@ -92,7 +94,7 @@ class EpochRunner:
         """Run a planned epoch and commit it."""
         began = time.perf_counter()
         self.placement.settle(plan.workers, self._affinity)
-        for depth in range(1, max(1, program(self.checkpoint.uri, plan.graph).depth) + 1):
+        for depth in range(1, max(1, program(self.checkpoint.uri, plan.graph, plan.partitioning).depth) + 1):
             exchanged = self.placement.exchanged(rows, plan.workers)
             work = stateful(self.checkpoint.uri, plan.epoch, depth, self.placement.worker_of, hot=self._hot)
             rows = exchanged.mapInArrow(work, wire.SCHEMA)
@@ -121,7 +123,7 @@ class EpochRunner:
     def _after(self, plan: Plan, outcome: Outcome) -> Position:
         position = self.position
         known = set(position.binding.worker_of)
-        homes = {instance: segment for instance, segment in position.homes.items() if instance in known}
+        homes = {i: segment for i, segment in position.homes.items() if i in known and i not in plan.divided}
         sizes, sizes_bytes = dict(position.segment_sizes), dict(position.segment_bytes)
         watermarks = dict(position.watermarks_us)
         for report in outcome.reports:
@@ -145,6 +147,7 @@ class EpochRunner:
             segment_bytes={segment: size for segment, size in sizes_bytes.items() if segment in alive},
             totals=totals,
             ended=position.ended | ended,
+            held=plan.partitioning,
         )
 
     def _manifest(self, position: Position, plan: Plan, outcome: Outcome, *, final: bool) -> Manifest:
@@ -169,6 +172,7 @@ class EpochRunner:
             position.streams,
             plan.coming,
             plan.coming_workers,
+            plan.partitioning,
         )
 
     def _clean(self, plan: Plan) -> None:
@@ -181,10 +185,11 @@ class EpochRunner:
         self.checkpoint.forget_before(plan.epoch)
 
     def _event(self, plan: Plan, outcome: Outcome, duration_s: float) -> EpochCommitted:
-        compiled = program(self.checkpoint.uri, plan.graph)
+        compiled = program(self.checkpoint.uri, plan.graph, plan.partitioning)
         loads = self._costs.loads(compiled, outcome.reports)
         self._costs.forget(compiled.instances)
-        worker_of = dict(zip(compiled.instances, plan.binding, strict=True))
+        bound = dict(zip(compiled.instances, plan.binding, strict=True))
+        worker_of = {instance: bound[instance] for instance in plan.partitioning.instances(compiled.graph)}
         self._ran_on = worker_of
         counted = outcome.counted
         latency_s = time.time() - outcome.fixed_us(plan) / 1e6
@@ -198,6 +203,7 @@ class EpochRunner:
             busy_s=outcome.busy_s(plan.workers),
             topology=self.placement.topology(plan.workers),
             graph=self.position.graph,
+            partitioning=plan.partitioning,
         )
         return EpochCommitted(
             epoch=plan.epoch,

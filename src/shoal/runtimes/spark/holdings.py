@@ -1,16 +1,18 @@
 """Holdings: the state of the instances that are bound to a worker, taken from the segments it lies in."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from shoal.kernels.table import Table, Tables
 from shoal.model.graph import InstanceId
+from shoal.model.partitioning import operator_of
+from shoal.query.division import assigned_again
 from shoal.query.program import Program
 from shoal.runtimes.spark.checkpoint import Plan, StateRef
-from shoal.runtimes.spark.segment import chosen
+from shoal.runtimes.spark.segment import Part, chosen
 from shoal.runtimes.spark.store import StateStore
 
 MOVED = -(1 << 60)
@@ -22,11 +24,13 @@ class Holdings:
     """State tables per lane, and the epoch each instance's state was written in (never, if for another worker).
 
     `moved_bytes`: how much of it belongs to instances that another worker had in the epoch before; `late_bytes`: how
-    much of that had to be fetched now.
+    much of that had to be fetched now. `divided`: per lane the instances that have state divided anew, which must be
+    written under its new instances in this round.
     """
 
     tables: Mapping[int, Tables] = field(default_factory=dict)
     origins: Mapping[InstanceId, int] = field(default_factory=dict)
+    divided: Mapping[int, frozenset[int]] = field(default_factory=dict)
     moved_bytes: int = 0
     late_bytes: int = 0
 
@@ -51,6 +55,7 @@ def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateSt
     """What a worker holds at the beginning of a round."""
     mine = bound(program, plan.binding, worker, depth)
     arrived = {program.instances[place] for place in plan.arrived}
+    heirs = _Heirs.of(program, plan, mine)
     found: dict[int, list[Tables]] = defaultdict(list)
     origins: dict[InstanceId, int] = {}
     moved = late = 0
@@ -61,9 +66,10 @@ def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateSt
         current = None if ref.instances is None else set(ref.instances)
         epoch, owner = (int(text) for text in ref.segment.split("-")[:2])
         for part in store.read(ref.segment):
+            valid = [instance for instance in part.instances if current is None or instance in current]
             wanted: dict[int, dict[InstanceId, int]] = defaultdict(dict)
-            for instance in part.instances:
-                if instance in mine and (current is None or instance in current):
+            for instance in valid:
+                if instance in mine and instance not in heirs.divided:
                     lane, number = mine[instance]
                     wanted[lane][instance] = number
                     origins[instance] = epoch if owner == worker else MOVED
@@ -73,8 +79,66 @@ def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateSt
                 size = _bytes_of(table, [number for instance, number in numbers.items() if instance in arrived])
                 moved += size
                 late += 0 if is_near else size
+            for lane, table in heirs.parts(part, valid):
+                found[lane].append({part.table: table})
+                moved += table.nbytes
+                late += 0 if is_near else table.nbytes
     tables = {lane: together(program, lane, parts) for lane, parts in found.items()}
-    return Holdings(tables, origins, moved, late)
+    return Holdings(tables, origins, heirs.written(), moved, late)
+
+
+@dataclass(frozen=True)
+class _Heirs:
+    """The instances of a worker that may have state that other instances had before they were split or merged.
+
+    `divided`: the instances whose state is divided anew. `lane_of` and `declared_of`: the lane of each of their
+    operators in this round, and the first of its declared instances. `mine`: per lane, which numbers the worker has;
+    `found`: for which of them there were rows.
+    """
+
+    program: Program
+    divided: frozenset[str]
+    lane_of: Mapping[str, int]
+    declared_of: Mapping[str, int]
+    mine: Mapping[int, frozenset[int]]
+    found: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+    @classmethod
+    def of(cls, program: Program, plan: Plan, mine: Mapping[InstanceId, tuple[int, int]]) -> "_Heirs":
+        divided = frozenset(plan.divided)
+        operators = {operator_of(InstanceId(instance)) for instance in divided}
+        lane_of: dict[str, int] = {}
+        declared_of: dict[str, int] = {}
+        numbers: dict[int, set[int]] = defaultdict(set)
+        for instance, (lane, number) in mine.items():
+            if operator_of(instance) in operators:
+                numbers[lane].add(number)
+        for lane in program.lanes:
+            if lane.number in numbers:
+                for number, instance in enumerate(lane.instances):
+                    lane_of[operator_of(instance)] = lane.number
+                    declared_of.setdefault(operator_of(instance), number)
+        return cls(program, divided, lane_of, declared_of, {lane: frozenset(each) for lane, each in numbers.items()})
+
+    def parts(self, part: Part, valid: Sequence[InstanceId]) -> Iterator[tuple[int, Table]]:
+        """The rows of a part that this worker has now, under the instances that have their keys now, lane by lane."""
+        for instance in valid:
+            lane_number = self.lane_of.get(operator_of(instance)) if instance in self.divided else None
+            if lane_number is None:
+                continue
+            lane = self.program.lanes[lane_number]
+            rows = chosen(part, {instance: 0})
+            numbers = rows.instance
+            if lane.kernel is not None and len(rows):
+                numbers = assigned_again(lane, part.table, rows, self.declared_of[operator_of(instance)])
+            kept = np.isin(numbers, list(self.mine[lane_number]))
+            if kept.any():
+                self.found[lane_number].update(np.unique(numbers[kept]).tolist())
+                yield lane_number, rows.with_instances(numbers).where(kept)
+
+    def written(self) -> Mapping[int, frozenset[int]]:
+        """Per lane the instances that must be written in this round, whether they change or not."""
+        return {lane: frozenset(numbers) for lane, numbers in self.found.items()}
 
 
 def ahead(plan: Plan, worker: int) -> list[StateRef]:

@@ -3,12 +3,14 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from shoal.errors import BindingError, GraphError
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId, Query
-from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery, ReplaceQuery
-from shoal.query.program import Program
+from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.partitioning import DECLARED, Partitioning
+from shoal.query.program import Program, compile_graph
 from shoal.runtimes.spark.checkpoint import StateRef
 
 MECHANISMS = ("gradual", "lazy", "pre-copy")
@@ -21,7 +23,8 @@ class Position:
 
     `declared`, `added` and `removed` tell apart what the job says and what was changed while it ran: `removed` are
     names whose declaration does not count any more, `added` those whose query came from outside. `coming`: a binding
-    that has been announced and is that of the epoch after the next.
+    that has been announced and is that of the epoch after the next. `held`: the partitioning that the state was
+    written under, which the next epoch divides anew if `partitioning` is another.
     """
 
     graph: Graph
@@ -37,6 +40,18 @@ class Position:
     removed: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     coming: Binding | None = None
+    partitioning: Partitioning = DECLARED
+    held: Partitioning = DECLARED
+
+    @property
+    def instances(self) -> tuple[InstanceId, ...]:
+        """The instances that hold state."""
+        return self.partitioning.instances(self.graph)
+
+    @cached_property
+    def heirs(self) -> Mapping[InstanceId, tuple[InstanceId, ...]]:
+        """The instances whose state is divided anew, and those that have it then."""
+        return self.held.heirs(self.partitioning, self.graph)
 
     def states(self) -> tuple[StateRef, ...]:
         """The segments that hold the newest state."""
@@ -47,8 +62,9 @@ class Position:
         refs = []
         for segment, instances in members.items():
             whole = len(instances) == self.segment_sizes[segment]
-            workers = sorted({int(now[i]) for i in instances if i in now})
-            coming = sorted({int(then[i]) for i in instances if i in then and then[i] != now.get(i)})
+            after = [heir for i in instances for heir in self.heirs.get(i, (i,))]
+            workers = sorted({int(now[i]) for i in after if i in now})
+            coming = sorted({int(then[i]) for i in after if i in then and then[i] != now.get(i)})
             named = None if whole else tuple(instances)
             refs.append(StateRef(segment, self.segment_bytes[segment], named, tuple(workers), tuple(coming)))
         return tuple(refs)
@@ -61,14 +77,33 @@ class Position:
         """Another graph: instances stay where they are unless the number of workers is another."""
         same = self.binding.workers == binding.workers
         kept = self.binding if same else binding
-        coming = self.coming.fitted(graph) if self.coming is not None and same else None
-        return replace(self, graph=graph, binding=kept.fitted(graph), coming=coming)
+        partitioning = self.partitioning.fitted(graph)
+        instances = partitioning.instances(graph)
+        coming = self.coming.fitted(instances) if self.coming is not None and same else None
+        return replace(
+            self, graph=graph, binding=kept.fitted(instances), coming=coming, partitioning=partitioning
+        )
+
+    def repartitioned(self, command: Repartition) -> "Position":
+        """The position after instances are split and merged; raises where a change makes no sense."""
+        partitioning = self.partitioning
+        for change in command.changes:
+            partitioning = partitioning.after(change, self.graph)
+        compile_graph(self.graph, partitioning)  # which rejects groups that have one key only
+        instances = partitioning.instances(self.graph)
+        if unknown := [instance for instance in command.worker_of if instance not in instances]:
+            raise BindingError(f"the binding names instance {unknown[0]!r}, which the partitioning does not have")
+        wanted = Binding.of({**self.binding.worker_of, **command.worker_of}, self.binding.workers)
+        coming = None if self.coming is None else self.coming.fitted(instances)
+        return replace(self, partitioning=partitioning, binding=wanted.fitted(instances), coming=coming)
 
 
 def changed(position: Position, command: Command, streams: set[str], *, announce: bool = False) -> Position:
     """The position after a command, of which a rebinding may only be announced; raises where it makes no sense."""
     if isinstance(command, Rebind):
         return _rebound(position, command.binding, announce=announce)
+    if isinstance(command, Repartition):
+        return position.repartitioned(command)
     if isinstance(command, AddQuery):
         return _with_query(position, command.query, streams)
     if isinstance(command, ReplaceQuery):
@@ -88,8 +123,8 @@ def _rebound(position: Position, binding: Binding, *, announce: bool) -> Positio
 
 
 def numbers(binding: Binding, compiled: Program) -> tuple[int, ...]:
-    """A binding in the program's order of instances."""
-    return tuple(int(binding.worker_of[instance]) for instance in compiled.instances)
+    """A binding in the program's order of instances; those without slots stand with worker 0."""
+    return tuple(int(binding.worker_of.get(instance, 0)) for instance in compiled.instances)
 
 
 def _with_query(position: Position, query: Query, streams: set[str]) -> Position:

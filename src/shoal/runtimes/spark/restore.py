@@ -1,6 +1,6 @@
 """Restoring: from the files of a checkpoint to the position a run goes on from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from shoal.errors import CheckpointError
@@ -38,6 +38,8 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
         removed=manifest.removed,
         streams=manifest.streams,
         coming=_coming(graph, manifest),
+        partitioning=manifest.partitioning,
+        held=manifest.partitioning,
     )
     return last, position, manifest.final
 
@@ -56,6 +58,7 @@ def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Positi
         removed=plan.removed,
         ended=frozenset(plan.ended),
         coming=_coming(graph, plan),
+        partitioning=plan.partitioning,
     )
 
 
@@ -77,14 +80,19 @@ def desired(declared: Graph, position: Position) -> Graph:
 
 
 def _binding(graph: Graph, written: Manifest | Plan) -> Binding:
-    instances = program_instances(graph)
-    return Binding.of(dict(zip(instances, written.binding, strict=True)), written.workers)
+    return _bound(graph, written, written.binding, written.workers)
 
 
 def _coming(graph: Graph, written: Manifest | Plan) -> Binding | None:
     if not written.coming:
         return None
-    return Binding.of(dict(zip(program_instances(graph), written.coming, strict=True)), written.coming_workers)
+    return _bound(graph, written, written.coming, written.coming_workers)
+
+
+def _bound(graph: Graph, written: Manifest | Plan, numbers: Sequence[int], workers: int) -> Binding:
+    """A binding as it was written down, without the places of instances that have no slots any more."""
+    placed = dict(zip(program_instances(graph, written.partitioning), numbers, strict=True))
+    return Binding.of({instance: placed[instance] for instance in written.partitioning.instances(graph)}, workers)
 
 
 def _homes(states: tuple[StateRef, ...], store: StateStore) -> tuple[Mapping[InstanceId, str], Mapping[str, int]]:

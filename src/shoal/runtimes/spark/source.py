@@ -73,7 +73,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         if not isinstance(partition, Piece):
             raise RunError(f"expected a piece of stream {self._feed.stream!r}; got {type(partition).__name__}")
         plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
-        compiled = program(self._feed.checkpoint, plan.graph)
+        compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning)
         wanted = self._feed.stream in compiled.inputs
         raw = self._feed.source.read(partition.slice, compiled.columns(self._feed.stream)) if wanted else iter(())
         described = {

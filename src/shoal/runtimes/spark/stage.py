@@ -125,6 +125,7 @@ class Stage:
         answering_s = time.perf_counter() - began
         after = _counts(done.tables, size)
         touched = (received > 0).any(axis=0) | (before != after).any(axis=0)
+        touched[list(held.divided.get(lane.number, ()))] = True
         rows = after.sum(axis=0)
         state_bytes = np.ceil(rows * _row_bytes(done.tables)).astype(np.int64)
         first = self.program.first_instances[lane.number]

@@ -30,7 +30,7 @@ def stateful(
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
         stage = Stage(
-            program(checkpoint, plan.graph),
+            program(checkpoint, plan.graph, plan.partitioning),
             plan,
             partition if worker_of is None else worker_of[partition],
             open_store(checkpoint, hot),
@@ -49,7 +49,7 @@ def prework(checkpoint: str, stream: str) -> Task:
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = Checkpoint(checkpoint).plan(epoch_of_task())
-        compiled = program(checkpoint, plan.graph)
+        compiled = program(checkpoint, plan.graph, plan.partitioning)
         wanted = batches if stream in compiled.inputs else iter(())
         raw = (RawBatch(batch, f"DataFrame for stream {stream}") for batch in wanted)
         described = {"place": "DataFrame", "rows": 0, "ended": False}
