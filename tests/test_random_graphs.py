@@ -1,4 +1,4 @@
-"""Any graph, cut into epochs, bound and rebound at random, has the answers it would have row by row."""
+"""Any graph, cut into epochs, bound and partitioned again at random, has the results it would have row by row."""
 
 import math
 import random
@@ -9,10 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.naive import interpret
+from tests.query.against_rows import repartitioned
 from tests.query.in_process import InProcess
 from tests.random_graphs import cases
 
 from shoal.model.graph import Graph
+from shoal.model.partitioning import DECLARED
 from shoal.policies.static import shuffled
 
 Row = Mapping[str, Any]
@@ -54,9 +56,11 @@ def epochs_of(rows: Mapping[str, Sequence[Row]], graph: Graph, draw: random.Rand
 def check(graph: Graph, rows: Mapping[str, Sequence[Row]], seed: int) -> None:
     draw = random.Random(seed)
     run = InProcess()
+    partitioning = DECLARED
     for epoch in epochs_of(rows, graph, draw):
-        run.epoch(graph, shuffled(graph, 3, draw.getrandbits(32)), epoch)
-    run.drain(graph, shuffled(graph, 3, draw.getrandbits(32)))
+        partitioning = repartitioned(partitioning, graph, draw)
+        run.epoch(graph, shuffled(graph, 3, draw.getrandbits(32), partitioning), epoch, partitioning)
+    run.drain(graph, shuffled(graph, 3, draw.getrandbits(32), partitioning))
     wanted = interpret(graph, rows)
     got = {table: canonical(answers) for table, answers in run.results.items() if answers}
     assert got == {table: canonical(answers) for table, answers in wanted.items() if answers}

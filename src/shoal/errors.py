@@ -31,6 +31,7 @@ class BindingError(ShoalError, ValueError):
 class MechanismError(ShoalError, ValueError):
     """A plan of moves that cannot be carried out: steps out of order, an instance lost or moved twice."""
 
+
 class PartitioningError(ShoalError, ValueError):
     """A partitioning that cannot be: an unknown instance, more parts than slots, an operator without keys."""
 

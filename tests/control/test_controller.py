@@ -198,7 +198,7 @@ def test_queries_that_come_and_go_begin_a_new_layout() -> None:
     world = World(hot).run(5)
     larger = Graph.of(queries(6))
     world.graph = larger
-    world.binding = world.binding.fitted(larger)
+    world.binding = world.binding.fitted(larger.stateful_instances)
     before = world.snapshot(world.busy())
     world.tell(committed(replace(before, graph=larger)))
     world.run(20)

@@ -90,7 +90,7 @@ def test_a_fitted_binding_keeps_what_is_known_forgets_what_is_gone_and_puts_the_
     graph = counting("a", "b", "c", "d")
     first, second, *new = graph.stateful_instances
     binding = Binding.of({first: 1, second: 1, InstanceId("gone/0"): 0}, 3)
-    fitted = binding.fitted(graph)
+    fitted = binding.fitted(graph.stateful_instances)
     assert fitted.worker_of == {first: 1, second: 1, new[0]: 0, new[1]: 2}
-    assert fitted.fitted(graph) == fitted
-    assert fitted.fitted(counting()).worker_of == {}
+    assert fitted.fitted(graph.stateful_instances) == fitted
+    assert fitted.fitted(counting().stateful_instances).worker_of == {}

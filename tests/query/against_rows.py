@@ -8,7 +8,9 @@ from typing import Any
 from tests.query.in_process import InProcess, Row
 from tests.query.row_by_row import RowByRow
 
-from shoal.model.graph import Graph
+from shoal.errors import PartitioningError
+from shoal.model.graph import STATEFUL, Graph
+from shoal.model.partitioning import DECLARED, Change, Merge, Partitioning, Regroup, Split
 from shoal.policies.static import shuffled
 from shoal.query.program import Program, compile_graph
 from shoal.query.stream import Stream
@@ -55,13 +57,41 @@ def row_by_row(graph: Graph, epochs: Sequence[Epoch]) -> list[RowByRow]:
 
 
 def in_process(graphs: Sequence[Graph], epochs: Sequence[Epoch], seed: int, workers: int = 3) -> InProcess:
-    """A run under a binding that is another one in each epoch."""
+    """A run under a binding and a partitioning that are others in each epoch."""
     run = InProcess()
     draw = random.Random(seed)
+    partitioning = DECLARED
     for graph, epoch in zip(graphs, epochs, strict=True):
-        run.epoch(graph, shuffled(graph, workers, draw.getrandbits(32)), {"cars": epoch})
-    run.drain(graphs[-1], shuffled(graphs[-1], workers, draw.getrandbits(32)))
+        partitioning = repartitioned(partitioning.fitted(graph), graph, draw)
+        run.epoch(graph, shuffled(graph, workers, draw.getrandbits(32), partitioning), {"cars": epoch}, partitioning)
+    run.drain(graphs[-1], shuffled(graphs[-1], workers, draw.getrandbits(32), partitioning))
     return run
+
+
+def repartitioned(partitioning: Partitioning, graph: Graph, draw: random.Random) -> Partitioning:
+    """A partitioning after random changes, without those that are rejected."""
+    for change in random_changes(graph, partitioning, draw):
+        try:
+            after = partitioning.after(change, graph)
+            compile_graph(graph, after)
+        except PartitioningError:
+            continue
+        partitioning = after
+    return partitioning
+
+
+def random_changes(graph: Graph, partitioning: Partitioning, draw: random.Random) -> Iterator[Change]:
+    for operator in graph.operators.values():
+        if operator.kind not in STATEFUL or draw.random() < 0.5:
+            continue
+        instances = partitioning.instances_of(operator)
+        kind = draw.choice(("split", "merge", "regroup"))
+        if kind == "merge" and len(instances) > 1:
+            yield Merge(tuple(draw.sample(instances, draw.randint(2, min(3, len(instances))))))
+        elif kind == "regroup":
+            yield Regroup(operator.id, draw.randint(1, 6))
+        else:
+            yield Split(draw.choice(instances), draw.randint(2, 4))
 
 
 def check(graph: Graph, epochs: Sequence[Epoch], seed: int = 0) -> Program:

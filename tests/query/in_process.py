@@ -1,6 +1,6 @@
 """Runs a compiled program in this process: what every runtime does with it, in as few lines as possible.
 
-State is kept per instance, so a binding, and even the graph, may change between two epochs.
+State is kept per instance, so a binding, a partitioning, and even the graph, may change between two epochs.
 """
 
 from collections import defaultdict
@@ -17,6 +17,8 @@ from shoal.kernels.panes import PaneTable
 from shoal.kernels.table import INSTANCE, RowTable, Tables
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId
+from shoal.model.partitioning import DECLARED, Partitioning, operator_of
+from shoal.query.division import assigned_again
 from shoal.query.lane import NOW, Lane
 from shoal.query.program import Program, compile_graph
 from shoal.query.router import Router
@@ -33,12 +35,19 @@ class InProcess:
     results: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
     late: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     now_us: int = 0
+    partitioning: Partitioning = DECLARED
 
-    def epoch(self, graph: Graph, binding: Binding, blocks: Mapping[str, Sequence[Sequence[Row]]]) -> None:
+    def epoch(
+        self,
+        graph: Graph,
+        binding: Binding,
+        blocks: Mapping[str, Sequence[Sequence[Row]]],
+        partitioning: Partitioning = DECLARED,
+    ) -> None:
         """Read blocks of rows of each stream, move what they send to the workers, and advance."""
-        program = compile_graph(graph)
-        assert sorted(program.instances) == sorted(graph.stateful_instances)
-        known = set(graph.stateful_instances)
+        program = self._repartitioned(graph, partitioning)
+        assert set(program.instances) >= set(binding.worker_of) == set(partitioning.instances(graph))
+        known = set(binding.worker_of)
         self.states = {instance: tables for instance, tables in self.states.items() if instance in known}
         routers = []
         for stream, several in blocks.items():
@@ -52,11 +61,35 @@ class InProcess:
 
     def drain(self, graph: Graph, binding: Binding) -> None:
         """Answer every open window."""
-        program = compile_graph(graph)
+        program = compile_graph(graph, self.partitioning)
         self._advance(program, binding, [], dict.fromkeys((*program.inputs, NOW), FOREVER_US))
 
+    def _repartitioned(self, graph: Graph, partitioning: Partitioning) -> Program:
+        """The program of a partitioning, with the state of instances that were split or merged under their heirs."""
+        program = compile_graph(graph, partitioning)
+        heirs, before = self.partitioning.heirs(partitioning, graph), self.states
+        self.partitioning = partitioning
+        self.states = {instance: tables for instance, tables in before.items() if instance not in heirs}
+        for lane in program.lanes:
+            for instance in heirs:
+                if lane.kernel is None or not any(
+                    operator_of(each) == operator_of(instance) for each in lane.instances
+                ):
+                    continue
+                declared = next(
+                    n for n, each in enumerate(lane.instances) if operator_of(each) == operator_of(instance)
+                )
+                for slot, table in before.get(instance, {}).items():
+                    numbers = assigned_again(lane, slot, table, declared)
+                    for number in np.unique(numbers).tolist():
+                        heir = lane.instances[number]
+                        assert heir in heirs[instance]
+                        tables = [self.states.get(heir, {}), {slot: table.where(numbers == number)}]
+                        self.states[heir] = lane.kernel.together([each for each in tables if each])
+        return program
+
     def _router(self, program: Program, binding: Binding) -> Router:
-        numbers = [binding.worker_of[instance] for instance in program.instances]
+        numbers = [binding.worker_of.get(instance, 0) for instance in program.instances]
         return Router(program, numbers, self.watermarks_us, self.now_us)
 
     def _block(self, program: Program, stream: str, rows: Sequence[Row]) -> Block:
@@ -95,7 +128,7 @@ class InProcess:
             held = [
                 {slot: t.with_instances(np.full(len(t), number)) for slot, t in self.states[instance].items()}
                 for number, instance in enumerate(lane.instances)
-                if instance in self.states and binding.worker_of[instance] == worker
+                if instance in self.states and binding.worker_of.get(instance) == worker
             ]
             state = lane.kernel.gathered(held) if held else {}
             sent = fresh.get((worker, lane.number), [])
@@ -103,7 +136,7 @@ class InProcess:
             tables, answers = lane.advanced(state, come, before, after)
             router.answered(lane, answers)
             for number, instance in enumerate(lane.instances):
-                if binding.worker_of[instance] == worker:
+                if binding.worker_of.get(instance) == worker:
                     kept = {slot: _resent(t.where(t.instance == number)) for slot, t in tables.items()}
                     self.states[instance] = {slot: table for slot, table in kept.items() if len(table)}
         return router

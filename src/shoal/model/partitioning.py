@@ -97,7 +97,7 @@ class Partitioning:
         """The instances of an operator, in the order of their numbers."""
         if operator.id not in self.changed_operators:
             return tuple(operator.instances)
-        return tuple(instance_id(operator.id, number) for number in sorted(_numbers(self._table(operator))))
+        return tuple(instance_id(operator.id, number) for number in sorted(_numbers(self.table(operator))))
 
     def instances(self, graph: Graph) -> tuple[InstanceId, ...]:
         """All instances of a graph that hold state."""
@@ -117,7 +117,7 @@ class Partitioning:
         [0, 1]
         """
         operator = _operator(change, graph)
-        table = self._table(operator)
+        table = self.table(operator)
         if isinstance(change, Split):
             table = _split(table, change)
         elif isinstance(change, Merge):
@@ -138,14 +138,14 @@ class Partitioning:
             operator = graph.operators.get(id_)
             if operator is None:
                 continue
-            pairs = dict.fromkeys(zip(self._table(operator), after._table(operator), strict=True))
+            pairs = dict.fromkeys(zip(self.table(operator), after.table(operator), strict=True))
             for before, now in pairs:
                 found.setdefault(instance_id(id_, before), {})[instance_id(id_, now)] = None
         heirs = {instance: tuple(several) for instance, several in found.items()}
         taken = {now for before, several in heirs.items() for now in several if now != before}
         return {i: several for i, several in heirs.items() if several != (i,) or i in taken}
 
-    def _table(self, operator: Operator) -> tuple[int, ...]:
+    def table(self, operator: Operator) -> tuple[int, ...]:
         """The instance of every slot of an operator, group by group."""
         return tuple(number for group in operator.instances for number in self.slots(group))
 

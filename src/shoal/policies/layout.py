@@ -31,9 +31,7 @@ class Layout:
     edge_share: Ints
 
     @classmethod
-    def of(
-        cls, graph: Graph, kinds: Collection[str] = STATEFUL, partitioning: Partitioning = DECLARED
-    ) -> "Layout":
+    def of(cls, graph: Graph, kinds: Collection[str] = STATEFUL, partitioning: Partitioning = DECLARED) -> "Layout":
         """The layout of the operators of some kinds: those with state, as bindings have them, unless told otherwise.
 
         Operators of other kinds are passed through: what is behind them is fed by what is before them.
@@ -87,9 +85,7 @@ def _feeding(graph: Graph, bound: Mapping[OperatorId, Operator]) -> dict[Operato
     return nearest
 
 
-def _pairs(
-    sources: Sequence[InstanceId], targets: Sequence[InstanceId]
-) -> list[tuple[InstanceId, InstanceId, int]]:
+def _pairs(sources: Sequence[InstanceId], targets: Sequence[InstanceId]) -> list[tuple[InstanceId, InstanceId, int]]:
     """Who sends to whom: equal key groups to each other, everybody to everybody where groups differ."""
     if [number_of(one) for one in sources] == [number_of(other) for other in targets]:
         return [(one, other, 1) for one, other in zip(sources, targets, strict=True)]

@@ -187,7 +187,7 @@ class SmallRun:
             for start, stop in ((first, middle), (middle, last)):
                 events = city_events().batch(start, stop)
                 described: dict[str, Any] = {"place": "events", "rows": stop - start, "ended": ended}
-                intake = Intake(program(self.uri, plan.graph), plan, STREAM)
+                intake = Intake(program(self.uri, plan.graph, plan.partitioning), plan, STREAM)
                 parts.append(wire.rows(list(intake.run([RawBatch(events, "events")], described))))
             return pa.Table.from_batches(parts)
 

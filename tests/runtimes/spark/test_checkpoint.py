@@ -97,7 +97,7 @@ def test_a_file_of_another_format_says_so(checkpoint: Checkpoint, tmp_path: Path
     text = json.dumps({"format": 99, "data": {}}).encode()
     (tmp_path / "plans").mkdir()
     (tmp_path / "plans" / "0000000000").write_bytes(b"%08x\n%s" % (zlib.crc32(text), text))
-    with pytest.raises(CheckpointError, match="has format 99; this version reads format 2"):
+    with pytest.raises(CheckpointError, match="has format 99; this version reads format 3"):
         checkpoint.plan(0)
 
 

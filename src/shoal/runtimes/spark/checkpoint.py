@@ -27,7 +27,7 @@ from shoal.storage.directory import Directory
 from shoal.storage.record import decode, encode
 
 KEPT_MANIFESTS = 3
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Plan:
     """What an epoch is going to do; a replay after a crash reads this and does it again.
 
     `arrived`: the places in the binding of instances that had another worker in the epoch before. `coming`: the binding
-    of the next epoch, where that has been announced. `divided`: the instances whose state is divided anew by keys, since
-    it was written under another partitioning.
+    of the next epoch, where that has been announced. `divided`: the instances whose state is divided again by keys,
+    since it was written under another partitioning.
     """
 
     epoch: int
@@ -99,7 +99,12 @@ class Manifest:
 
 def plain(record: Plan | Manifest) -> dict[str, Any]:
     """A record as plain data, without the deep copies of `dataclasses.asdict`."""
-    return {**vars(record), "states": [vars(ref) for ref in record.states]}
+    partitioning = record.partitioning
+    return {
+        **vars(record),
+        "states": [vars(ref) for ref in record.states],
+        "partitioning": [partitioning.version, partitioning.entries],
+    }
 
 
 class Checkpoint:
@@ -154,7 +159,7 @@ class Checkpoint:
     def plan(self, epoch: int) -> Plan:
         """The plan of an epoch."""
         data = self._read(f"plans/{epoch:010d}")
-        return Plan(**{**data, **_tuples(data, Plan), "states": _states(data["states"])})
+        return Plan(**_typed(data, Plan))
 
     def has_plan(self, epoch: int) -> bool:
         """Whether an epoch was planned by a run that may have died in it."""
@@ -167,7 +172,7 @@ class Checkpoint:
     def manifest(self, epoch: int) -> Manifest:
         """The manifest of an epoch."""
         data = self._read(f"epochs/{epoch:010d}")
-        return Manifest(**{**data, **_tuples(data, Manifest), "states": _states(data["states"])})
+        return Manifest(**_typed(data, Manifest))
 
     def last_epoch(self) -> int | None:
         """The last committed epoch."""
@@ -212,6 +217,14 @@ class Checkpoint:
                 f"checkpoint file {self.uri}/{name} has format {document['format']}; this version reads format {FORMAT}"
             )
         return document["data"]
+
+
+def _typed(data: Mapping[str, Any], record: type[Plan] | type[Manifest]) -> dict[str, Any]:
+    """The fields of a record in their own types."""
+    version, entries = data["partitioning"]
+    partitioning = Partitioning(version, tuple((group, tuple(numbers)) for group, numbers in entries))
+    states = _states(data["states"])
+    return {**data, **_tuples(data, record), "states": states, "partitioning": partitioning}
 
 
 def _tuples(data: Mapping[str, Any], record: type[Plan] | type[Manifest]) -> dict[str, tuple[Any, ...]]:

@@ -24,7 +24,7 @@ class Holdings:
     """State tables per lane, and the epoch each instance's state was written in (never, if for another worker).
 
     `moved_bytes`: how much of it belongs to instances that another worker had in the epoch before; `late_bytes`: how
-    much of that had to be fetched now. `divided`: per lane the instances that have state divided anew, which must be
+    much of that had to be fetched now. `divided`: per lane the instances that have state divided again, which must be
     written under its new instances in this round.
     """
 
@@ -91,7 +91,7 @@ def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateSt
 class _Heirs:
     """The instances of a worker that may have state that other instances had before they were split or merged.
 
-    `divided`: the instances whose state is divided anew. `lane_of` and `declared_of`: the lane of each of their
+    `divided`: the instances whose state is divided again. `lane_of` and `declared_of`: the lane of each of their
     operators in this round, and the first of its declared instances. `mine`: per lane, which numbers the worker has;
     `found`: for which of them there were rows.
     """
@@ -113,10 +113,10 @@ class _Heirs:
         for instance, (lane, number) in mine.items():
             if operator_of(instance) in operators:
                 numbers[lane].add(number)
-        for lane in program.lanes:
-            if lane.number in numbers:
-                for number, instance in enumerate(lane.instances):
-                    lane_of[operator_of(instance)] = lane.number
+        for holder in program.lanes:
+            if holder.number in numbers:
+                for number, instance in enumerate(holder.instances):
+                    lane_of[operator_of(instance)] = holder.number
                     declared_of.setdefault(operator_of(instance), number)
         return cls(program, divided, lane_of, declared_of, {lane: frozenset(each) for lane, each in numbers.items()})
 

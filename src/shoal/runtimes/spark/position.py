@@ -24,7 +24,7 @@ class Position:
     `declared`, `added` and `removed` tell apart what the job says and what was changed while it ran: `removed` are
     names whose declaration does not count any more, `added` those whose query came from outside. `coming`: a binding
     that has been announced and is that of the epoch after the next. `held`: the partitioning that the state was
-    written under, which the next epoch divides anew if `partitioning` is another.
+    written under, which the next epoch divides again if `partitioning` is another.
     """
 
     graph: Graph
@@ -50,7 +50,7 @@ class Position:
 
     @cached_property
     def heirs(self) -> Mapping[InstanceId, tuple[InstanceId, ...]]:
-        """The instances whose state is divided anew, and those that have it then."""
+        """The instances whose state is divided again, and those that have it then."""
         return self.held.heirs(self.partitioning, self.graph)
 
     def states(self) -> tuple[StateRef, ...]:
@@ -80,9 +80,7 @@ class Position:
         partitioning = self.partitioning.fitted(graph)
         instances = partitioning.instances(graph)
         coming = self.coming.fitted(instances) if self.coming is not None and same else None
-        return replace(
-            self, graph=graph, binding=kept.fitted(instances), coming=coming, partitioning=partitioning
-        )
+        return replace(self, graph=graph, binding=kept.fitted(instances), coming=coming, partitioning=partitioning)
 
     def repartitioned(self, command: Repartition) -> "Position":
         """The position after instances are split and merged; raises where a change makes no sense."""

@@ -56,7 +56,9 @@ class Sampler:
         if expected_s < LEAST_S or busy.size < 2:
             return []
         number = min(MOST, int(expected_s * SHARE / ALONE_S), int(busy.size))
-        seen = self._alone_at.setdefault(key, np.full(work.size, NEVER, np.int64))
+        seen = self._alone_at.get(key)
+        if seen is None or seen.size != work.size:  # instances have been split or merged since
+            seen = self._alone_at[key] = np.full(work.size, NEVER, np.int64)
         urgency = work[busy].astype(float) * (epoch - seen[busy])
         first = busy[np.argsort(-urgency, kind="stable")[:number]]
         seen[first] = epoch
