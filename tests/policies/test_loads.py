@@ -1,5 +1,6 @@
 """Loads: columns that fit together."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,15 @@ def test_work_is_what_waits_and_what_arrives() -> None:
     loads = Loads.of({A: Load(cost_s=2.0, backlog=3.0, rate_per_s=0.5)})
     assert loads.waiting_s.tolist() == [6.0]
     assert loads.work_s(10.0).tolist() == [16.0]
+
+
+def test_where_nothing_waits_anywhere_the_arrivals_of_the_period_stand_for_the_backlog() -> None:
+    arriving = Load(cost_s=2.0, rate_per_s=3.0)
+    observed = replace(Loads.of({A: arriving, B: Load(cost_s=1.0, rate_per_s=0.5)}), period_s=4.0)
+    assert observed.waiting_s.tolist() == [24.0, 2.0]
+    assert observed.work_s(10.0).tolist() == [60.0, 5.0]  # arrivals count once
+    some = replace(Loads.of({A: arriving, B: Load(cost_s=1.0, backlog=1.0)}), period_s=4.0)
+    assert some.waiting_s.tolist() == [0.0, 1.0]
 
 
 def test_columns_cannot_be_changed() -> None:

@@ -11,7 +11,22 @@ from shoal.model.topology import Topology
 
 @dataclass(frozen=True)
 class InstanceLoad:
-    """One instance during one epoch: events behind what it received, its time, its answers, its state, what waits."""
+    """What one instance did during one period, and what it has at its end; the same on every runtime.
+
+    Of the period:
+    - `events`: events that the instance processed, from streams and from other operators; where it received panes or
+      other partial results, the events behind them. Its rate is `events` over the period.
+    - `cost_s`: time of the worker that the instance took, reading of moved state excluded. The cost of an event is
+      `cost_s` over `events`.
+    - `results`: rows that it emitted.
+
+    At its end:
+    - `state_bytes`: size of its state.
+    - `backlog`: events that were accepted for it and not processed yet. An event that is read and not routed to an
+      instance yet counts for none. A runtime that processes whole epochs has nothing left at the end of one: 0.
+
+    So `events` and `backlog` have no event in common, and backlog plus arrivals is all there is to do.
+    """
 
     events: int
     cost_s: float

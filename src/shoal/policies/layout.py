@@ -73,6 +73,7 @@ class Layout:
             edge_target=self.edge_target,
             edge_bytes=seen.results[self.edge_source] * ROW_BYTES / self.edge_share,
             latency_s=dict(snapshot.latency_s),
+            period_s=snapshot.period_s,
         )
 
 

@@ -48,6 +48,8 @@ class Loads:
     >>> loads = Loads.of({a: Load(cost_s=0.5, backlog=4), b: Load(cost_s=1.0, rate_per_s=0.25)}, {(a, b): 100})
     >>> loads.waiting_s, loads.work_s(horizon_s=8.0)
     (array([2., 0.]), array([2., 2.]))
+
+    `period_s` is how long the instances were observed.
     """
 
     instances: tuple[InstanceId, ...]
@@ -62,6 +64,7 @@ class Loads:
     edge_bytes: Floats
     latency_s: Mapping[str, float] = field(default_factory=dict)
     costs: LinkCosts = field(default_factory=LinkCosts)
+    period_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse columns that do not fit together, amounts below zero and edges that lead back."""
@@ -78,6 +81,8 @@ class Loads:
                 raise ConfigError(f"{name} must have one value for each of {number} instances")
         if number and (self.partition.min() < 0 or not np.bincount(self.partition).all()):
             raise ConfigError("partitions must be numbered from 0 without gaps")
+        if not self.period_s >= 0:
+            raise ConfigError(f"period_s must be 0 or more; got {self.period_s}")
         if not self.edge_source.shape == self.edge_target.shape == self.edge_bytes.shape:
             raise ConfigError("every edge must have a source, a target and an amount of bytes")
         if np.any(self.edge_source < 0) or np.any(self.edge_target >= number):
@@ -122,8 +127,12 @@ class Loads:
 
     @property
     def waiting_s(self) -> Floats:
-        """The studies' load of an instance: the time its backlog takes."""
-        return self.cost_s * self.backlog
+        """The studies' load of an instance: the time its backlog takes.
+
+        Where nothing waits for any instance, as at the end of an epoch that was processed as a whole, the arrivals of
+        the observed period stand for the backlog: in such a runtime they all waited for the epoch.
+        """
+        return self.cost_s * (self.backlog if self.backlog.any() else self.rate_per_s * self.period_s)
 
     def work_s(self, horizon_s: float) -> Floats:
         """The time that backlog and arrivals take until the horizon."""

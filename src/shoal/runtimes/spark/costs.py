@@ -87,8 +87,9 @@ class Costs:
         weight = rows * self._paces(instances, rows)
         cost_s = told["advancing_s"] * weight / max(weight.sum(), 1e-12)
         cost_s += told["answering_s"] * results / max(1, int(results.sum())) + byte_s * carried
-        columns = (events, np.round(cost_s, 9), results, state_bytes, events)
+        columns = (events, np.round(cost_s, 9), results, state_bytes)
         values = zip(*(column.tolist() for column in columns), strict=True)
+        # Nothing waits once an epoch has been processed, so there is no backlog.
         return {instance: InstanceLoad(*each) for instance, each in zip(instances, values, strict=True)}
 
     def _learn(self, lane: Lane, rows_of: Mapping[int, int], alone: list[list[Any]]) -> None:
