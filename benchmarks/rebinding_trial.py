@@ -12,8 +12,8 @@ from shoal.control.settings import ControlSettings
 from shoal.model.binding import Binding
 from shoal.model.messages import EpochCommitted
 from shoal.policies.static import shuffled
+from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.digest import differences, result_digest
-from shoal.session.local import LocalSettings
 from shoal.session.run import Run, start
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount

@@ -1,5 +1,7 @@
 """Adaptive stream processing on Spark: many continuous queries, one graph, state that belongs to operators."""
 
+from typing import TYPE_CHECKING, Any
+
 from shoal.connectors.files import Files
 from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink
@@ -30,6 +32,9 @@ from shoal.query.stream import Stream
 from shoal.session.job import Job
 from shoal.session.run import Run, start
 
+if TYPE_CHECKING:
+    from shoal.runtimes.local.settings import LocalSettings
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -41,6 +46,7 @@ __all__ = [
     "Generator",
     "Graph",
     "Job",
+    "LocalSettings",
     "MemorySink",
     "Move",
     "ParquetSink",
@@ -75,3 +81,12 @@ __all__ = [
     "user_aggregate",
     "variance",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the local runtime when its settings are first asked for."""
+    if name == "LocalSettings":
+        from shoal.runtimes.local.settings import LocalSettings
+
+        return LocalSettings
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

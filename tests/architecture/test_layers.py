@@ -10,6 +10,7 @@ import grimp
 import pytest
 
 import shoal
+from shoal.runtimes.registry import RUNTIMES
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "shoal"
@@ -33,6 +34,11 @@ OUTSIDE_WORLD = {
     "time",
     "urllib",
 }
+
+ABOVE_RUNTIMES = ["session", "cli", "control", "policies", "experiments", "workloads"]
+RUNTIME_DOOR = {"shoal.runtimes.protocol", "shoal.runtimes.registry"}
+PEERS = {"shoal.experiments.spark_sql -> shoal.runtimes.spark.cluster"}
+"""Plain Spark, which is measured beside Shoal, starts with the same settings."""
 
 
 def name_of(path: Path) -> str:
@@ -74,6 +80,40 @@ def test_decisions_and_state_import_no_clock_thread_socket_or_spark(
         if imported in OUTSIDE_WORLD
     }
     assert not reached
+
+
+def imported_below(package: str, graph: grimp.ImportGraph) -> list[tuple[str, str]]:
+    """What the modules of a package import, each with its importer."""
+    below = [name for name in graph.modules if name == package or name.startswith(f"{package}.")]
+    return [(name, imported) for name in below for imported in graph.find_modules_directly_imported_by(name)]
+
+
+def test_a_session_reads_no_clock(import_graph: grimp.ImportGraph) -> None:
+    clocks = {"sched", "time", "timeit"}
+    assert not [pair for pair in imported_below("shoal.session", import_graph) if pair[1] in clocks]
+
+
+@pytest.mark.parametrize("package", ABOVE_RUNTIMES)
+def test_nothing_above_the_runtimes_imports_one_of_them(package: str, import_graph: grimp.ImportGraph) -> None:
+    reached = {
+        f"{module} -> {imported}"
+        for module, imported in imported_below(f"shoal.{package}", import_graph)
+        if imported.startswith("shoal.runtimes.") and imported not in RUNTIME_DOOR
+    }
+    assert reached <= PEERS
+
+
+@pytest.mark.parametrize("path", [PACKAGE / package for package in ABOVE_RUNTIMES], ids=name_of)
+def test_nothing_above_the_runtimes_compares_with_the_name_of_one(path: Path) -> None:
+    compared = [
+        f"{name_of(module)}:{node.lineno}"
+        for module in sorted(path.rglob("*.py"))
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Compare | ast.MatchValue)
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and part.value in RUNTIMES
+    ]
+    assert not compared
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -57,10 +57,10 @@ def test_policies_are_listed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
         (["--control", "decision=maybe"], "decision must be one of benefit, always; got 'maybe'"),
         (["--control", "scale=8"], "the bounds of the number of workers are given as LEAST:MOST; got '8'"),
         (["--control", "rest_s=9", "--control", "most_rest_s=3"], "most_rest_s must be at least rest_s, 9.0; got 3.0"),
-        (["--policy", "node-queue"], "policy node-queue is for the local runtime; tasks of Spark share no queue"),
+        (["--policy", "node-queue"], "policy node-queue is for runtime local; workers of runtime spark share no queue"),
         (
             ["--on", "local", "--journal", "x"],
-            "--journal on the local runtime needs instances that are bound: --policy",
+            "the local runtime binds instances to workers only with a policy; give it one",
         ),
         (
             ["--on", "local", "--policy", "single-queue", "--conf", "queues=worker-queue"],

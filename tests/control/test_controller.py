@@ -94,7 +94,7 @@ def test_a_swing_inside_one_look_moves_nothing() -> None:
 def test_what_is_refused_is_said_once_and_counted() -> None:
     """One instance has most of the work: no binding helps, and the policy knows."""
     world = World(lambda place, now_s: 0.9 if place == 0 else 0.001).run(30)
-    world.tell(RunEnded())
+    world.tell(RunEnded(at_s=world.now_s))
     kept = [entry for entry in world.entries if isinstance(entry, Kept)]
     assert kept[0].times == 1
     assert kept[0].trigger.startswith("worker 0 had")
@@ -143,7 +143,7 @@ def test_a_forecast_moves_before_the_load_comes() -> None:
 
 def test_lost_workers_are_replaced_by_the_others() -> None:
     world = World(hot, workers=3).run(3)
-    world.tell(WorkersLost((1,), "its thread died"))
+    world.tell(WorkersLost((1,), "its thread died", at_s=world.now_s))
     assert world.binding.workers == 2
     lost = next(entry for entry in world.entries if isinstance(entry, Lost))
     assert lost.moved > 0
@@ -153,7 +153,7 @@ def test_lost_workers_are_replaced_by_the_others() -> None:
 
 def test_all_workers_lost_is_for_the_runtime_to_end() -> None:
     world = World(hot).run(2)
-    world.tell(WorkersLost((0, 1), "gone"))
+    world.tell(WorkersLost((0, 1), "gone", at_s=world.now_s))
     assert isinstance(world.entries[-1], Lost)
     assert world.binding.workers == 2
 
@@ -202,7 +202,7 @@ def test_queries_that_come_and_go_begin_a_new_layout() -> None:
     world.graph = larger
     world.binding = world.binding.fitted(larger.stateful_instances)
     before = world.snapshot(world.busy())
-    world.tell(committed(replace(before, graph=larger)))
+    world.tell(committed(replace(before, graph=larger), world.now_s))
     world.run(20)
     assert set(world.binding.worker_of) == set(larger.stateful_instances)
     assert world.peaks[-1] < 1.1
@@ -213,7 +213,7 @@ def test_snapshots_that_do_not_fit_the_graph_are_passed_over() -> None:
     world = World(hot, graph=Graph.of(queries(2)))
     for _ in range(5):
         world.now_s += 0.5
-        assert controller.handle(committed(world.snapshot(world.busy())), world.now_s).commands == ()
+        assert controller.handle(committed(world.snapshot(world.busy()), world.now_s)).commands == ()
 
 
 @settings(max_examples=40, deadline=None)

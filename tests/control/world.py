@@ -18,11 +18,11 @@ Work = Callable[[int, float], float]
 GRAPH = Graph.of(queries(4))
 
 
-def committed(snapshot: Snapshot, moves: int = 0) -> EpochCommitted:
+def committed(snapshot: Snapshot, at_s: float, moves: int = 0) -> EpochCommitted:
     """An epoch that saw this."""
     rows = sum(load.events for load in snapshot.loads.values())
     return EpochCommitted(
-        snapshot.epoch, rows, 0, 0, moves, 0, 0, snapshot.period_s, 0.0, 0.0, 0.0, 0.0, snapshot=snapshot
+        snapshot.epoch, rows, 0, 0, moves, 0, 0, snapshot.period_s, 0.0, 0.0, 0.0, 0.0, snapshot=snapshot, at_s=at_s
     )
 
 
@@ -66,7 +66,7 @@ class World:
         mean = sum(busy) / len(busy)
         self.peaks.append(max(busy) / mean if mean else 1.0)
         self.now_s += self.epoch_s
-        self.tell(committed(self.snapshot(busy)))
+        self.tell(committed(self.snapshot(busy), self.now_s))
 
     def snapshot(self, busy: Sequence[float]) -> Snapshot:
         """What there is to see."""
@@ -81,7 +81,7 @@ class World:
 
     def tell(self, event: Event) -> None:
         """Let the controller react to something."""
-        reaction = self.controller.handle(event, self.now_s)
+        reaction = self.controller.handle(event)
         self.entries += reaction.entries
         self.epoch += 1
         for command in reaction.commands:
@@ -101,7 +101,7 @@ class World:
 
     def refuse(self, reason: str) -> None:
         """Let the runtime refuse what was asked for."""
-        self.tell(CommandRefused(Rebind(self.binding), reason))
+        self.tell(CommandRefused(Rebind(self.binding), reason, at_s=self.now_s))
 
     @property
     def decisions(self) -> list[Decided]:

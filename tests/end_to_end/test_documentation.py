@@ -19,6 +19,7 @@ from shoal.model.aggregate import AGGREGATE_KINDS
 from shoal.model.functions import FUNCTIONS
 from shoal.model.messages import EpochCommitted
 from shoal.model.snapshot import InstanceLoad, Snapshot
+from shoal.model.topology import Topology
 from shoal.query.flow import Flow
 from shoal.session.summary import Summary, Tally
 from shoal.workloads.catalog import WORKLOADS
@@ -139,7 +140,7 @@ def test_the_reference_has_every_operator_aggregate_and_function() -> None:
 
 
 def test_the_reference_lists_every_key_of_the_json_object() -> None:
-    summary = Summary("traffic", "spark", "round-robin", "lazy", 2, "local", 0, 1.0, Tally(), "")
+    summary = Summary("traffic", "spark", "round-robin", "lazy", 2, Topology.of(1, 2), 0, 1.0, Tally(), "")
     assert rows(CLI, "## Output") == list(summary.data())
 
 

@@ -31,7 +31,7 @@ measurements = st.builds(
 def epoch(after: Binding, topology: Topology | None, moved: int = 600, *sizes: int) -> EpochCommitted:
     loads = {i: InstanceLoad(0, 0.0, 0, size) for i, size in zip((A, B, C), sizes, strict=False)}
     snapshot = Snapshot(1, after, loads, topology=topology)
-    return EpochCommitted(1, 0, 0, 0, 3, 0, moved, 1.0, 1.0, 0.0, 0.25, 0.0, snapshot)
+    return EpochCommitted(1, 0, 0, 0, 3, 0, moved, 1.0, 1.0, 0.0, 0.25, 0.0, snapshot, at_s=0.0)
 
 
 @given(st.lists(measurements, max_size=5), measurements)

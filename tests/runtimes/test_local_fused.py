@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -27,7 +28,7 @@ def run(name: str, **settings: Any) -> tuple[list[int], list[str]]:
     runtime = LocalRuntime(LocalSetup(ready.job.sources, sink, say=said.append, **settings))
     runtime.start(ready.job.graph, round_robin(ready.job.graph, 2))
     *_, ended = runtime.events()
-    assert ended == RunEnded(None)
+    assert ended == RunEnded(None, at_s=ANY)
     assert differences({table: sink.table(table) for table in sink.names()}, ready.expected(EVENTS)) == []
     steps = [node for node in runtime.nodes if isinstance(node, StepNode)]
     return [sum(isinstance(step, FusedSteps) for step in node._running) for node in steps], said

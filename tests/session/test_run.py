@@ -1,6 +1,7 @@
 """A run as its user sees it, on a runtime that only plays what it is told."""
 
 import logging
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,8 +24,10 @@ from shoal.model.messages import (
     RunEnded,
 )
 from shoal.model.snapshot import Snapshot
+from shoal.model.topology import Topology
 from shoal.policies.static import round_robin
-from shoal.session.local import LocalSettings
+from shoal.runtimes.local.settings import LocalSettings
+from shoal.runtimes.protocol import Capabilities
 from shoal.session.run import Run, start
 
 JOB = city().job
@@ -32,13 +35,15 @@ BINDING = round_robin(JOB.graph, 2)
 
 
 def epoch(number: int, rows: int = 100) -> EpochCommitted:
-    return EpochCommitted(number, rows, 7, 1, 2, 30, 40, 0.1, 0.2, 0.3, 0.4, 0.5, Snapshot(number, BINDING))
+    snapshot = Snapshot(number, BINDING)
+    return EpochCommitted(number, rows, 7, 1, 2, 30, 40, 0.1, 0.2, 0.3, 0.4, 0.5, snapshot, at_s=float(number))
 
 
 class Played:
     """A runtime that says what it was given and notes what it is asked for."""
 
-    topology = "one stage"
+    capabilities = Capabilities("played", "plays what it is told", "getting ready ...")
+    topology = Topology.of(1, 2)
     consumed = 0
 
     def __init__(self, *events: Event) -> None:
@@ -55,6 +60,18 @@ class Played:
     def apply(self, command: Command) -> None:
         self.applied.append(command)
 
+    def now_s(self) -> float:
+        return 0.0
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    def metrics(self) -> list[dict[str, object]]:
+        return []
+
+    def overhead(self) -> None:
+        """Nothing is measured."""
+
     def stop(self) -> None:
         """Play the rest, and note it."""
         self.stopped_at = list(self._events)
@@ -65,7 +82,7 @@ def run_of(runtime: Played, **fields: object) -> Run:
 
 
 def test_a_run_adds_up_what_its_epochs_say() -> None:
-    run = run_of(Played(epoch(0), epoch(1), RunEnded()))
+    run = run_of(Played(epoch(0), epoch(1), RunEnded(at_s=9.0)))
     tally = run.wait()
     assert (tally.epochs, tally.events, tally.results, tally.dead_letters) == (2, 200, 14, 2)
     assert run.binding == BINDING
@@ -73,19 +90,19 @@ def test_a_run_adds_up_what_its_epochs_say() -> None:
 
 def test_the_watcher_sees_every_epoch_after_it_was_counted() -> None:
     seen = []
-    run = run_of(Played(epoch(0), epoch(1), RunEnded()))
+    run = run_of(Played(epoch(0), epoch(1), RunEnded(at_s=9.0)))
     run.wait(lambda run, event: seen.append((event.epoch, run.tally.events)))
     assert seen == [(0, 100), (1, 200)]
 
 
 def test_what_ends_a_run_is_raised() -> None:
     with pytest.raises(SourceError, match="cannot read a file"):
-        run_of(Played(epoch(0), RunEnded(SourceError("cannot read a file")))).wait()
+        run_of(Played(epoch(0), RunEnded(SourceError("cannot read a file"), at_s=9.0))).wait()
 
 
 def test_a_refused_command_is_kept_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    refused = CommandRefused(RemoveQuery("x"), "no query is named 'x'")
-    run = run_of(Played(refused, epoch(0), RunEnded()))
+    refused = CommandRefused(RemoveQuery("x"), "no query is named 'x'", at_s=0.0)
+    run = run_of(Played(refused, epoch(0), RunEnded(at_s=9.0)))
     with caplog.at_level(logging.WARNING, "shoal"):
         assert run.wait().epochs == 1
     assert run.refused == [refused]
@@ -108,7 +125,7 @@ def test_a_watcher_that_raises_stops_the_run(raised: type[BaseException]) -> Non
     def watcher(run: Run, event: EpochCommitted) -> None:
         raise raised
 
-    runtime = Played(epoch(0), epoch(1), RunEnded())
+    runtime = Played(epoch(0), epoch(1), RunEnded(at_s=9.0))
     with pytest.raises(raised):
         run_of(runtime).wait(watcher)
     assert [type(event) for event in runtime.stopped_at] == [EpochCommitted, RunEnded]
@@ -116,7 +133,7 @@ def test_a_watcher_that_raises_stops_the_run(raised: type[BaseException]) -> Non
 
 def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
     for temporary in (False, True):
-        run = run_of(Played(RunEnded()), temporary=temporary)
+        run = run_of(Played(RunEnded(at_s=9.0)), temporary=temporary)
         run.checkpoint = str(tmp_path)
         run.wait()
         assert tmp_path.exists() == (not temporary)
@@ -125,7 +142,7 @@ def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param({"on": "flink"}, "runtime must be spark or local; got 'flink'", id="unknown runtime"),
+        pytest.param({"on": "flink"}, "runtime must be one of spark, local.*; got 'flink'", id="unknown runtime"),
         pytest.param(
             {"policy": "best"},
             "policy must be one of round-robin, partition, greedy, .*; got 'best'",
@@ -133,7 +150,7 @@ def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
         ),
         pytest.param(
             {"policy": "single-queue"},
-            "policy single-queue is for the local runtime; tasks of Spark share no queue",
+            "policy single-queue is for runtime local; workers of runtime spark share no queue",
             id="a queue on Spark",
         ),
         pytest.param(
@@ -141,9 +158,28 @@ def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
             "policy node-queue goes with queues=node-queue; got queues=single-queue",
             id="two designs of queues",
         ),
+        pytest.param(
+            {"mechanism": "best"}, "mechanism best is not one of runtime spark; it has gradual", id="mechanism"
+        ),
+        pytest.param({"local": LocalSettings()}, "local= is not for the spark runtime; leave it out", id="settings"),
+        pytest.param(
+            {"conf": {"mode": "SM"}}, "a Spark setting begins with 'spark.'; got 'mode'", id="a mode on Spark"
+        ),
+        pytest.param(
+            {"on": "local", "interval_s": 1.0}, "interval_s= is not for the local runtime", id="an interval on threads"
+        ),
+        pytest.param(
+            {"on": "local", "journal": "here"},
+            "the local runtime binds instances to workers only with a policy; give it one",
+            id="a journal of no bindings",
+        ),
         pytest.param({"workers": 0}, "number of workers must be at least 1; got 0", id="no workers"),
     ],
 )
-def test_a_wrong_option_is_refused_before_anything_starts(options: dict[str, object], message: str) -> None:
+def test_a_wrong_option_is_refused_and_leaves_nothing_behind(
+    options: dict[str, object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(ConfigError, match=message):
         start(JOB, **options)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []

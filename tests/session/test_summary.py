@@ -4,6 +4,7 @@ import pytest
 from shoal.model.binding import Binding
 from shoal.model.messages import EpochCommitted
 from shoal.model.snapshot import Snapshot
+from shoal.model.topology import Topology
 from shoal.session.summary import Summary, Tally
 
 KEYS = [
@@ -15,7 +16,13 @@ KEYS = [
 
 
 def epoch(
-    number: int, *, rows: int = 100, results: int = 10, latency_s: float = 0.5, refusals: dict[str, int] | None = None
+    number: int,
+    *,
+    rows: int = 100,
+    results: int = 10,
+    latency_s: float = 0.5,
+    refusals: dict[str, int] | None = None,
+    at_s: float = 1.0,
 ) -> EpochCommitted:
     return EpochCommitted(
         epoch=number,
@@ -32,22 +39,23 @@ def epoch(
         policy_s=0.0,
         snapshot=Snapshot(number, Binding({}, 1)),
         refusals=refusals or {},
+        at_s=at_s,
     )
 
 
 def test_elapsed_time_runs_from_the_first_event_in_to_the_last_result_out() -> None:
     tally = Tally()
     assert tally.elapsed_s == 0.0
-    tally.add(epoch(0, latency_s=0.5), now_s=100.0)
-    tally.add(epoch(1, latency_s=2.0), now_s=104.0)
+    tally.add(epoch(0, latency_s=0.5, at_s=100.0))
+    tally.add(epoch(1, latency_s=2.0, at_s=104.0))
     assert tally.elapsed_s == pytest.approx(4.5)
 
 
 def test_latency_is_weighed_by_results() -> None:
     tally = Tally()
-    tally.add(epoch(0, latency_s=1.0, results=90), now_s=1.0)
-    tally.add(epoch(1, latency_s=3.0, results=10), now_s=2.0)
-    tally.add(epoch(2, latency_s=99.0, results=0), now_s=3.0)
+    tally.add(epoch(0, latency_s=1.0, results=90, at_s=1.0))
+    tally.add(epoch(1, latency_s=3.0, results=10, at_s=2.0))
+    tally.add(epoch(2, latency_s=99.0, results=0, at_s=3.0))
     wanted = {"mean": 1200.0, "p50": 1000.0, "p95": 3000.0, "p99": 3000.0, "max": 3000.0}
     assert tally.latency_ms() == pytest.approx(wanted, rel=0.01)
 
@@ -57,7 +65,7 @@ def test_latency_percentiles_are_those_of_all_results_one_by_one() -> None:
     latencies, weights = draw.random(50), draw.integers(1, 20, 50)
     tally = Tally()
     for number, (latency, weight) in enumerate(zip(latencies, weights, strict=True)):
-        tally.add(epoch(number, latency_s=float(latency), results=int(weight)), now_s=float(number))
+        tally.add(epoch(number, latency_s=float(latency), results=int(weight), at_s=float(number)))
     every = np.repeat(latencies, weights) * 1000
     for name, value in tally.latency_ms().items():
         if name.startswith("p"):
@@ -70,25 +78,26 @@ def test_no_results_have_no_latency() -> None:
 
 def test_cost_shares_add_up_to_one() -> None:
     tally = Tally()
-    tally.add(epoch(0), now_s=1.0)
+    tally.add(epoch(0, at_s=1.0))
     assert tally.cost_share() == {"compute": 0.75, "migration": 0.25, "policy": 0.0}
     assert Tally().cost_share() == {"compute": 0.0, "migration": 0.0, "policy": 0.0}
 
 
 def test_refusals_are_counted_by_reason() -> None:
     tally = Tally()
-    tally.add(epoch(0, refusals={"late": 2, "null": 1}), now_s=1.0)
-    tally.add(epoch(1, refusals={"late": 3}), now_s=2.0)
+    tally.add(epoch(0, refusals={"late": 2, "null": 1}, at_s=1.0))
+    tally.add(epoch(1, refusals={"late": 3}, at_s=2.0))
     assert dict(tally.refusals) == {"late": 5, "null": 1}
     assert tally.dead_letters == 6
 
 
 def test_a_summary_has_exactly_the_keys_of_the_contract() -> None:
     tally = Tally()
-    tally.add(epoch(0), now_s=1.0)
-    data = Summary("traffic", "spark", "round-robin", "lazy", 2, "local[2]", 0, 1.5, tally, "abc").data()
+    tally.add(epoch(0, at_s=1.0))
+    data = Summary("traffic", "spark", "round-robin", "lazy", 2, Topology.of(1, 2), 0, 1.5, tally, "abc").data()
     assert list(data) == KEYS
     assert list(data["latency_ms"]) == ["mean", "p50", "p95", "p99", "max"]
     assert list(data["cost_share"]) == ["compute", "migration", "policy"]
     assert data["events_per_s"] == 200.0
     assert data["oracle"] == "not checked"
+    assert data["topology"] == "2 workers on 1 node"

@@ -18,10 +18,7 @@ from shoal.errors import ConfigError, RunError, ShoalError
 from shoal.experiments.engines import ENGINES
 from shoal.model.aggregate import AGGREGATE_KINDS
 from shoal.policies.catalog import SUMMARIES
-from shoal.policies.scheduling import SCHEDULING
-from shoal.runtimes.spark.position import MECHANISMS
-from shoal.session.local import MODES
-from shoal.session.run import RUNTIMES
+from shoal.runtimes.registry import RUNTIMES, mechanism_names, option_values
 from shoal.workloads.catalog import WORKLOADS
 
 FAILED = 1
@@ -65,16 +62,16 @@ def cli() -> None:
     metavar="KEY=VALUE",
     help="When and how a policy is followed, e.g. trigger=periodic:2.",
 )
-@click.option("--mechanism", type=click.Choice(MECHANISMS), help="How moved state gets to its worker on Spark.")
+@click.option("--mechanism", type=click.Choice(mechanism_names()), help="How moved state gets to its worker on Spark.")
 @click.option("--journal", metavar="DIR", help="Keep the journal of decisions here  [default: the checkpoint]")
 @click.option(
     "--scheduling",
-    type=click.Choice(list(SCHEDULING)),
+    type=click.Choice(option_values("scheduling")),
     help="Which operator runs next, on the local runtime (state-based without).",
 )
 @click.option(
     "--mode",
-    type=click.Choice(list(MODES)),
+    type=click.Choice(option_values("mode")),
     help="Scheduling and memory of the local runtime together: Threads or State-based, Queues or Memory in blocks.",
 )
 @click.option(

@@ -8,15 +8,14 @@ from typing import Any
 import click
 
 from shoal.cli.graph import target_graph
-from shoal.errors import CheckpointError, ConfigError, RunError
+from shoal.errors import ConfigError, RunError
 from shoal.model.graph import STATEFUL, Graph, Query
 from shoal.model.messages import AddQuery, RemoveQuery, ReplaceQuery
 from shoal.model.schema import TIME, Schema
 from shoal.query.flow import Flow
 from shoal.query.replay import source
-from shoal.runtimes.spark.checkpoint import Checkpoint
-from shoal.runtimes.spark.mailbox import Answer, Letters, QueryCommand
-from shoal.storage.directory import Directory
+from shoal.runtimes.protocol import KeptRun, QueryCommand, Reply
+from shoal.runtimes.registry import kinds
 
 POLL_S = 0.05
 GRACE_S = 10.0
@@ -96,13 +95,20 @@ def renamed(query: Query, name: str) -> Query:
     return flow.sink(name, table=table)
 
 
+def _kept(run_dir: str) -> tuple[int, KeptRun]:
+    """The last committed epoch of a run, and the run, whichever runtime keeps it."""
+    for kind in kinds():
+        run = None if kind.kept is None else kind.kept(run_dir)
+        last = None if run is None else run.last_epoch()
+        if run is not None and last is not None:
+            return last, run
+    raise ConfigError(f"{run_dir} is not the checkpoint of a run that has committed an epoch")
+
+
 def _last_graph(run_dir: str) -> tuple[int, Graph]:
     """The last committed epoch of a run and its graph."""
-    checkpoint = Checkpoint(run_dir)
-    last = checkpoint.last_epoch() if Directory(run_dir).exists("epochs") else None
-    if last is None:
-        raise ConfigError(f"{run_dir} is not the checkpoint of a run that has committed an epoch")
-    return last, checkpoint.graph(checkpoint.manifest(last).graph)
+    last, run = _kept(run_dir)
+    return last, run.graph(last)
 
 
 def _described(query: Query) -> dict[str, Any]:
@@ -118,17 +124,17 @@ def _described(query: Query) -> dict[str, Any]:
 
 def _ask_all(run_dir: str, commands: Sequence[QueryCommand], timeout_s: float) -> None:
     """Ask for all changes, wait for all answers, and say what became of each."""
-    if not _is_running(run_dir):
+    _last, run = _kept(run_dir)
+    if not run.is_running():
         raise ConfigError(f"no job is running on {run_dir}; start it with --checkpoint {run_dir}, then ask again")
-    letters = Letters(run_dir)
     until_s = time.monotonic() + timeout_s
-    asked = [(command, letters.ask(command)) for command in commands]
+    asked = [(command, run.ask(command)) for command in commands]
     refused = []
     for command, number in asked:
-        answer = _wait(letters, number, until_s)
+        answer = _wait(run, number, until_s)
         if answer is None:
             rest = asked[asked.index((command, number)) :]
-            answer = _given_up(letters, [number for _, number in rest], run_dir, timeout_s)
+            answer = _given_up(run, [number for _, number in rest], run_dir, timeout_s)
         if answer.epoch is None:
             refused.append(answer.reason)
         else:
@@ -137,44 +143,33 @@ def _ask_all(run_dir: str, commands: Sequence[QueryCommand], timeout_s: float) -
         raise ConfigError("; ".join(f"refused: {reason}" for reason in refused))
 
 
-def _wait(letters: Letters, number: str, until_s: float) -> Answer | None:
+def _wait(run: KeptRun, number: str, until_s: float) -> Reply | None:
     while True:
-        answer = letters.answer(number)
+        answer = run.answer(number)
         if answer is not None or time.monotonic() >= until_s:
             return answer
         time.sleep(POLL_S)
 
 
-def _given_up(letters: Letters, numbers: Sequence[str], run_dir: str, timeout_s: float) -> Answer:
+def _given_up(run: KeptRun, numbers: Sequence[str], run_dir: str, timeout_s: float) -> Reply:
     """Withdraw what has not been taken up; whoever has been taken up is waited for a little longer."""
     first, *others = numbers
     for number in reversed(others):
-        letters.withdraw(number)
-    if not letters.withdraw(first):
+        run.withdraw(number)
+    if not run.withdraw(first):
         until_s = time.monotonic() + GRACE_S
-        while letters.is_open(first) and time.monotonic() < until_s:
+        while run.is_open(first) and time.monotonic() < until_s:
             time.sleep(POLL_S)
-        if answer := letters.answer(first):
+        if answer := run.answer(first):
             return answer
-        if letters.is_open(first):
+        if run.is_open(first):
             raise RunError(f"the job on {run_dir} is carrying the command out and has not answered yet; see `list`")
-    if not _is_running(run_dir):
+    if not run.is_running():
         raise ConfigError(f"no job is running on {run_dir}; the command was withdrawn")
     raise RunError(
         f"the job on {run_dir} did not answer within {timeout_s:g} s, so the command was withdrawn; "
         "commands are taken up when the next input comes"
     )
-
-
-def _is_running(run_dir: str) -> bool:
-    """Whether somebody holds the checkpoint; on a remote one nobody knows, so it is taken to be so."""
-    checkpoint = Checkpoint(run_dir)
-    try:
-        checkpoint.lock()
-    except CheckpointError:
-        return True
-    checkpoint.unlock()
-    return "://" in run_dir
 
 
 def _said(command: QueryCommand) -> str:

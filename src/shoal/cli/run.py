@@ -3,9 +3,8 @@
 import json
 import signal
 import threading
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,10 @@ from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
 from shoal.model.messages import EpochCommitted
 from shoal.policies.static import shuffled
-from shoal.runtimes.spark.checkpoint import Checkpoint
-from shoal.runtimes.spark.position import MECHANISMS
+from shoal.runtimes.protocol import RuntimeKind
+from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.digest import differences, result_digest
-from shoal.session.local import NO_QUEUES, LocalSettings
 from shoal.session.run import Run, start
-from shoal.session.runtime import bound_settings
 from shoal.session.summary import Summary
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
@@ -71,12 +68,13 @@ def run_target(options: RunOptions) -> int:
     """Run and report; returns the exit code."""
     chosen = _target(options)
     sink = _sink(options, chosen)
+    kind = runtime_kind(options.on)
     if options.check:
-        _refuse_check_in_vain(options, chosen, sink)
-    local = _local_settings(options)
+        _refuse_check_in_vain(options, kind, chosen, sink)
+    conf = _conf(options, kind)
     interrupted = threading.Event()
     with Progress(quiet=options.as_json) as progress:
-        progress.say("starting Spark, about 10 s ..." if options.on == "spark" else "loading kernels ...")
+        progress.say(kind.capabilities.starting)
         run = start(
             chosen.job,
             on=options.on,
@@ -84,11 +82,12 @@ def run_target(options: RunOptions) -> int:
             policy=options.policy,
             checkpoint=options.checkpoint,
             sink=sink,
-            conf=options.conf if options.on == "spark" else None,
-            local=None if local is None else replace(local, say=progress.say),
+            conf=conf,
             control=options.control,
             journal=options.journal,
             mechanism=options.mechanism,
+            must_bind=options.shuffle_bindings,
+            say=progress.say,
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(
@@ -111,38 +110,29 @@ def run_target(options: RunOptions) -> int:
     return WRONG if summary.oracle == "different" else DONE
 
 
-def _local_settings(options: RunOptions) -> LocalSettings | None:
-    """Settings of the local runtime; options of the other runtime are refused."""
-    if options.on == "local":
-        if options.mechanism:
-            raise ConfigError("--mechanism is for --on spark; on the local runtime there is --conf rebinding=...")
-        if options.checkpoint:
-            raise ConfigError("--checkpoint is for --on spark; the local runtime keeps no checkpoint")
-        settings = LocalSettings.of(options.conf, mode=options.mode, scheduling=options.scheduling)
-        settings = bound_settings(settings, options.policy, options.control)
-        for name, value in (("--shuffle-bindings", options.shuffle_bindings), ("--journal", options.journal)):
-            if value and settings.queues == NO_QUEUES:
-                raise ConfigError(f"{name} on the local runtime needs instances that are bound: --policy ...")
-        return settings
-    given = {"--scheduling": options.scheduling, "--mode": options.mode, "--metrics": options.metrics}
-    for name, value in given.items():
-        if value:
-            raise ConfigError(f"{name} is for --on local")
-    return None
+def _conf(options: RunOptions, kind: RuntimeKind) -> dict[str, str]:
+    """Settings of the runtime, those that have options of their own included; options of other runtimes are refused."""
+    own = {"mode": options.mode, "scheduling": options.scheduling}
+    given = {name: value for name, value in own.items() if value is not None}
+    if strange := [name for name in given if name not in kind.capabilities.options]:
+        raise ConfigError(f"--{strange[0]} is for --on {runtimes_that(lambda can: strange[0] in can.options)}")
+    if options.metrics and not kind.capabilities.operator_metrics:
+        raise ConfigError(f"--metrics is for --on {runtimes_that(lambda can: can.operator_metrics)}")
+    return {**options.conf, **given}
 
 
 def _number(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def _refuse_check_in_vain(options: RunOptions, chosen: Target, sink: Sink) -> None:
+def _refuse_check_in_vain(options: RunOptions, kind: RuntimeKind, chosen: Target, sink: Sink) -> None:
     """The oracle answers for all events since the checkpoint began, so all results must be there to compare."""
     if chosen.expected is None:
         raise ConfigError(f"{options.target} has no oracle; leave --check out")
     if isinstance(sink, ConsoleSink):
         raise ConfigError("--check needs results that can be read back; got --sink console:")
-    begun = options.checkpoint is not None and Checkpoint(options.checkpoint).last_epoch() is not None
-    if begun and isinstance(sink, MemorySink):
+    kept = None if options.checkpoint is None or kind.kept is None else kind.kept(options.checkpoint)
+    if kept is not None and kept.last_epoch() is not None and isinstance(sink, MemorySink):
         raise ConfigError(
             f"checkpoint {options.checkpoint} has been begun by another run, whose results are gone; "
             "use --sink parquet:DIR from the first run on, or leave --check out"
@@ -210,7 +200,7 @@ def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progr
 
 def _append_metrics(run: Run, path: str) -> None:
     """One JSON object per line: the time, and what every operator has done."""
-    line = json.dumps({"time": round(time.time(), 3), "operators": run.metrics()})
+    line = json.dumps({"time": round(run.runtime.now_s(), 3), "operators": run.metrics()})
     try:
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -219,9 +209,8 @@ def _append_metrics(run: Run, path: str) -> None:
 
 
 def _interrupted(run: Run, options: RunOptions) -> int:
-    kept = f"run it again with --checkpoint {run.checkpoint} to go on" if options.checkpoint else "nothing was kept"
-    if options.on == "local":
-        kept = "every event taken in has been answered"
+    again = f"run it again with --checkpoint {run.checkpoint} to go on"
+    kept = again if options.checkpoint else run.capabilities.interrupted
     epochs = _number(run.tally.epochs, "epoch", "epochs")
     click.echo(f"interrupted after {epochs}, all committed; {kept}", err=True)
     return INTERRUPTED
@@ -240,8 +229,8 @@ def _summary(
     summary = Summary(
         workload=options.target,
         runtime=options.on,
-        policy=_policy(options),
-        mechanism=(options.mechanism or MECHANISMS[0]) if options.on == "spark" else "none",
+        policy="random" if options.shuffle_bindings else run.policy,
+        mechanism=run.mechanism,
         workers=options.workers,
         topology=run.topology,
         seed=options.seed,
@@ -251,15 +240,6 @@ def _summary(
         oracle=oracle,
     )
     return summary, wrong
-
-
-def _policy(options: RunOptions) -> str:
-    """What decides where and when operators run."""
-    if options.on == "local":
-        settings = LocalSettings.of(options.conf, mode=options.mode, scheduling=options.scheduling)
-        if settings.queues == NO_QUEUES and options.policy is None and not options.control.scale:
-            return settings.scheduling
-    return "random" if options.shuffle_bindings else options.policy or "round-robin"
 
 
 def _results(sink: Sink, run: Run) -> dict[str, pa.Table]:

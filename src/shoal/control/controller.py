@@ -75,8 +75,9 @@ class Controller:
         self._agreed: deque[int] = deque(maxlen=self.settings.patience)
         self._kept: Kept | None = None
 
-    def handle(self, event: Event, now_s: float) -> Reaction:
+    def handle(self, event: Event) -> Reaction:
         """What to do now that something has happened."""
+        now_s = event.at_s
         if isinstance(event, EpochCommitted):
             return self._epoch(event, now_s)
         if isinstance(event, WorkersLost):

@@ -12,12 +12,9 @@ from shoal.errors import ConfigError
 from shoal.experiments import flink, spark_sql
 from shoal.experiments.machine import cpu_s
 from shoal.experiments.trial import Outcome, Trial
-from shoal.model.histogram import Histogram, merged
+from shoal.model.histogram import Histogram
 from shoal.model.messages import EpochCommitted
-from shoal.runtimes.local.node import OutletNode
-from shoal.runtimes.local.runtime import LocalRuntime
 from shoal.session.digest import differences, result_digest
-from shoal.session.local import LocalSettings
 from shoal.session.run import Run, start
 from shoal.session.summary import resident_mb
 from shoal.workloads.catalog import workload
@@ -50,19 +47,19 @@ def on_shoal_spark(trial: Trial) -> Outcome:
 
 def _on_shoal(trial: Trial, runtime: str) -> Outcome:
     made = ready(trial)
-    run = start(made.job, on=runtime, workers=trial.workers, local=LocalSettings.of(trial.local))
+    run = start(made.job, on=runtime, workers=trial.workers, conf=trial.local)
     timer = None if trial.seconds is None else threading.Timer(trial.seconds, run.drain)
     if timer is not None:
         timer.daemon = True
         timer.start()
-    before_s, watcher = cpu_s(), _Timeline()
+    before_s, watcher = cpu_s(), _Timeline(run.runtime.now_s())
     run.wait(watcher)
     if timer is not None:
         timer.cancel()
     used_s = cpu_s() - before_s
     results = _results(run)
     wrong = differences(results, made.expected(run.consumed)) if trial.check else []
-    crew = run.runtime.crew if isinstance(run.runtime, LocalRuntime) else None
+    spent = run.runtime.overhead()
     return Outcome(
         events=run.tally.events,
         elapsed_s=run.tally.elapsed_s,
@@ -70,8 +67,8 @@ def _on_shoal(trial: Trial, runtime: str) -> Outcome:
         digest=result_digest(results),
         cpu_s=used_s,
         latency_ms=run.tally.latency_ms(),
-        marker_ms=None if crew is None else _markers(run).summary_ms(),
-        decision_us=None if crew is None else crew.deciding_s / max(1, crew.decisions) * 1e6,
+        marker_ms=None if spent is None else spent.transit.summary_ms(),
+        decision_us=None if spent is None else spent.deciding_s / max(1, spent.decisions) * 1e6,
         start_up_s=run.start_up_s,
         peak_rss_mb=run.tally.peak_rss_mb,
         timeline=watcher.points,
@@ -81,15 +78,15 @@ def _on_shoal(trial: Trial, runtime: str) -> Outcome:
 class _Timeline:
     """Throughput and marker latency, twice a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, begun_s: float) -> None:
         self.points: list[list[float]] = []
         self._events = 0
-        self._begun_s = self._told_s = time.time()
+        self._begun_s = self._told_s = begun_s
         self._seen = (0, 0.0)
 
     def __call__(self, run: Run, event: EpochCommitted) -> None:
         self._events += event.rows
-        now_s = time.time()
+        now_s = event.at_s
         if now_s - self._told_s < TIMELINE_S:
             return
         markers = _markers(run)
@@ -100,9 +97,8 @@ class _Timeline:
 
 
 def _markers(run: Run) -> Histogram:
-    if not isinstance(run.runtime, LocalRuntime):
-        return Histogram()
-    return merged([node.transit for node in run.runtime.nodes if isinstance(node, OutletNode)])
+    spent = run.runtime.overhead()
+    return Histogram() if spent is None else spent.transit
 
 
 def on_duckdb(trial: Trial) -> Outcome:

@@ -6,7 +6,6 @@ from statistics import median
 
 from shoal.errors import ConfigError, RunError
 from shoal.experiments.trial import Outcome, Trial, run_apart
-from shoal.session.local import MODES
 from shoal.workloads.catalog import workload
 
 WORKLOADS = ("ysb", "nyt", "linear-road", "mixed", "skew")
@@ -93,14 +92,15 @@ def ablation(name: str, parts: Sequence[str], base: Trial) -> Experiment:
     kept = [mode for mode in ("SM", "TM", "SQ", "TQ") if _differs_in(mode) <= set(parts)]
     points = []
     for mode in kept:
-        events = base.events or (QUEUE_EVENTS if MODES[mode]["memory"] == "queue" else EVENTS)[name]
-        points.append(Point(mode, replace(base, events=events, local={**base.local, **MODES[mode]})))
+        events = base.events or (QUEUE_EVENTS if "memory" in _differs_in(mode) else EVENTS)[name]
+        others = {setting: value for setting, value in base.local.items() if setting not in ABLATIONS}
+        points.append(Point(mode, replace(base, events=events, local={**others, "mode": mode})))
     return Experiment("ablation", f"{name}: Threads or State-based, Queues or Memory in blocks", tuple(points))
 
 
 def _differs_in(mode: str) -> set[str]:
-    ours = MODES["SM"]
-    return {part for part in ABLATIONS if MODES[mode][part] != ours[part]}
+    """The parts that a mode leaves out of SM: its letters stand for scheduling and memory."""
+    return {part for part, letter, ours in zip(("scheduling", "memory"), mode, "SM", strict=True) if letter != ours}
 
 
 def scaling(name: str, numbers: Sequence[int], base: Trial) -> Experiment:

@@ -1,4 +1,7 @@
-"""Messages between a session and a runtime: events up, commands down."""
+"""Messages between a session and a runtime: events up, commands down.
+
+Every event carries `at_s`, the time at which it happened by the runtime's own clock.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -82,6 +85,7 @@ class EpochCommitted:
     """Of the bytes moved, those that a worker had to fetch when it first needed them."""
     state_bytes_ahead: int = 0
     """Bytes that workers began to read for the next epoch."""
+    at_s: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class CommandRefused:
 
     command: Command
     reason: str
+    at_s: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ class WorkersLost:
 
     workers: tuple[int, ...]
     reason: str
+    at_s: float = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,7 @@ class RunEnded:
     """Nothing follows; `error` says why if it was not by plan."""
 
     error: Exception | None = None
+    at_s: float = field(kw_only=True)
 
 
 Event = EpochCommitted | CommandRefused | WorkersLost | RunEnded

@@ -3,7 +3,6 @@
 import logging
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
@@ -29,18 +28,17 @@ from shoal.model.messages import (
     RunEnded,
     WorkersLost,
 )
-from shoal.policies.catalog import FIRST
+from shoal.model.topology import Topology
+from shoal.policies.catalog import FIRST, QUEUED, check_policy
 from shoal.policies.static import STATIC
-from shoal.runtimes.local.runtime import LocalRuntime
+from shoal.runtimes.protocol import Capabilities, Launch, Runtime
+from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.job import Job
 from shoal.session.journal import JournalFile
-from shoal.session.local import NO_QUEUES, LocalSettings
-from shoal.session.runtime import Runtime, bound_settings, local_runtime, policy_on, spark_runtime
 from shoal.session.steering import Steering
 from shoal.session.summary import Tally
 
 LOG = logging.getLogger("shoal")
-RUNTIMES = ("spark", "local")
 Watcher = Callable[["Run", EpochCommitted], None]
 """Called after every epoch, e.g. to rebind."""
 
@@ -54,7 +52,7 @@ class Run:
     policy: str
     workers: int
     sink: Sink
-    checkpoint: str
+    checkpoint: str | None
     began_s: float
     tally: Tally = field(default_factory=Tally)
     binding: Binding | None = None
@@ -62,6 +60,7 @@ class Run:
     lost: list[WorkersLost] = field(default_factory=list)
     temporary: bool = False
     steering: Steering | None = None
+    asked_mechanism: str | None = None
 
     def rebind(self, binding: Binding) -> None:
         """Use another binding from the next epoch on; no result changes."""
@@ -110,13 +109,17 @@ class Run:
                 pass
             raise
         finally:
-            if self.temporary:
-                shutil.rmtree(self.checkpoint, ignore_errors=True)
+            self._forget()
         return self.tally
+
+    def _forget(self) -> None:
+        """Remove a checkpoint that nobody asked to keep."""
+        if self.temporary and self.checkpoint is not None:
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
 
     def _take(self, event: Event, watcher: Watcher | None) -> None:
         if isinstance(event, EpochCommitted):
-            self.tally.add(event, time.time())
+            self.tally.add(event)
             self.binding = event.snapshot.binding
         if self.steering is not None:
             self.tally.policy_s += self.steering.take(event)
@@ -140,7 +143,7 @@ class Run:
             tally = self.tally
             error = "" if event.error is None else str(event.error).partition("\n")[0]
             ended = Ended(
-                round(time.time(), 3),
+                round(event.at_s, 3),
                 tally.epochs,
                 tally.events,
                 tally.moves,
@@ -156,14 +159,25 @@ class Run:
         return self.runtime.consumed
 
     def metrics(self) -> list[dict[str, Any]]:
-        """What every operator has done so far, under the names that Flink gives to the same things; local runs only."""
-        if not isinstance(self.runtime, LocalRuntime):
-            raise ConfigError("metrics of operators are kept by the local runtime; Spark's own are in its interface")
+        """What every operator has done so far, under Flink's names, where the runtime measures its operators."""
+        if not self.capabilities.operator_metrics:
+            keepers = runtimes_that(lambda can: can.operator_metrics)
+            raise ConfigError(f"metrics of operators are kept by runtime {keepers}; got {self.capabilities.name}")
         return self.runtime.metrics()
 
     @property
-    def topology(self) -> str:
-        """The machines the run has, in the runtime's words."""
+    def capabilities(self) -> Capabilities:
+        """What the runtime can do."""
+        return self.runtime.capabilities
+
+    @property
+    def mechanism(self) -> str:
+        """How state moves; `none` where there is nothing to choose."""
+        return self.asked_mechanism or next(iter(self.capabilities.mechanisms), "none")
+
+    @property
+    def topology(self) -> Topology:
+        """The workers of the run, and the nodes that they live on."""
         return self.runtime.topology
 
     @property
@@ -184,53 +198,85 @@ def start(  # noqa: PLR0913  (all but the job by name)
     spark: Any = None,
     conf: Mapping[str, str] | None = None,
     interval_s: float = 0.0,
-    local: LocalSettings | None = None,
+    local: object | None = None,
     control: ControlSettings | None = None,
     journal: str | None = None,
     mechanism: str | None = None,
+    must_bind: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> Run:
     """Start a job and return at once; `Run.wait` follows it to its end, and steers it by its policy meanwhile.
 
-    Without a `checkpoint` directory the run is kept in a temporary one and cannot be resumed.
-    Without a `sink` the results stay in memory, in `Run.sink`. `spark`, `conf` and `interval_s` are for Spark, `local`
-    is for the local runtime. Without a `policy` Spark binds round-robin, and the local runtime does not bind at all.
-    The journal is kept in the directory `journal`, or with the checkpoint. `mechanism` is how moved state gets to its
-    new worker on Spark: `lazy` or `pre-copy`.
+    `on` names the runtime: `spark`, `local` or `reference`. Each refuses what it has no use for: `spark` (a session)
+    and `interval_s` are for Spark, `local` (a `LocalSettings`) is for the local runtime, and `conf` holds settings of
+    either by name. Without a `checkpoint` directory a run cannot be resumed; Spark then keeps it in a temporary one.
+    Without a `sink` the results stay in memory, in `Run.sink`. Without a `policy` instances are bound round-robin, but
+    the local runtime does not bind them at all, unless `must_bind`: then that is an error. The journal is kept in the
+    directory `journal`, or with the checkpoint. `mechanism` is how moved state gets to its new worker: on Spark
+    `gradual`, the default, `lazy` or `pre-copy`. `say` is told what keeps the run from starting at once.
     """
-    began = time.time()
-    if on not in RUNTIMES:
-        raise ConfigError(f"runtime must be {' or '.join(RUNTIMES)}; got {on!r}")
-    if on == "local" and checkpoint is not None:
-        raise ConfigError("the local runtime keeps nothing for a restart; leave the checkpoint out")
-    if on == "local" and mechanism is not None:
-        raise ConfigError("a mechanism is for Spark; on the local runtime set rebinding")
-    if workers < 1:
-        raise ConfigError(f"number of workers must be at least 1; got {workers}")
-    place = checkpoint or tempfile.mkdtemp(prefix="shoal-")
-    if "://" not in place:
-        place = str(Path(place).absolute())
-    kept = sink if sink is not None else MemorySink()
-    chosen = policy_on(on, policy)
+    kind = runtime_kind(on)
+    began_s = kind.clock()
+    _check(kind.capabilities, workers, policy, mechanism)
     steered = control or ControlSettings()
-    if on == "local":
-        settings = bound_settings(local or LocalSettings(), policy, steered)
-        runtime = local_runtime(job, kept, settings)
-        bound = settings.queues != NO_QUEUES
-    else:
-        runtime = spark_runtime(job, place, kept, spark, conf, interval_s, mechanism)
-        bound = True
-    run = Run(job, runtime, chosen, workers, kept, place, began, temporary=checkpoint is None)
-    if bound:
-        where = journal or (place if checkpoint is not None and "://" not in place else None)
-        file = JournalFile(where) if where is not None else None
-        run.steering = Steering(Controller(job.graph, chosen, steered), runtime.apply, file)
-        run.steering.note([_begun(job, on, chosen, workers, began, steered)])
-    first = chosen if chosen in STATIC else FIRST.get(chosen, "round-robin")
-    runtime.start(job.graph, STATIC[first](job.graph, workers))
+    temporary = checkpoint is None and kind.capabilities.keeps_checkpoint
+    place = tempfile.mkdtemp(prefix="shoal-") if temporary else checkpoint
+    if place is not None and "://" not in place:
+        place = str(Path(place).absolute())
+    launch = Launch(
+        sources=job.sources,
+        sink=sink if sink is not None else MemorySink(),
+        checkpoint=place,
+        policy=policy,
+        most_workers=0 if steered.scaling is None else steered.scaling.most,
+        must_bind=must_bind or journal is not None,
+        mechanism=mechanism,
+        conf=conf or {},
+        local=local,
+        spark=spark,
+        interval_s=interval_s,
+        say=say,
+    )
+    try:
+        runtime = kind.make(launch)
+        chosen = policy or runtime.capabilities.default_policy
+        run = Run(job, runtime, chosen, workers, launch.sink, place, began_s, temporary=temporary)
+        run.asked_mechanism = mechanism
+        kept = place if checkpoint is not None and "://" not in checkpoint else None
+        _steer(run, steered, journal or kept)
+        first = chosen if chosen in STATIC else FIRST.get(chosen, "round-robin")
+        runtime.start(job.graph, STATIC[first](job.graph, workers))
+    except BaseException:
+        if temporary and place is not None:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
     return run
 
 
-def _begun(job: Job, on: str, policy: str, workers: int, began_s: float, control: ControlSettings) -> Begun:
+def _check(capabilities: Capabilities, workers: int, policy: str | None, mechanism: str | None) -> None:
+    """Refuse what no run on this runtime can have."""
+    on = capabilities.name
+    if workers < 1:
+        raise ConfigError(f"number of workers must be at least 1; got {workers}")
+    if policy is not None:
+        check_policy(policy)
+    if policy in QUEUED and not capabilities.shares_queues:
+        able = runtimes_that(lambda can: can.shares_queues)
+        raise ConfigError(f"policy {policy} is for runtime {able}; workers of runtime {on} share no queue")
+    if mechanism is not None and mechanism not in capabilities.mechanisms:
+        known = ", ".join(capabilities.mechanisms) or "none to choose from"
+        raise ConfigError(f"mechanism {mechanism} is not one of runtime {on}; it has {known}")
+
+
+def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
+    """Give a run that binds instances its controller, and its journal where there is one."""
+    if run.capabilities.binds != "always":
+        return
+    file = JournalFile(journal) if journal is not None else None
+    run.steering = Steering(Controller(run.job.graph, run.policy, control), run.runtime, file)
     changed = {name: value for name, value in vars(control).items() if value != getattr(ControlSettings, name)}
-    instances = len(job.graph.stateful_instances)
-    return Begun(round(began_s, 3), job.name, on, policy, workers, instances, changed)
+    instances = len(run.job.graph.stateful_instances)
+    begun = Begun(
+        round(run.began_s, 3), run.job.name, run.capabilities.name, run.policy, run.workers, instances, changed
+    )
+    run.steering.note([begun])

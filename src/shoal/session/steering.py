@@ -1,22 +1,22 @@
 """Steering: where controller and runtime meet. Events go up, commands go down, and the journal is kept."""
 
 import queue
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from shoal.control.controller import NOTHING, Controller, Reaction
 from shoal.control.journal import Entry
 from shoal.model.messages import Command, EpochCommitted, Event, RunEnded
+from shoal.runtimes.protocol import Runtime
 from shoal.session.journal import JournalFile
 
 
 class Steering:
     """Tells the controller what happens and does what it says; one thread uses it, any may ask for workers."""
 
-    def __init__(self, controller: Controller, apply: Callable[[Command], None], journal: JournalFile | None) -> None:
+    def __init__(self, controller: Controller, runtime: Runtime, journal: JournalFile | None) -> None:
         """Nothing has happened yet."""
         self.controller = controller
-        self._apply = apply
+        self._runtime = runtime
         self._journal = journal
         self._given: tuple[Command, ...] = ()
         self._asked: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -27,16 +27,15 @@ class Steering:
 
     def take(self, event: Event) -> float:
         """React to an event; returns the processor time spent on it, without waiting for others who use Python."""
-        began = time.thread_time()
-        now_s = time.time()
-        reaction = self.controller.handle(event, now_s)
+        began_s = self._runtime.cpu_s()
+        reaction = self.controller.handle(event)
         self._given = reaction.commands or self._given
         if isinstance(event, EpochCommitted) and not reaction.commands:
-            reaction += self._resized(event.epoch, now_s)
+            reaction += self._resized(event.epoch, event.at_s)
         for command in reaction.commands:
-            self._apply(command)
+            self._runtime.apply(command)
         self.note(reaction.entries)
-        return 0.0 if isinstance(event, RunEnded) else time.thread_time() - began
+        return 0.0 if isinstance(event, RunEnded) else self._runtime.cpu_s() - began_s
 
     def gave(self, command: Command) -> bool:
         """Whether a command was the controller's own idea, so that only the journal has to know of its refusal."""

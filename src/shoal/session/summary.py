@@ -10,6 +10,7 @@ import psutil
 
 from shoal.model.histogram import Histogram, merged
 from shoal.model.messages import EpochCommitted
+from shoal.model.topology import Topology
 
 MEMORY_EVERY_S = 0.5
 """How often memory is looked at, which takes a few milliseconds."""
@@ -36,8 +37,9 @@ class Tally:
     latency: Histogram = field(default_factory=Histogram)
     _looked_s: float = 0.0
 
-    def add(self, event: EpochCommitted, now_s: float) -> None:
+    def add(self, event: EpochCommitted) -> None:
         """Count an epoch in."""
+        now_s = event.at_s
         self.events += event.rows
         self.results += event.results
         self.epochs += 1
@@ -85,7 +87,7 @@ class Summary:
     policy: str
     mechanism: str
     workers: int
-    topology: str
+    topology: Topology
     seed: int
     start_up_s: float
     tally: Tally
@@ -102,7 +104,7 @@ class Summary:
             "policy": self.policy,
             "mechanism": self.mechanism,
             "workers": self.workers,
-            "topology": self.topology,
+            "topology": described(self.topology),
             "seed": self.seed,
             "events": tally.events,
             "results": tally.results,
@@ -119,6 +121,16 @@ class Summary:
             "dead_letters": tally.dead_letters,
             "peak_rss_mb": round(tally.peak_rss_mb, 1),
         }
+
+
+def described(topology: Topology) -> str:
+    """A topology in a few words.
+
+    >>> described(Topology.of(nodes=2, workers=4))
+    '4 workers on 2 nodes'
+    """
+    workers, nodes = topology.workers, topology.nodes
+    return f"{workers} worker{'s' * (workers > 1)} on {nodes} node{'s' * (nodes > 1)}"
 
 
 def resident_mb() -> float:

@@ -5,7 +5,7 @@ from typing import Any
 
 from shoal.policies.scheduling import SCHEDULING
 from shoal.runtimes.local.bound import QUEUES
-from shoal.session.local import NO_QUEUES
+from shoal.runtimes.local.settings import NO_QUEUES
 
 KINDS: Mapping[str, Mapping[str, Any]] = {
     **{policy: {"scheduling": policy, "queues": NO_QUEUES} for policy in SCHEDULING},

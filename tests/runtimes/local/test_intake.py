@@ -16,9 +16,9 @@ from shoal.connectors.rate import Rate
 from shoal.connectors.source import RawBatch, Slice
 from shoal.model.functions import udf
 from shoal.query.stream import Stream
+from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.digest import differences
 from shoal.session.job import Job
-from shoal.session.local import LocalSettings
 from shoal.session.run import Run, start
 from shoal.workloads.traffic import TRAFFIC
 from shoal.workloads.workload import Amount, Ready

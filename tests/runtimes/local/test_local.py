@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import ANY
 
 import pyarrow as pa
 import pytest
@@ -34,9 +35,9 @@ from shoal.query.stream import Stream
 from shoal.runtimes.local.bound import QUEUES
 from shoal.runtimes.local.memory import MEMORIES, Sizes
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.digest import differences
 from shoal.session.job import Job
-from shoal.session.local import LocalSettings
 from shoal.session.run import start
 
 Row = Mapping[str, Any]
@@ -101,7 +102,7 @@ def results(graph: Graph, rows: Mapping[str, Sequence[Row]], choice: Choice) -> 
     with scribbled():
         runtime.start(graph, shuffled(graph, choice.workers, choice.seed))
     *_, ended = runtime.events()
-    assert ended == RunEnded(None)
+    assert ended == RunEnded(None, at_s=ANY)
     return {name: sink.table(name).cast(_plain(sink.table(name).schema)).to_pylist() for name in sink.names()}
 
 
@@ -204,7 +205,7 @@ def test_commands_that_it_cannot_carry_out_are_refused() -> None:
     command = AddQuery(stream.select("k").sink("u"))
     runtime.apply(command)
     refused = [event for event in runtime.events() if isinstance(event, CommandRefused)]
-    assert refused == [CommandRefused(command, "the local runtime cannot AddQuery while it runs")]
+    assert refused == [CommandRefused(command, "the local runtime cannot AddQuery while it runs", at_s=ANY)]
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from shoal.runtimes.local.memory import Keeper, Pool, Sizes
 from shoal.runtimes.local.metrics import WINDOW_S, Metrics, _rates
 from shoal.runtimes.local.node import EMPTY, Node, OutletNode, StepNode
 from shoal.runtimes.local.runtime import LocalRuntime
+from shoal.runtimes.local.settings import LocalSettings
 from shoal.runtimes.local.threads import ThreadPerNode
 from shoal.session.job import Job
-from shoal.session.local import LocalSettings
 from shoal.session.run import Run, start
 from shoal.workloads.workload import Ready
 

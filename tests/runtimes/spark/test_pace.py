@@ -67,7 +67,7 @@ def test_an_instance_that_is_too_large_moves_alone() -> None:
 def epoch(*, duration_s: float = 1.0, moved: int = 0, migration_s: float = 0.0, rows: int = 1) -> EpochCommitted:
     return EpochCommitted(
         0, rows, 0, 0, int(moved > 0), 0, moved, duration_s, duration_s, 0.0, migration_s, 0.0,
-        Snapshot(0, round_robin(GRAPH, 1)),
+        Snapshot(0, round_robin(GRAPH, 1)), at_s=0.0,
     )  # fmt: skip
 
 

@@ -1,13 +1,12 @@
 """What every epoch says of itself: a policy reasons about nothing else."""
 
-import queue
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.runtimes.spark.small_spark import SmallRun, pretend
 
-from shoal.model.messages import EpochCommitted
+from shoal.model.messages import EpochCommitted, RunEnded
 from shoal.runtimes.spark.runtime import SparkRuntime
 from shoal.runtimes.spark.store import hot_directory
 from shoal.storage.directory import Directory
@@ -16,14 +15,9 @@ WORKERS = 3
 
 
 def committed(runtime: SparkRuntime) -> list[EpochCommitted]:
-    found: list[EpochCommitted] = []
-    while True:
-        try:
-            event = runtime._events.get_nowait()
-        except queue.Empty:
-            return found
-        assert isinstance(event, EpochCommitted)
-        found.append(event)
+    runtime._events.put(RunEnded(at_s=0.0))
+    *found, _ = runtime.events()
+    return [event for event in found if isinstance(event, EpochCommitted)]
 
 
 @pytest.fixture(scope="module")

@@ -83,6 +83,7 @@ class Reports:
             snapshot=self._snapshot(period_s, busy_s, held),
             refusals=self._new_refusals(),
             latency=delivery.latency,
+            at_s=now_s,
         )
         self._consumed, self._moved = consumed, moved
         self._worked_s, self._deciding_s, self._stood_s = worked_s, deciding_s, stood_s

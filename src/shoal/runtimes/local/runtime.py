@@ -3,24 +3,26 @@
 Nothing is kept for a restart: a run that is stopped takes no more events in, answers every open window and ends.
 """
 
-import queue
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shoal.connectors.sinks import Sink
 from shoal.connectors.source import Source
-from shoal.errors import ConfigError, GraphError
+from shoal.errors import ConfigError
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
+from shoal.model.histogram import merged
 from shoal.model.messages import Command, CommandRefused, Drain, Event, Rebind, RunEnded, WorkersLost
 from shoal.model.topology import Topology
-from shoal.policies.scheduling import SchedulingPolicy, StateBased, Threads
+from shoal.policies.scheduling import SCHEDULING, SchedulingPolicy, StateBased, Threads
 from shoal.query.fused import prepare
 from shoal.query.program import compile_graph
 from shoal.query.rehearsal import rehearse
+from shoal.runtimes.events import EventQueue
 from shoal.runtimes.local.bound import QUEUES, BoundCrew
 from shoal.runtimes.local.crew import Crew
 from shoal.runtimes.local.delivery import NOW_AND_THEN_S, Delivery
@@ -29,16 +31,27 @@ from shoal.runtimes.local.machine import PINNINGS, Machine
 from shoal.runtimes.local.memory import Keeper, Sizes
 from shoal.runtimes.local.metrics import Metrics
 from shoal.runtimes.local.moving import MovingLane
-from shoal.runtimes.local.node import Node
+from shoal.runtimes.local.node import Node, OutletNode
 from shoal.runtimes.local.placement import Placement
 from shoal.runtimes.local.report import Reports
 from shoal.runtimes.local.scheduler import Scheduler
 from shoal.runtimes.local.standstill import StillLane
 from shoal.runtimes.local.threads import ThreadPerNode
 from shoal.runtimes.local.wiring import Wiring
+from shoal.runtimes.protocol import Capabilities, Overhead, refuse_dataframes
 
 REBINDINGS = ("non-blocking", "blocking")
 """How instances move: one by one while everything goes on, or all at once while all workers stand still."""
+CAPABILITIES = Capabilities(
+    name="local",
+    summary="threads of this process: results in milliseconds, nothing kept for a restart",
+    starting="loading kernels ...",
+    interrupted="every event taken in has been answered",
+    binds="with a policy",
+    default_policy="state-based",
+    shares_queues=True,
+    operator_metrics=True,
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,7 @@ class LocalRuntime:
     def __init__(self, setup: LocalSetup) -> None:
         """Prepare a run; nothing starts yet."""
         self._setup = setup
-        self._events: queue.Queue[Event] = queue.Queue()
+        self._events = EventQueue()
         self._nodes: list[Node] = []
         self._crew: Crew
         self._metrics: Metrics
@@ -96,9 +109,23 @@ class LocalRuntime:
         self._rebinding = threading.Lock()
 
     @property
-    def topology(self) -> str:
-        """Threads of this process."""
-        return f"threads[{self._crew.threads}]"
+    def capabilities(self) -> Capabilities:
+        """Whether it binds instances, and what schedules them if not, is in its setup."""
+        if self._setup.queues is not None:
+            return replace(CAPABILITIES, binds="always", default_policy="round-robin")
+        return replace(CAPABILITIES, binds="never", default_policy=self._scheduling)
+
+    @property
+    def _scheduling(self) -> str:
+        """The name of the scheduling policy, or of its class where it is nobody's usual one."""
+        chosen = self._setup.scheduling
+        return next((name for name, policy in SCHEDULING.items() if policy == chosen), type(chosen).__name__)
+
+    @property
+    def topology(self) -> Topology:
+        """Threads of this process; one per operator is on no memory node of its own."""
+        threads = self._crew.threads
+        return Topology.of(1, threads) if isinstance(self._crew, ThreadPerNode) else self._topology_of(threads)
 
     @property
     def consumed(self) -> int:
@@ -119,14 +146,23 @@ class LocalRuntime:
         """What every operator has done, under Flink's names."""
         return self._metrics.data()
 
+    def overhead(self) -> Overhead:
+        """What the crew has spent on decisions, and how long markers took."""
+        transit = merged([node.transit for node in self._nodes if isinstance(node, OutletNode)])
+        return Overhead(self._crew.decisions, self._crew.deciding_s, transit)
+
+    def now_s(self) -> float:
+        """The wall clock."""
+        return time.time()
+
+    def cpu_s(self) -> float:
+        """Processor time of the calling thread."""
+        return time.thread_time()
+
     def start(self, graph: Graph, binding: Binding) -> None:
         """Begin; returns as soon as the workers run."""
         setup = self._setup
-        for stream, source in setup.sources.items():
-            if not hasattr(source, "cursor"):
-                raise GraphError(
-                    f"source of stream {stream!r} cannot be read without Spark; got {type(source).__name__}"
-                )
+        refuse_dataframes(setup.sources)
         most, settle = self._most_workers(binding.workers), self._machine.pin(setup.pinning)
         program = compile_graph(graph)
         rehearse(program)
@@ -166,14 +202,9 @@ class LocalRuntime:
             return ThreadPerNode(self._nodes)
         return Scheduler(self._nodes, setup.scheduling, workers)
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterable[Event]:
         """What happens, as it happens; ends with `RunEnded`."""
-        while True:
-            event = self._events.get()
-            yield event
-            if isinstance(event, RunEnded):
-                self._events.put(event)  # whoever asks again hears it again
-                return
+        return self._events
 
     def apply(self, command: Command) -> None:
         """Drain, or rebind where instances are bound; nothing else can be changed while a local run goes on."""
@@ -182,10 +213,10 @@ class LocalRuntime:
         elif isinstance(command, Rebind):
             reason = self._rebind(command.binding)
             if reason:
-                self._events.put(CommandRefused(command, reason))
+                self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
         else:
             reason = f"the local runtime cannot {type(command).__name__} while it runs"
-            self._events.put(CommandRefused(command, reason))
+            self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
 
     def _rebind(self, binding: Binding) -> str:
         """Begin to use a binding; says why not if that cannot be."""
@@ -231,12 +262,13 @@ class LocalRuntime:
             self.stop()
         self._keeper.close()
         self._location.cleanup()
-        self._events.put(RunEnded(error))
+        self._events.put(RunEnded(error, at_s=self.now_s()))
 
     def _tell_losses(self) -> None:
         while self._crew.lost:
             worker, error = self._crew.lost.popleft()
-            self._events.put(WorkersLost((worker,), f"{type(error).__name__}: {error}"))
+            reason = f"{type(error).__name__}: {error}"
+            self._events.put(WorkersLost((worker,), reason, at_s=self.now_s()))
 
     def _look_after_moves(self) -> None:
         """Ask again: an invitation that was on its way may have taken an instance elsewhere since."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from shoal.errors import ShoalError
 from shoal.model.binding import Binding
-from shoal.model.messages import Command, CommandRefused
+from shoal.model.messages import Command
 from shoal.runtimes.spark.mailbox import Mailbox
 from shoal.runtimes.spark.pace import Pace, step
 from shoal.runtimes.spark.position import Position, changed
@@ -24,7 +24,7 @@ class Commands:
 
     mailbox: Mailbox
     streams: set[str]
-    refused: Callable[[CommandRefused], None]
+    refused: Callable[[Command, str], None]
     announce: bool = False
     pace: Pace | None = None
     _goal: Binding | None = None
@@ -56,13 +56,13 @@ class Commands:
             try:
                 position = changed(position, command, self.streams, announce=self.announce)
             except ShoalError as error:
-                self.refused(CommandRefused(command, str(error)))
+                self.refused(command, str(error))
         return position
 
     def refuse(self, epoch: int, reason: str) -> None:
         """Carry nothing out that still waits."""
         for command in self._taken():
-            self.refused(CommandRefused(command, reason))
+            self.refused(command, reason)
         for number, _ in self.mailbox.take(epoch, at_once=True):
             self.mailbox.refuse(number, reason)
 

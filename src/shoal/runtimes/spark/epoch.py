@@ -192,7 +192,8 @@ class EpochRunner:
         worker_of = {instance: bound[instance] for instance in plan.partitioning.instances(compiled.graph)}
         self._ran_on = worker_of
         counted = outcome.counted
-        latency_s = time.time() - outcome.fixed_us(plan) / 1e6
+        now_s = time.time()
+        latency_s = now_s - outcome.fixed_us(plan) / 1e6
         snapshot = Snapshot(
             plan.epoch,
             Binding.of(worker_of, plan.workers),
@@ -222,4 +223,5 @@ class EpochRunner:
             policy_s=0.0,
             snapshot=snapshot,
             refusals=outcome.refusals,
+            at_s=now_s,
         )

@@ -5,6 +5,7 @@ whenever anchors are made anew each one goes to the worker most of whose state l
 """
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -172,7 +173,7 @@ class ManyNodes:
             workers_at[executor].append(worker)
         for executor in [each for each in workers_at if each in self._ever and each not in ids]:
             reason = f"executor {executor} is gone: {self._roster.why_gone(executor)}"
-            self._lost.append(WorkersLost(tuple(sorted(workers_at[executor])), reason))
+            self._lost.append(WorkersLost(tuple(sorted(workers_at[executor])), reason, at_s=time.time()))
             self._places = {w: place for w, place in self._places.items() if place != executor}
         return ids
 

@@ -2,12 +2,12 @@
 
 import contextlib
 import logging
-import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,8 +18,12 @@ from shoal.connectors.source import DRAIN, Source
 from shoal.errors import CheckpointError, ConfigError, GraphError
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
-from shoal.model.messages import Command, Drain, Event, RunEnded
+from shoal.model.messages import Command, CommandRefused, Drain, Event, RunEnded
+from shoal.model.topology import Topology
+from shoal.runtimes.events import EventQueue
+from shoal.runtimes.protocol import Capabilities
 from shoal.runtimes.spark import wire
+from shoal.runtimes.spark.capabilities import CAPABILITIES
 from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.runtimes.spark.cluster import set_up
 from shoal.runtimes.spark.commands import Commands
@@ -74,11 +78,11 @@ class SparkRuntime:
         """Prepare a run; nothing starts yet."""
         self._setup = setup
         self._checkpoint = Checkpoint(setup.checkpoint)
-        self._events: queue.Queue[Event] = queue.Queue()
+        self._events = EventQueue()
         self._mailbox = Mailbox(setup.checkpoint)
         announce = setup.mechanism == "pre-copy"
         self._pace = Pace() if setup.mechanism == "gradual" else None
-        self._commands = Commands(self._mailbox, set(setup.sources), self._events.put, announce, self._pace)
+        self._commands = Commands(self._mailbox, set(setup.sources), self._refuse, announce, self._pace)
         self._last = -1
         self._finished = False
         self._wanted: Position | None = None
@@ -90,9 +94,14 @@ class SparkRuntime:
         self._in_epoch = threading.Lock()
 
     @property
-    def topology(self) -> str:
-        """Spark's master."""
-        return str(self._setup.spark.sparkContext.master)
+    def capabilities(self) -> Capabilities:
+        """The same for every run on Spark."""
+        return CAPABILITIES
+
+    @property
+    def topology(self) -> Topology:
+        """The executors that the workers of the last epoch ran on."""
+        return self._runner.placement.topology(self._runner.position.binding.workers)
 
     @property
     def consumed(self) -> int:
@@ -123,14 +132,27 @@ class SparkRuntime:
             raise
         threading.Thread(target=self._run, name="shoal-run", daemon=True).start()
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterable[Event]:
         """What happens, as it happens; ends with `RunEnded`."""
-        while True:
-            event = self._events.get()
-            yield event
-            if isinstance(event, RunEnded):
-                self._events.put(event)  # whoever asks again hears it again
-                return
+        return self._events
+
+    def now_s(self) -> float:
+        """The wall clock of the driver."""
+        return time.time()
+
+    def cpu_s(self) -> float:
+        """Processor time of the calling thread."""
+        return time.thread_time()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """None of Shoal's: Spark's own are in its interface."""
+        return []
+
+    def overhead(self) -> None:
+        """Spark decides what runs where, and does not say what that costs."""
+
+    def _refuse(self, command: Command, reason: str) -> None:
+        self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
 
     def apply(self, command: Command) -> None:
         """Ask for a change; it takes effect at the next epoch, or a `CommandRefused` says why not."""
@@ -184,7 +206,7 @@ class SparkRuntime:
         with contextlib.suppress(OSError):
             open_store(self._checkpoint.uri, self._setup.hot).cool()
         self._checkpoint.unlock()
-        self._events.put(RunEnded(error))
+        self._events.put(RunEnded(error, at_s=self.now_s()))
 
     def _stream(self) -> None:
         """Run the streaming job until it is stopped, has failed, or every stream has ended."""

@@ -1,12 +1,13 @@
 """Settings of local runs: memory, queues and scheduling, by name as the command line gives them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from shoal.connectors.sinks import Sink
 from shoal.connectors.source import Source
 from shoal.errors import ConfigError
+from shoal.policies.catalog import QUEUED
 from shoal.policies.scheduling import SCHEDULING
 from shoal.runtimes.local.bound import QUEUES
 from shoal.runtimes.local.machine import PINNINGS
@@ -21,6 +22,8 @@ MODES: Mapping[str, Mapping[str, str]] = {
 }
 """Pairs of scheduling and memory that are compared: threads or state-based, queues or memory in blocks."""
 NO_QUEUES = "none"
+QUEUES_OF = {"guarded": "node-queue"}
+"""Who serves the parts of operators that a policy binds; with other policies their workers do."""
 CHOICES = {
     "scheduling": tuple(SCHEDULING),
     "memory": MEMORIES,
@@ -36,7 +39,7 @@ class LocalSettings:
 
     >>> LocalSettings.of({"block_rows": "4096", "queues": "worker-queue"}).block_rows
     4096
-    >>> LocalSettings.of({}, mode="TQ").memory
+    >>> LocalSettings.of({"mode": "TQ"}).memory
     'queue'
     """
 
@@ -96,18 +99,27 @@ class LocalSettings:
             say=self.say,
         )
 
+    def bound(self, policy: str | None, most_workers: int) -> "LocalSettings":
+        """These settings with the queues that a policy needs, for up to `most_workers` where the number is scaled."""
+        if policy is None and not most_workers:
+            return self
+        usual = policy if policy in QUEUED else QUEUES_OF.get(policy or "", "worker-queue")
+        if policy in QUEUED and self.queues not in (NO_QUEUES, usual):
+            raise ConfigError(f"policy {policy} goes with queues={usual}; got queues={self.queues}")
+        queues = usual if self.queues == NO_QUEUES else self.queues
+        return replace(self, queues=queues, most_workers=max(self.most_workers, most_workers))
+
     @classmethod
-    def of(cls, given: Mapping[str, str], *, mode: str | None = None, scheduling: str | None = None) -> "LocalSettings":
-        """Settings from texts; a mode stands for scheduling and memory together."""
+    def of(cls, given: Mapping[str, str]) -> "LocalSettings":
+        """Settings from texts; `mode` stands for scheduling and memory together."""
+        known = {each.name: each.type for each in fields(cls) if each.name != "say"}
+        mode = given.get("mode")
         if mode is not None and mode not in MODES:
             raise ConfigError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
-        texts: dict[str, Any] = {**(MODES[mode] if mode else {}), **given}
-        if scheduling is not None:
-            texts["scheduling"] = scheduling
-        known = {each.name: each.type for each in fields(cls) if each.name != "say"}
+        texts = {**(MODES[mode] if mode else {}), **{name: text for name, text in given.items() if name != "mode"}}
         for name in texts:
             if name not in known:
-                raise ConfigError(f"the local runtime has no setting {name!r}; there are {', '.join(known)}")
+                raise ConfigError(f"the local runtime has no setting {name!r}; there are {', '.join(known)}, mode")
         return cls(**{name: _value(name, text, known[name]) for name, text in texts.items()})
 
 

@@ -1,0 +1,33 @@
+"""The events of one run, on their way from the runtime to whoever follows it."""
+
+import queue
+from collections.abc import Iterator
+
+from shoal.model.messages import Event, RunEnded
+
+
+class EventQueue:
+    """Any thread puts events in; iterating takes them out in order, waits for more, and ends with `RunEnded`.
+
+    >>> events = EventQueue()
+    >>> events.put(RunEnded(at_s=1.0))
+    >>> list(events) == list(events) == [RunEnded(at_s=1.0)]
+    True
+    """
+
+    def __init__(self) -> None:
+        """Nothing has happened yet."""
+        self._queue: queue.Queue[Event] = queue.Queue()
+
+    def put(self, event: Event) -> None:
+        """Add an event; nothing may follow `RunEnded`."""
+        self._queue.put(event)
+
+    def __iter__(self) -> Iterator[Event]:
+        """Events as they happen; whoever asks again after the end gets `RunEnded` again."""
+        while True:
+            event = self._queue.get()
+            yield event
+            if isinstance(event, RunEnded):
+                self._queue.put(event)
+                return

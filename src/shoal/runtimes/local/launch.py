@@ -1,0 +1,36 @@
+"""How the registry makes local runtimes: settings by name or as an object, and queues where a policy needs them."""
+
+from dataclasses import replace
+
+from shoal.errors import ConfigError
+from shoal.policies.scheduling import SCHEDULING
+from shoal.runtimes.local.profile import profiled
+from shoal.runtimes.local.runtime import CAPABILITIES, LocalRuntime
+from shoal.runtimes.local.settings import MODES, NO_QUEUES, LocalSettings
+from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
+
+
+def made(launch: Launch) -> Runtime:
+    """A runtime on threads of this process, which binds instances if a policy or the settings say so."""
+    if launch.checkpoint is not None:
+        raise ConfigError("the local runtime keeps nothing for a restart; leave the checkpoint out")
+    launch.refuse(CAPABILITIES.name, "spark", "interval_s")
+    settings = _settings(launch).bound(launch.policy, launch.most_workers)
+    if launch.must_bind and settings.queues == NO_QUEUES:
+        raise ConfigError("the local runtime binds instances to workers only with a policy; give it one")
+    return LocalRuntime(replace(settings, say=settings.say or launch.say).setup(launch.sources, launch.sink))
+
+
+def _settings(launch: Launch) -> LocalSettings:
+    if launch.local is None:
+        return LocalSettings.of(launch.conf)
+    if launch.conf:
+        raise ConfigError("settings of the local runtime come by name or as LocalSettings; got both")
+    if not isinstance(launch.local, LocalSettings):
+        raise ConfigError(f"settings of the local runtime are LocalSettings; got {type(launch.local).__name__}")
+    return launch.local
+
+
+LOCAL = RuntimeKind(
+    replace(CAPABILITIES, options={"scheduling": tuple(SCHEDULING), "mode": tuple(MODES)}), made, profile=profiled
+)

@@ -1,0 +1,14 @@
+"""What the Spark runtime can do; known without Spark, which takes a while to import."""
+
+from shoal.runtimes.protocol import Capabilities
+from shoal.runtimes.spark.position import MECHANISMS
+
+CAPABILITIES = Capabilities(
+    name="spark",
+    summary="Spark Structured Streaming: micro-batches on one machine or a cluster, exactly once after any crash",
+    starting="starting Spark, about 10 s ...",
+    mechanisms=MECHANISMS,
+    keeps_checkpoint=True,
+    takes_dataframes=True,
+    changes_queries=True,
+)

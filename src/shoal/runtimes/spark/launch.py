@@ -1,0 +1,24 @@
+"""How the registry gets at Spark: the runtime itself is imported only when one is made."""
+
+from shoal.errors import ConfigError
+from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
+from shoal.runtimes.spark.capabilities import CAPABILITIES
+from shoal.runtimes.spark.kept import SparkRun
+
+
+def made(launch: Launch) -> Runtime:
+    """A runtime on the given session, on the active one, or on a new local one."""
+    launch.refuse(CAPABILITIES.name, "local")
+    if launch.checkpoint is None:
+        raise ConfigError("the spark runtime needs a checkpoint directory; got none")
+    from shoal.runtimes.spark.cluster import spark_session
+    from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
+
+    session = launch.spark if launch.spark is not None else spark_session(launch.conf)
+    mechanism = launch.mechanism or CAPABILITIES.mechanisms[0]
+    return SparkRuntime(
+        SparkSetup(session, launch.checkpoint, launch.sources, launch.sink, launch.interval_s, mechanism)
+    )
+
+
+SPARK = RuntimeKind(CAPABILITIES, made, kept=SparkRun)
