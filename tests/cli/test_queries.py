@@ -43,7 +43,9 @@ def committed(root: Path, graph: Graph, epoch: int = 4) -> None:
     """Write what an epoch leaves, as far as the command looks at it."""
     checkpoint = Checkpoint(str(root))
     checkpoint.write_graph(graph)
-    checkpoint.write_manifest(Manifest(epoch, graph.digest, 2, (), {}, (), {}))
+    checkpoint.write_manifest(
+        Manifest(epoch=epoch, graph=graph.digest, workers=2, binding=(), watermarks_us={}, states=())
+    )
 
 
 class Job:

@@ -61,7 +61,9 @@ def test_results_that_only_went_to_the_console_cannot_be_checked(
 def test_results_of_an_earlier_run_that_are_gone_cannot_be_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Checkpoint(str(tmp_path)).write_manifest(Manifest(0, "", 1, (), {}, (), {}))
+    Checkpoint(str(tmp_path)).write_manifest(
+        Manifest(epoch=0, graph="", workers=1, binding=(), watermarks_us={}, states=())
+    )
     assert ended(monkeypatch, "run", "traffic", "--check", "--checkpoint", str(tmp_path)) == 2
     assert "use --sink parquet:DIR from the first run on" in capsys.readouterr().err
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from shoal.connectors import directory
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, directory_name, sink_from_uri
 from shoal.errors import ConfigError
+from shoal.storage import directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ share operators by construction, and a query that comes back finds its state by 
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NewType, cast, get_args
@@ -228,16 +228,22 @@ class Graph:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Graph":
         """Rebuild a graph from its plain form; operators must have the ids they are listed under."""
-        operators = {}
-        for id_, plain in data["operators"].items():
-            operator = Operator(plain["kind"], plain["parameters"], tuple(plain["inputs"]))
+        plain = data["operators"].items()
+        operators = {id_: Operator(each["kind"], each["parameters"], tuple(each["inputs"])) for id_, each in plain}
+        return cls.from_parts(operators, data["queries"])
+
+    @classmethod
+    def from_parts(
+        cls, operators: Mapping[OperatorId, Operator], queries: Mapping[str, Sequence[OperatorId]]
+    ) -> "Graph":
+        """Rebuild a graph from its operators and the ids of those of each query, which must be their own."""
+        for id_, operator in operators.items():
             if operator.id != id_:
                 raise GraphError(f"operator {id_} is not what its id says; its content gives {operator.id}")
-            operators[id_] = operator
-        for name, ids in data["queries"].items():
+        for name, ids in queries.items():
             if unknown := [id_ for id_ in ids if id_ not in operators]:
                 raise GraphError(f"query {name!r} names operator {unknown[0]}, which is not listed")
-        return cls({name: Query(name, tuple(operators[id_] for id_ in ids)) for name, ids in data["queries"].items()})
+        return cls({name: Query(name, tuple(operators[id_] for id_ in ids)) for name, ids in queries.items()})
 
     @cached_property
     def digest(self) -> str:

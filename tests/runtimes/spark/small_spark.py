@@ -7,7 +7,7 @@ that belong to it, brings every row to its worker's task, and calls again for an
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,7 @@ from shoal.runtimes.spark import tasks, wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.epoch import EpochRunner
 from shoal.runtimes.spark.intake import Intake
+from shoal.runtimes.spark.reports import SliceRead
 from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
 from shoal.runtimes.spark.store import hot_directory, open_store
 from shoal.session.digest import result_digest
@@ -186,9 +187,9 @@ class SmallRun:
             parts = []
             for start, stop in ((first, middle), (middle, last)):
                 events = city_events().batch(start, stop)
-                described: dict[str, Any] = {"place": "events", "rows": stop - start, "ended": ended}
+                read = SliceRead("events", stop - start, ended)
                 intake = Intake(program(self.uri, plan.graph, plan.partitioning), plan, STREAM)
-                parts.append(wire.rows(list(intake.run([RawBatch(events, "events")], described))))
+                parts.append(wire.rows(list(intake.run([RawBatch(events, "events")], read))))
             return pa.Table.from_batches(parts)
 
         return cast(DataFrame, Rows(make))

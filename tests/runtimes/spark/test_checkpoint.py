@@ -1,7 +1,7 @@
 import json
+import math
 import re
-import zlib
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,16 @@ import pytest
 from tests.runtimes.spark.test_store import spoil
 
 from shoal.errors import CheckpointError
-from shoal.model.graph import Graph
+from shoal.model.expression import col
+from shoal.model.graph import Graph, InstanceId
+from shoal.model.partitioning import SLOTS, Partitioning
+from shoal.query.stream import Stream
 from shoal.runtimes.spark.checkpoint import KEPT_MANIFESTS, Checkpoint, Manifest, Plan, StateRef
+from shoal.runtimes.spark.reports import SliceRead
+from shoal.storage.record import sealed, unsealed
 from shoal.workloads.traffic import queries
 
+GONE = object()
 STATES = (StateRef("a.seg", 10, None, (0, 1)), StateRef("b.seg", 20, ("x/0", "y/0"), ()))
 
 
@@ -21,15 +27,31 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
     return Checkpoint(str(tmp_path))
 
 
+def standing(epoch: int) -> dict[str, Any]:
+    return {
+        "epoch": epoch,
+        "graph": "abc",
+        "workers": 2,
+        "binding": (0, 1, 1),
+        "watermarks_us": {"cars": -5},
+        "states": STATES,
+        "declared": ("q",),
+        "added": ("r",),
+        "removed": ("s",),
+        "offsets": "12ab",
+        "coming": (1, 1, 1),
+        "coming_workers": 2,
+        "partitioning": Partitioning(2, ((InstanceId("x/0"), (0, 1) * (SLOTS // 2)),)),
+    }
+
+
 def plan(epoch: int = 3) -> Plan:
-    return Plan(epoch, "abc", 2, (0, 1, 1), {"cars": -5}, STATES, 1_000, 2, ("q",), ("r",), ("s",), ("cars",), "12ab")
+    return Plan(**standing(epoch), now_us=1_000, moves=2, arrived=(1,), divided=("x/0",))
 
 
 def manifest(epoch: int = 3) -> Manifest:
-    slices: dict[str, list[Mapping[str, Any]]] = {"cars": [{"place": "events 0..10", "rows": 10, "ended": True}]}
-    return Manifest(
-        epoch, "abc", 2, (0, 1, 1), {"cars": 7}, STATES, slices, ("q",), ("r",), ("s",), ("cars",), True, {"rows": 10}
-    )
+    slices = {"cars": (SliceRead("events 0..10", 10, ended=True), SliceRead("events 10..", 0, False, 7))}
+    return Manifest(**standing(epoch), slices=slices, final=True, totals={"rows": 10}, streams=("cars",))
 
 
 def test_plans_and_manifests_come_back_as_they_were(checkpoint: Checkpoint) -> None:
@@ -93,12 +115,78 @@ def test_every_damaged_byte_of_a_manifest_is_found(checkpoint: Checkpoint, tmp_p
             checkpoint.manifest(3)
 
 
-def test_a_file_of_another_format_says_so(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    text = json.dumps({"format": 99, "data": {}}).encode()
+def test_a_manifest_keeps_what_its_epoch_was_planned_with() -> None:
+    done = Manifest.of(
+        plan(),
+        watermarks_us={"cars": 7},
+        states=STATES[:1],
+        ended=("cars",),
+        slices={},
+        totals={"rows": 10},
+        streams=("cars",),
+        final=False,
+    )
+    changed = {"watermarks_us": {"cars": 7}, "states": STATES[:1], "ended": ("cars",)}
+    assert done == Manifest(**{**standing(3), **changed}, totals={"rows": 10}, streams=("cars",))
+
+
+@pytest.mark.parametrize("text", ['{"format":99}', '{"format":2,"data":{"epoch":0}}'], ids=["later", "of 0.1"])
+def test_a_file_of_another_format_says_so(text: str, checkpoint: Checkpoint, tmp_path: Path) -> None:
     (tmp_path / "plans").mkdir()
-    (tmp_path / "plans" / "0000000000").write_bytes(b"%08x\n%s" % (zlib.crc32(text), text))
-    with pytest.raises(CheckpointError, match="has format 99; this version reads format 3"):
+    (tmp_path / "plans" / "0000000000").write_bytes(sealed(text.encode()))
+    with pytest.raises(CheckpointError, match=r"plans/0000000000 has format \d+; this version reads format 4$"):
         checkpoint.plan(0)
+
+
+def rewritten(path: Path, **changes: Any) -> None:
+    """Change fields of a file and seal it again, as no damage on a disk would."""
+    data = json.loads(unsealed(path.read_bytes()))
+    kept = {name: value for name, value in {**data, **changes}.items() if value is not GONE}
+    path.write_bytes(sealed(json.dumps(kept).encode()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epoch": "3"}, "field epoch must be int; got str"),
+        ({"graph": GONE}, "field graph is missing"),
+        ({"binding": [0, 1.5]}, "field binding[1] must be int; got float"),
+        ({"watermarks_us": {"cars": None}}, "field watermarks_us[...] must be int; got null"),
+        ({"states": [{"segment": "a.seg", "instances": None, "workers": []}]}, "field states[0].bytes is missing"),
+        ({"kind": "manifest"}, "field kind must be plan; got 'manifest'"),
+        ({"kind": GONE}, "field kind must be plan; got none"),
+    ],
+    ids=str,
+)
+def test_a_wrong_field_of_a_whole_plan_is_named(
+    changes: dict[str, Any], message: str, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    checkpoint.write_plan(plan())
+    path = tmp_path / "plans" / "0000000003"
+    rewritten(path, **changes)
+    with pytest.raises(CheckpointError, match=re.escape(f"checkpoint file {path} is damaged: {message}; restore it")):
+        checkpoint.plan(3)
+
+
+def test_a_graph_whose_parts_do_not_fit_together_is_an_error_that_names_its_file(
+    checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    graph = Graph.of(queries(2))
+    checkpoint.write_graph(graph)
+    path = tmp_path / "graphs" / graph.digest
+    rewritten(path, queries={"q": ["0123456789ab"]})
+    with pytest.raises(CheckpointError, match=re.escape(f"{path} is damaged: query 'q' names operator 0123456789ab")):
+        checkpoint.graph(graph.digest)
+    rewritten(path, operators={"a": {"kind": "comet", "parameters": {}, "inputs": []}})
+    with pytest.raises(CheckpointError, match=re.escape(f"{path} is damaged: field operators[...].kind: ")):
+        checkpoint.graph(graph.digest)
+
+
+def test_a_graph_with_numbers_that_json_does_not_have_comes_back(checkpoint: Checkpoint) -> None:
+    cars = Stream("cars", {"time": "timestamp", "speed": "float64"}, time="time")
+    graph = Graph.of([cars.filter(col("speed") < math.inf).sink("fast")])
+    checkpoint.write_graph(graph)
+    assert checkpoint.graph(graph.digest) == graph
 
 
 def test_a_second_run_on_the_same_checkpoint_is_refused(checkpoint: Checkpoint) -> None:
@@ -116,7 +204,7 @@ def test_sparks_position_must_be_the_one_an_epoch_was_done_with(checkpoint: Chec
     offsets.mkdir(parents=True)
     (offsets / "3").write_text('v1\n{}\n{"position":100}')
     assert checkpoint.offsets(4) == ""
-    done = Plan(3, "abc", 1, (), {}, (), 0, offsets=checkpoint.offsets(3))
+    done = replace(plan(), offsets=checkpoint.offsets(3))
     checkpoint.check_offsets(done)
     (offsets / "3").write_text('v1\n{}\n{"position":101}')
     with pytest.raises(CheckpointError, match=f"file {offsets}/3 is damaged"):

@@ -10,7 +10,8 @@ from shoal.model.graph import InstanceId
 from shoal.model.snapshot import InstanceLoad
 from shoal.query.lane import Lane
 from shoal.query.program import Program, compile_graph
-from shoal.runtimes.spark.costs import Costs, LaneCost
+from shoal.runtimes.spark.costs import Costs
+from shoal.runtimes.spark.reports import Report, lane_report
 from shoal.runtimes.spark.sample import ALONE_S
 
 
@@ -24,7 +25,7 @@ def lane(program: Program) -> Lane:
     return next(lane for lane in program.lanes if lane.kernel and len(lane.instances) == 4)
 
 
-def report(lane: Lane, rows: list[int], *, cost_s: float = 1.0, load_s: float = 0.0, **told: Any) -> dict[str, Any]:
+def report(lane: Lane, rows: list[int], *, cost_s: float = 1.0, load_s: float = 0.0, **told: Any) -> Report:
     """A worker's report of one lane of four instances, one second long unless told otherwise."""
     numbers = np.array(rows)
     zero = np.zeros(4, np.int64)
@@ -38,8 +39,9 @@ def report(lane: Lane, rows: list[int], *, cost_s: float = 1.0, load_s: float = 
         "answering_s": 0.0,
         "alone_s": {},
     }
-    cost = LaneCost(**{**values, **{name: np.array(v) if isinstance(v, list) else v for name, v in told.items()}})
-    return {"lanes": {str(lane.number): cost.data()}, "cost_s": cost_s, "load_s": load_s}
+    told = {name: np.array(value) if isinstance(value, list) else value for name, value in told.items()}
+    lanes = {lane.number: lane_report(**{**values, **told})}
+    return Report(worker=0, place="", cost_s=cost_s, load_s=load_s, lanes=lanes)
 
 
 def costs_of(loads: dict[InstanceId, InstanceLoad], lane: Lane) -> list[float]:

@@ -77,7 +77,7 @@ def test_rows_come_to_the_partitions_of_their_workers(spark: SparkSession) -> No
 
 
 def test_rows_that_come_to_the_wrong_worker_are_an_error() -> None:
-    plan = Plan(0, "graph", 2, (), {}, (), 0)
+    plan = Plan(epoch=0, graph="graph", workers=2, binding=(), watermarks_us={}, states=(), now_us=0)
     stage = Stage(cast(Any, None), plan, 1, cast(Any, None))
     strays = wire.rows([(1, wire.HEADER, b"{}"), (0, wire.HEADER, b"{}")])
     stage.program = cast(Any, type("Program", (), {"depth": 1}))

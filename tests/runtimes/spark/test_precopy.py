@@ -141,23 +141,12 @@ def test_a_restart_with_another_number_of_workers_forgets_what_was_announced() -
     assert position.with_graph(GRAPH, round_robin(GRAPH, 2)).coming is None
 
 
-@pytest.mark.usefixtures("small_spark")
-def test_plans_of_before_are_read(places: Callable[[], Path]) -> None:
-    run = SmallRun(places())
-    run.go(until=1)
-    plan = run.checkpoint.plan(0)
-    data = {name: value for name, value in vars(plan).items() if name not in ("arrived", "coming", "coming_workers")}
-    old = [{"segment": "s", "bytes": 1, "instances": None, "workers": [0]}]
-    run.checkpoint._write("plans/0000000007", {**data, "epoch": 7, "states": old})
-    assert run.checkpoint.plan(7) == replace(plan, epoch=7, states=(StateRef("s", 1, None, (0,)),))
-
-
 def test_only_rested_segments_of_what_comes_are_read_ahead() -> None:
     def ref(epoch: int, *coming: int) -> StateRef:
         return StateRef(f"{epoch:010d}-0-x.seg", 10, None, (0,), coming)
 
     states = (ref(5, 1), ref(8, 1, 2), ref(9, 1), ref(3, 2), ref(2))
-    plan = Plan(10, "graph", 3, (), {}, states, 0)
+    plan = Plan(epoch=10, graph="graph", workers=3, binding=(), watermarks_us={}, states=states, now_us=0)
     assert ahead(plan, 1) == [states[0], states[1]]
     assert ahead(plan, 2) == [states[1], states[3]]
     assert ahead(plan, 0) == []

@@ -16,7 +16,8 @@ from shoal.model.window import hop
 from shoal.query.lane import Lane
 from shoal.query.program import Program, compile_graph
 from shoal.query.stream import Stream
-from shoal.runtimes.spark.costs import Costs, LaneCost
+from shoal.runtimes.spark.costs import Costs
+from shoal.runtimes.spark.reports import Report, lane_report
 from shoal.runtimes.spark.sample import ALONE_S, LEAST_S, MOST, SHARE, Advanced, Sampler
 
 GROUPS = 12
@@ -168,11 +169,21 @@ def test_a_skewed_joins_time_is_divided_by_what_its_instances_really_cost(monkey
         sampler.learn("graph", lane, work, spent_s)
         state = done.tables
         rows, nothing = rows_of(fresh) + rows_of(state), np.zeros(GROUPS, np.int64)
-        cost = LaneCost(rows_of(fresh), rows, nothing, nothing, nothing, spent_s, 0.0, done.alone_s)
-        loads = costs.loads(program, [{"lanes": {str(lane.number): cost.data()}, "cost_s": spent_s, "load_s": 0.0}])
-        told = np.array([loads[instance].cost_s for instance in lane.instances])
-        assert told.sum() == pytest.approx(spent_s, rel=1e-6)
-        wrong_by_samples, wrong_by_rows = misplaced(told, real), misplaced(rows, real)
+        told = lane_report(
+            events=rows_of(fresh),
+            rows=rows,
+            results=nothing,
+            state_bytes=nothing,
+            carried_bytes=nothing,
+            advancing_s=spent_s,
+            answering_s=0.0,
+            alone_s=done.alone_s,
+        )
+        report = Report(worker=0, place="", cost_s=spent_s, load_s=0.0, lanes={lane.number: told})
+        loads = costs.loads(program, [report])
+        found = np.array([loads[instance].cost_s for instance in lane.instances])
+        assert found.sum() == pytest.approx(spent_s, rel=1e-6)
+        wrong_by_samples, wrong_by_rows = misplaced(found, real), misplaced(rows, real)
     assert wrong_by_rows > 0.25
     assert wrong_by_samples < 0.05
 

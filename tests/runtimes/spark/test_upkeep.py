@@ -89,8 +89,9 @@ def test_each_worker_that_will_have_instances_gets_a_segment(lane: Lane, tmp_pat
     case.written(lane)
     store = StateStore(str(tmp_path), hot=False)
     found: dict[int, list[InstanceId]] = {}
-    for name, size, instances in case.upkeep.write(store):
-        assert (tmp_path / "state" / name).stat().st_size == size
-        assert [instance for part in store.read(name) for instance in part.instances] == instances
-        found[int(name.split("-")[1])] = instances
+    for written in case.upkeep.write(store):
+        assert (tmp_path / "state" / written.segment).stat().st_size == written.bytes
+        instances = [instance for part in store.read(written.segment) for instance in part.instances]
+        assert instances == list(written.instances)
+        found[int(written.segment.split("-")[1])] = instances
     assert found == {1: [lane.instances[0], lane.instances[2]], 2: [lane.instances[1]]}

@@ -17,17 +17,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TypeVar
 
-from shoal.errors import CheckpointError
-from shoal.model.graph import Graph
+from shoal.errors import CheckpointError, GraphError
+from shoal.model.graph import Graph, Operator, OperatorId
 from shoal.model.partitioning import DECLARED, Partitioning
 from shoal.query.program import Program, compile_graph
+from shoal.runtimes.spark.reports import SliceRead
+from shoal.storage.codec import Codec
 from shoal.storage.directory import Directory
-from shoal.storage.record import decode, encode
+from shoal.storage.record import Record
 
 KEPT_MANIFESTS = 3
-FORMAT = 3
+FORMAT = 4
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,13 @@ class StateRef:
     coming: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What an epoch is going to do; a replay after a crash reads this and does it again.
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What a plan and the manifest of its epoch have in common: queries, binding, watermarks and where state lies.
 
-    `arrived`: the places in the binding of instances that had another worker in the epoch before. `coming`: the binding
-    of the next epoch, where that has been announced. `divided`: the instances whose state is divided again by keys,
-    since it was written under another partitioning.
+    `binding`: the worker of each instance, in the program's order of instances. `coming`: the same of the next epoch,
+    where that has been announced. `declared`, `added` and `removed`: see `Position`. `offsets`: the checksum of what
+    Spark has noted of the epoch's input.
     """
 
     epoch: int
@@ -59,52 +62,79 @@ class Plan:
     binding: tuple[int, ...]
     watermarks_us: Mapping[str, int]
     states: tuple[StateRef, ...]
-    now_us: int
-    moves: int = 0
     declared: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     offsets: str = ""
-    arrived: tuple[int, ...] = ()
     coming: tuple[int, ...] = ()
     coming_workers: int = 0
     partitioning: Partitioning = DECLARED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Standing):
+    """What an epoch is going to do; a replay after a crash reads this and does it again.
+
+    `arrived`: the places in the binding of instances that had another worker in the epoch before. `divided`: the
+    instances whose state is divided again by keys, since it was written under another partitioning.
+    """
+
+    now_us: int
+    moves: int = 0
+    arrived: tuple[int, ...] = ()
     divided: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Manifest:
+@dataclass(frozen=True, kw_only=True)
+class Manifest(Standing):
     """What an epoch has done. The state it names is complete, its results are in the sinks."""
 
-    epoch: int
-    graph: str
-    workers: int
-    binding: tuple[int, ...]
-    watermarks_us: Mapping[str, int]
-    states: tuple[StateRef, ...]
-    slices: Mapping[str, list[Mapping[str, Any]]]
-    declared: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    ended: tuple[str, ...] = ()
+    slices: Mapping[str, tuple[SliceRead, ...]] = field(default_factory=dict)
     final: bool = False
     totals: Mapping[str, int] = field(default_factory=dict)
-    offsets: str = ""
     streams: tuple[str, ...] = ()
-    coming: tuple[int, ...] = ()
-    coming_workers: int = 0
-    partitioning: Partitioning = DECLARED
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        *,
+        watermarks_us: Mapping[str, int],
+        states: tuple[StateRef, ...],
+        ended: tuple[str, ...],
+        slices: Mapping[str, tuple[SliceRead, ...]],
+        totals: Mapping[str, int],
+        streams: tuple[str, ...],
+        final: bool,
+    ) -> "Manifest":
+        """The manifest of a planned epoch: what stays as planned, and what the epoch has changed."""
+        planned = {each.name: getattr(plan, each.name) for each in fields(Standing)}
+        done = {"watermarks_us": watermarks_us, "states": states, "ended": ended}
+        return cls(**{**planned, **done}, slices=slices, totals=totals, streams=streams, final=final)
 
 
-def plain(record: Plan | Manifest) -> dict[str, Any]:
-    """A record as plain data, without the deep copies of `dataclasses.asdict`."""
-    partitioning = record.partitioning
-    return {
-        **vars(record),
-        "states": [vars(ref) for ref in record.states],
-        "partitioning": [partitioning.version, partitioning.entries],
-    }
+@dataclass(frozen=True)
+class StoredGraph:
+    """A graph as a list of its operators, each once, and of the operators of each query."""
+
+    operators: Mapping[OperatorId, Operator]
+    queries: Mapping[str, tuple[OperatorId, ...]]
+
+    @classmethod
+    def of(cls, graph: Graph) -> "StoredGraph":
+        """A graph to be written."""
+        named = {name: tuple(operator.id for operator in query.operators) for name, query in graph.queries.items()}
+        return cls(dict(graph.operators), named)
+
+    def graph(self) -> Graph:
+        """The graph that was written; `GraphError` where the parts do not fit together."""
+        return Graph.from_parts(self.operators, self.queries)
+
+
+GRAPHS = Record(Codec([StoredGraph], format=FORMAT))
+PLANS = Record(Codec([Plan], format=FORMAT))
+MANIFESTS = Record(Codec([Manifest], format=FORMAT))
 
 
 class Checkpoint:
@@ -146,20 +176,23 @@ class Checkpoint:
 
     def write_graph(self, graph: Graph) -> None:
         """Keep a graph under its digest."""
-        self._write(f"graphs/{graph.digest}", graph.data())
+        self._write(GRAPHS, f"graphs/{graph.digest}", StoredGraph.of(graph))
 
     def graph(self, digest: str) -> Graph:
         """A graph by its digest."""
-        return Graph.from_data(self._read(f"graphs/{digest}"))
+        name = f"graphs/{digest}"
+        try:
+            return self._read(GRAPHS, name).graph()
+        except GraphError as error:
+            raise CheckpointError(f"{GRAPHS.subject} {self.uri}/{name} is damaged: {error}; {GRAPHS.hint}") from error
 
     def write_plan(self, plan: Plan) -> None:
         """Fix what an epoch is going to do."""
-        self._write(f"plans/{plan.epoch:010d}", plain(plan))
+        self._write(PLANS, f"plans/{plan.epoch:010d}", plan)
 
     def plan(self, epoch: int) -> Plan:
         """The plan of an epoch."""
-        data = self._read(f"plans/{epoch:010d}")
-        return Plan(**_typed(data, Plan))
+        return self._read(PLANS, f"plans/{epoch:010d}")
 
     def has_plan(self, epoch: int) -> bool:
         """Whether an epoch was planned by a run that may have died in it."""
@@ -167,12 +200,11 @@ class Checkpoint:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Commit an epoch."""
-        self._write(f"epochs/{manifest.epoch:010d}", plain(manifest))
+        self._write(MANIFESTS, f"epochs/{manifest.epoch:010d}", manifest)
 
     def manifest(self, epoch: int) -> Manifest:
         """The manifest of an epoch."""
-        data = self._read(f"epochs/{epoch:010d}")
-        return Manifest(**_typed(data, Manifest))
+        return self._read(MANIFESTS, f"epochs/{epoch:010d}")
 
     def last_epoch(self) -> int | None:
         """The last committed epoch."""
@@ -184,7 +216,7 @@ class Checkpoint:
         name = f"spark/offsets/{epoch}"
         return f"{zlib.crc32(self._directory.read(name)):08x}" if self._directory.exists(name) else ""
 
-    def check_offsets(self, record: "Plan | Manifest") -> None:
+    def check_offsets(self, record: Standing) -> None:
         """Refuse to go on where Spark would read other input than an epoch was planned or done with."""
         found = self.offsets(record.epoch)
         if found != record.offsets:
@@ -201,49 +233,11 @@ class Checkpoint:
         for kind in ("plans", "epochs"):
             self._directory.delete(f"{kind}/{name}" for name in self._directory.names(kind) if int(name) <= old)
 
-    def _write(self, name: str, data: Any) -> None:
-        self._directory.write(name, encode({"format": FORMAT, "data": data}))
+    def _write(self, record: Record[T], name: str, value: T) -> None:
+        self._directory.write(name, record.encode(value))
 
-    def _read(self, name: str) -> Any:
-        try:
-            document = decode(self._directory.require(name))
-        except ValueError as error:
-            raise CheckpointError(
-                f"checkpoint file {self.uri}/{name} is damaged: {error}; "
-                "restore it from a copy, or start anew with another checkpoint directory"
-            ) from error
-        if document["format"] != FORMAT:
-            raise CheckpointError(
-                f"checkpoint file {self.uri}/{name} has format {document['format']}; this version reads format {FORMAT}"
-            )
-        return document["data"]
-
-
-def _typed(data: Mapping[str, Any], record: type[Plan] | type[Manifest]) -> dict[str, Any]:
-    """The fields of a record in their own types."""
-    version, entries = data["partitioning"]
-    partitioning = Partitioning(version, tuple((group, tuple(numbers)) for group, numbers in entries))
-    states = _states(data["states"])
-    return {**data, **_tuples(data, record), "states": states, "partitioning": partitioning}
-
-
-def _tuples(data: Mapping[str, Any], record: type[Plan] | type[Manifest]) -> dict[str, tuple[Any, ...]]:
-    """The fields that JSON has turned from tuples into lists; an older version may not have written all of them."""
-    names = (each.name for each in fields(record) if str(each.type).startswith("tuple") and each.name != "states")
-    return {name: tuple(data[name]) for name in names if name in data}
-
-
-def _states(data: list[Mapping[str, Any]]) -> tuple[StateRef, ...]:
-    return tuple(
-        StateRef(
-            ref["segment"],
-            ref["bytes"],
-            None if ref["instances"] is None else tuple(ref["instances"]),
-            tuple(ref["workers"]),
-            tuple(ref.get("coming", ())),
-        )
-        for ref in data
-    )
+    def _read(self, record: Record[T], name: str) -> T:
+        return record.decode(self._directory.require(name), f"{self.uri}/{name}")
 
 
 @lru_cache(maxsize=8)

@@ -6,7 +6,6 @@ instance has been seen to cost per row, wherever it ran, and divides the time of
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from shoal.model.graph import InstanceId
 from shoal.model.snapshot import InstanceLoad
 from shoal.query.lane import Lane
 from shoal.query.program import Program
+from shoal.runtimes.spark.reports import LaneReport, Report
 from shoal.runtimes.spark.sample import ALONE_S
 
 Floats = NDArray[np.float64]
@@ -25,51 +25,22 @@ NEWEST = 0.5
 """Weight of the newest sample of an instance against all those before."""
 
 
-@dataclass(frozen=True)
-class LaneCost:
-    """What a lane did for each of its instances on a worker, in columns, and the time it took.
-
-    `rows`: those received, kept and answered. `carried_bytes`: what was received and written. `alone_s`: the times of
-    instances that were advanced alone, by number.
-    """
-
-    events: Ints
-    rows: Ints
-    results: Ints
-    state_bytes: Ints
-    carried_bytes: Ints
-    advancing_s: float
-    answering_s: float
-    alone_s: Mapping[int, float]
-
-    def data(self) -> dict[str, Any]:
-        """As plain data: the instances that had anything to do."""
-        busy = np.flatnonzero((self.rows > 0) | (self.events > 0))
-        columns = (self.events, self.rows, self.results, self.state_bytes, self.carried_bytes)
-        return {
-            "columns": [busy.tolist(), *(column[busy].tolist() for column in columns)],
-            "advancing_s": self.advancing_s,
-            "answering_s": self.answering_s,
-            "alone": [list(self.alone_s), list(self.alone_s.values())],
-        }
-
-
 @dataclass
 class Costs:
     """What instances have been seen to cost per row, on whatever worker."""
 
     _pace_s: dict[InstanceId, float] = field(default_factory=dict)
 
-    def loads(self, compiled: Program, reports: Iterable[Mapping[str, Any]]) -> dict[InstanceId, InstanceLoad]:
+    def loads(self, compiled: Program, reports: Iterable[Report]) -> dict[InstanceId, InstanceLoad]:
         """The loads of all instances, from the reports of an epoch's workers."""
         found: dict[InstanceId, InstanceLoad] = {}
         for report in reports:
-            lanes = report["lanes"]
-            spent_s = sum(told["advancing_s"] + told["answering_s"] for told in lanes.values())
-            carried = sum(sum(told["columns"][5]) for told in lanes.values())
-            carrying_s = max(0.0, report["cost_s"] - report["load_s"] - spent_s) / max(1, carried)
+            lanes = report.lanes
+            spent_s = sum(told.advancing_s + told.answering_s for told in lanes.values())
+            carried = sum(sum(told.carried_bytes) for told in lanes.values())
+            carrying_s = max(0.0, report.cost_s - report.load_s - spent_s) / max(1, carried)
             for number, told in lanes.items():
-                found |= self._of_lane(compiled.lanes[int(number)], told, carrying_s)
+                found |= self._of_lane(compiled.lanes[number], told, carrying_s)
         return found
 
     def forget(self, known: Iterable[InstanceId]) -> None:
@@ -77,23 +48,22 @@ class Costs:
         alive = set(known)
         self._pace_s = {instance: pace for instance, pace in self._pace_s.items() if instance in alive}
 
-    def _of_lane(self, lane: Lane, told: Mapping[str, Any], byte_s: float) -> dict[InstanceId, InstanceLoad]:
+    def _of_lane(self, lane: Lane, told: LaneReport, byte_s: float) -> dict[InstanceId, InstanceLoad]:
         """Divide a lane's time; a byte that was carried cost so many seconds."""
-        numbers, events, rows, results, state_bytes, carried = (np.array(each, np.int64) for each in told["columns"])
-        if not numbers.size:
+        if not told.instances:
             return {}
-        instances = [lane.instances[number] for number in numbers.tolist()]
-        self._learn(lane, dict(zip(numbers.tolist(), rows.tolist(), strict=True)), told["alone"])
+        instances = [lane.instances[number] for number in told.instances]
+        self._learn(lane, dict(zip(told.instances, told.rows, strict=True)), told.alone_s)
+        rows, results, carried = (np.array(each, np.int64) for each in (told.rows, told.results, told.carried_bytes))
         weight = rows * self._paces(instances, rows)
-        cost_s = told["advancing_s"] * weight / max(weight.sum(), 1e-12)
-        cost_s += told["answering_s"] * results / max(1, int(results.sum())) + byte_s * carried
-        columns = (events, np.round(cost_s, 9), results, state_bytes)
-        values = zip(*(column.tolist() for column in columns), strict=True)
+        cost_s = told.advancing_s * weight / max(weight.sum(), 1e-12)
+        cost_s += told.answering_s * results / max(1, int(results.sum())) + byte_s * carried
+        columns = (told.events, np.round(cost_s, 9).tolist(), told.results, told.state_bytes)
         # Nothing waits once an epoch has been processed, so there is no backlog.
-        return {instance: InstanceLoad(*each) for instance, each in zip(instances, values, strict=True)}
+        return {instance: InstanceLoad(*each) for instance, *each in zip(instances, *columns, strict=True)}
 
-    def _learn(self, lane: Lane, rows_of: Mapping[int, int], alone: list[list[Any]]) -> None:
-        for number, spent_s in zip(*alone, strict=True):
+    def _learn(self, lane: Lane, rows_of: Mapping[int, int], alone_s: Mapping[int, float]) -> None:
+        for number, spent_s in alone_s.items():
             instance = lane.instances[number]
             pace = max(spent_s - ALONE_S, LEAST_OF_SAMPLE * spent_s) / max(1, rows_of.get(number, 0))
             self._pace_s[instance] = NEWEST * pace + (1 - NEWEST) * self._pace_s.get(instance, pace)

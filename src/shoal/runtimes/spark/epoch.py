@@ -4,7 +4,6 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -20,6 +19,7 @@ from shoal.runtimes.spark.costs import Costs
 from shoal.runtimes.spark.outcome import Outcome
 from shoal.runtimes.spark.placement import Affinity, OneNode, Placement
 from shoal.runtimes.spark.position import Position, numbers
+from shoal.runtimes.spark.reports import SliceRead
 from shoal.runtimes.spark.store import open_store
 from shoal.runtimes.spark.tasks import stateful
 
@@ -60,24 +60,24 @@ class EpochRunner:
         coming = None if final else position.coming
         moved = {move.instance for move in moves}
         plan = Plan(
-            epoch,
-            digest,
-            position.binding.workers,
-            numbers(position.binding, compiled),
-            position.watermarks_us,
-            position.states(),
-            time.time_ns() // 1000,
-            len(moves),
-            position.declared,
-            position.added,
-            position.removed,
-            tuple(sorted(position.ended)),
-            self.checkpoint.offsets(epoch),
-            tuple(place for place, instance in enumerate(compiled.instances) if instance in moved),
-            numbers(coming, compiled) if coming else (),
-            coming.workers if coming else 0,
-            position.partitioning,
-            tuple(position.heirs),
+            epoch=epoch,
+            graph=digest,
+            workers=position.binding.workers,
+            binding=numbers(position.binding, compiled),
+            watermarks_us=position.watermarks_us,
+            states=position.states(),
+            declared=position.declared,
+            added=position.added,
+            removed=position.removed,
+            ended=tuple(sorted(position.ended)),
+            offsets=self.checkpoint.offsets(epoch),
+            coming=numbers(coming, compiled) if coming else (),
+            coming_workers=coming.workers if coming else 0,
+            partitioning=position.partitioning,
+            now_us=time.time_ns() // 1000,
+            moves=len(moves),
+            arrived=tuple(place for place, instance in enumerate(compiled.instances) if instance in moved),
+            divided=tuple(position.heirs),
         )
         self.checkpoint.write_plan(plan)
         return plan
@@ -127,18 +127,18 @@ class EpochRunner:
         sizes, sizes_bytes = dict(position.segment_sizes), dict(position.segment_bytes)
         watermarks = dict(position.watermarks_us)
         for report in outcome.reports:
-            for instance in report["gone"]:
+            for instance in report.gone:
                 homes.pop(instance, None)
-            for segment, size, instances in report["segments"]:
-                homes.update(dict.fromkeys(instances, segment))
-                sizes[segment] = len(instances)
-                sizes_bytes[segment] = size
-            watermarks.update(report["watermarks_us"])
+            for written in report.segments:
+                homes.update(dict.fromkeys(written.instances, written.segment))
+                sizes[written.segment] = len(written.instances)
+                sizes_bytes[written.segment] = written.bytes
+            watermarks.update(report.watermarks_us)
         alive = set(homes.values())
         headers = outcome.headers
         counted = {**outcome.counted, "epochs": 1, "moves": plan.moves}
         totals = {name: position.totals.get(name, 0) + number for name, number in counted.items()}
-        ended = {header["stream"] for header in headers if header["slice"].get("ended")}
+        ended = {header.stream for header in headers if header.slice.ended}
         return replace(
             position,
             watermarks_us=watermarks,
@@ -151,28 +151,18 @@ class EpochRunner:
         )
 
     def _manifest(self, position: Position, plan: Plan, outcome: Outcome, *, final: bool) -> Manifest:
-        slices: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        slices: dict[str, tuple[SliceRead, ...]] = defaultdict(tuple)
         for header in outcome.headers:
-            slices[header["stream"]].append(header["slice"])
-        return Manifest(
-            plan.epoch,
-            plan.graph,
-            plan.workers,
-            plan.binding,
-            position.watermarks_us,
-            position.states(),
-            dict(slices),
-            position.declared,
-            position.added,
-            position.removed,
-            tuple(sorted(position.ended)),
-            final,
-            position.totals,
-            plan.offsets,
-            position.streams,
-            plan.coming,
-            plan.coming_workers,
-            plan.partitioning,
+            slices[header.stream] += (header.slice,)
+        return Manifest.of(
+            plan,
+            watermarks_us=position.watermarks_us,
+            states=position.states(),
+            ended=tuple(sorted(position.ended)),
+            slices=slices,
+            totals=position.totals,
+            streams=position.streams,
+            final=final,
         )
 
     def _clean(self, plan: Plan) -> None:
@@ -213,13 +203,13 @@ class EpochRunner:
             dead_letters=counted["dead_letters"],
             moves=plan.moves,
             state_bytes=sum(self.position.segment_bytes.values()),
-            state_bytes_moved=sum(report["moved_bytes"] for report in outcome.reports),
-            state_bytes_late=sum(report["late_bytes"] for report in outcome.reports),
-            state_bytes_ahead=sum(report["ahead_bytes"] for report in outcome.reports),
+            state_bytes_moved=sum(report.moved_bytes for report in outcome.reports),
+            state_bytes_late=sum(report.late_bytes for report in outcome.reports),
+            state_bytes_ahead=sum(report.ahead_bytes for report in outcome.reports),
             duration_s=duration_s,
             latency_s=latency_s,
             compute_s=outcome.compute_s,
-            migration_s=sum(report["load_s"] for report in outcome.reports if report["moved_bytes"]),
+            migration_s=sum(report.load_s for report in outcome.reports if report.moved_bytes),
             policy_s=0.0,
             snapshot=snapshot,
             refusals=outcome.refusals,

@@ -2,10 +2,9 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
@@ -18,6 +17,7 @@ from shoal.query.router import Router
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Plan
 from shoal.runtimes.spark.outbox import Outbox
+from shoal.runtimes.spark.reports import HEADERS, Header, SliceRead
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Intake:
     def _router(self) -> Router:
         return Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
 
-    def run(self, raw: Iterable[RawBatch | BadFile], slice_: Mapping[str, Any]) -> Iterator[tuple[int, int, bytes]]:
+    def run(self, raw: Iterable[RawBatch | BadFile], slice_: SliceRead) -> Iterator[tuple[int, int, bytes]]:
         """Take everything in, then send it to the workers the plan names."""
         began = time.perf_counter()
         for item in raw:
@@ -50,15 +50,15 @@ class Intake:
             yield 0, wire.DEAD, wire.pack(letters)
         for reason, number in outbox.refused.items():
             self._refused[reason] += number
-        header = {
-            "stream": self.stream,
-            "rows": self.rows,
-            "newest_us": self.newest_us,
-            "slice": slice_,
-            "refused": self._refused,
-            "cost_s": time.perf_counter() - began,
-        }
-        payload = wire.pack_data(header)
+        header = Header(
+            stream=self.stream,
+            slice=slice_,
+            rows=self.rows,
+            newest_us=self.newest_us,
+            refused=self._refused,
+            cost_s=time.perf_counter() - began,
+        )
+        payload = HEADERS.encode(header)
         for worker in range(self.plan.workers):
             yield worker, wire.HEADER, payload
 
@@ -88,15 +88,6 @@ class Intake:
         self._dead.append(file_letter(self.stream, bad))
 
 
-def flush_header(stream: str) -> dict[str, object]:
+def flush_header(stream: str) -> bytes:
     """What a task would tell of a stream that has ended: it closes every window."""
-    nothing = {"place": "end of stream", "rows": 0, "ended": True}
-    return {
-        "stream": stream,
-        "rows": 0,
-        "newest_us": NEVER_US,
-        "slice": nothing,
-        "refused": {},
-        "cost_s": 0.0,
-        "flush": True,
-    }
+    return HEADERS.encode(Header(stream=stream, slice=SliceRead("end of stream", 0, ended=True), flush=True))

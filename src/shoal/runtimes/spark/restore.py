@@ -7,7 +7,7 @@ from shoal.errors import CheckpointError
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId
 from shoal.query.program import program_instances
-from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest, Plan, StateRef
+from shoal.runtimes.spark.checkpoint import Checkpoint, Standing, StateRef
 from shoal.runtimes.spark.position import Position
 from shoal.runtimes.spark.store import StateStore
 
@@ -25,41 +25,24 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
     graph = checkpoint.graph(manifest.graph)
     homes, sizes = _homes(manifest.states, store)
     position = Position(
-        graph=graph,
-        binding=_binding(graph, manifest),
+        graph,
+        _bound(graph, manifest, manifest.binding, manifest.workers),
         watermarks_us=manifest.watermarks_us,
         homes=homes,
         segment_bytes={ref.segment: ref.bytes for ref in manifest.states},
         segment_sizes=sizes,
         totals=manifest.totals,
-        ended=frozenset(manifest.ended),
-        declared=manifest.declared,
-        added=manifest.added,
-        removed=manifest.removed,
         streams=manifest.streams,
-        coming=_coming(graph, manifest),
-        partitioning=manifest.partitioning,
         held=manifest.partitioning,
     )
-    return last, position, manifest.final
+    return last, _standing(position, graph, manifest), manifest.final
 
 
 def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Position:
     """The position with the graph and the binding that an interrupted epoch was planned with."""
     plan = checkpoint.plan(epoch)
     checkpoint.check_offsets(plan)
-    graph = checkpoint.graph(plan.graph)
-    return replace(
-        position,
-        graph=graph,
-        binding=_binding(graph, plan),
-        declared=plan.declared,
-        added=plan.added,
-        removed=plan.removed,
-        ended=frozenset(plan.ended),
-        coming=_coming(graph, plan),
-        partitioning=plan.partitioning,
-    )
+    return _standing(position, checkpoint.graph(plan.graph), plan)
 
 
 def check_streams(position: Position, streams: set[str], uri: str) -> None:
@@ -79,17 +62,22 @@ def desired(declared: Graph, position: Position) -> Graph:
     return Graph(queries)
 
 
-def _binding(graph: Graph, written: Manifest | Plan) -> Binding:
-    return _bound(graph, written, written.binding, written.workers)
+def _standing(position: Position, graph: Graph, written: Standing) -> Position:
+    """A position with the queries and bindings that were written down."""
+    return replace(
+        position,
+        graph=graph,
+        binding=_bound(graph, written, written.binding, written.workers),
+        coming=_bound(graph, written, written.coming, written.coming_workers) if written.coming else None,
+        partitioning=written.partitioning,
+        declared=written.declared,
+        added=written.added,
+        removed=written.removed,
+        ended=frozenset(written.ended),
+    )
 
 
-def _coming(graph: Graph, written: Manifest | Plan) -> Binding | None:
-    if not written.coming:
-        return None
-    return _bound(graph, written, written.coming, written.coming_workers)
-
-
-def _bound(graph: Graph, written: Manifest | Plan, numbers: Sequence[int], workers: int) -> Binding:
+def _bound(graph: Graph, written: Standing, numbers: Sequence[int], workers: int) -> Binding:
     """A binding as it was written down, without the places of instances that have no slots any more."""
     placed = dict(zip(program_instances(graph, written.partitioning), numbers, strict=True))
     return Binding.of({instance: placed[instance] for instance in written.partitioning.instances(graph)}, workers)

@@ -313,7 +313,7 @@ class SparkRuntime:
         reason = "the run has taken in all of its input and is ending"
         self._commands.refuse(self._last + 1, reason)
         headers = [
-            (worker, wire.HEADER, wire.pack_data(flush_header(stream)))
+            (worker, wire.HEADER, flush_header(stream))
             for worker in range(self._runner.position.binding.workers)
             for stream in self._setup.sources
         ]

@@ -16,6 +16,7 @@ from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.collector import freeze_what_stays
 from shoal.runtimes.spark.intake import Intake
+from shoal.runtimes.spark.reports import SliceRead
 
 FORMAT = "shoal"
 EPOCH_PROPERTY = "streaming.sql.batchId"
@@ -76,13 +77,8 @@ class ShoalStreamReader(DataSourceStreamReader):
         compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning)
         wanted = self._feed.stream in compiled.inputs
         raw = self._feed.source.read(partition.slice, compiled.columns(self._feed.stream)) if wanted else iter(())
-        described = {
-            "place": partition.slice.place,
-            "rows": partition.slice.rows,
-            "ended": partition.ended,
-            "planned_us": partition.planned_us,
-        }
-        yield wire.rows(list(Intake(compiled, plan, self._feed.stream).run(raw, described)))
+        read = SliceRead(partition.slice.place, partition.slice.rows, partition.ended, partition.planned_us)
+        yield wire.rows(list(Intake(compiled, plan, self._feed.stream).run(raw, read)))
         freeze_what_stays()
 
     def _check(self, start: dict[str, object]) -> None:

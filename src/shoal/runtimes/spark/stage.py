@@ -6,9 +6,8 @@ sends their answers on to the lanes behind them, and passes everything meant for
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +22,9 @@ from shoal.query.program import Program
 from shoal.query.router import Router
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Plan
-from shoal.runtimes.spark.costs import LaneCost
 from shoal.runtimes.spark.holdings import Holdings, ahead, loaded, together
 from shoal.runtimes.spark.outbox import Outbox, WireRow
+from shoal.runtimes.spark.reports import HEADERS, REPORTS, Header, LaneReport, Report, lane_report, received
 from shoal.runtimes.spark.sample import Sampler
 from shoal.runtimes.spark.segment import table_from
 from shoal.runtimes.spark.store import StateStore
@@ -47,9 +46,9 @@ class Stage:
     sampler: Sampler = field(default_factory=Sampler)
     place: str = ""
     _fresh: dict[int, list[Tables]] = field(default_factory=lambda: defaultdict(list))
-    _headers: list[dict[str, Any]] = field(default_factory=list)
+    _headers: list[Header] = field(default_factory=list)
     _pass_on: list[WireRow] = field(default_factory=list)
-    _lanes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _lanes: dict[int, LaneReport] = field(default_factory=dict)
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> Iterator[WireRow]:
         """Do the round's work of this worker."""
@@ -72,23 +71,22 @@ class Stage:
         outbox = Outbox(router, self.plan.workers)
         yield from outbox.rows()
         segments = upkeep.write(self.store)
-        report = {
-            "worker": self.worker,
-            "place": self.place,
-            "segments": segments,
-            "gone": upkeep.gone,
-            "moved_bytes": held.moved_bytes,
-            "late_bytes": held.late_bytes,
-            "ahead_bytes": sum(ref.bytes for ref in soon if not self.store.is_near(ref.segment)),
-            "lanes": self._lanes,
-            "load_s": loaded_s,
-            "cost_s": time.perf_counter() - began,
-            "watermarks_us": watermarks,
-            "refused": outbox.refused,
-        }
-        if self.worker == 0 and self.depth == 1:
-            report["headers"] = self._headers
-        yield self.worker, wire.REPORT, wire.pack_data(report)
+        report = Report(
+            worker=self.worker,
+            place=self.place,
+            cost_s=time.perf_counter() - began,
+            load_s=loaded_s,
+            segments=segments,
+            gone=tuple(upkeep.gone),
+            moved_bytes=held.moved_bytes,
+            late_bytes=held.late_bytes,
+            ahead_bytes=sum(ref.bytes for ref in soon if not self.store.is_near(ref.segment)),
+            lanes=self._lanes,
+            watermarks_us=watermarks,
+            refused=outbox.refused,
+            headers=tuple(self._headers) if self.worker == 0 and self.depth == 1 else (),
+        )
+        yield self.worker, wire.REPORT, REPORTS.encode(report)
         self.store.read_ahead(ref.segment for ref in soon)
         if self.depth == 1 and self.plan.epoch % HOT_SWEEP_EPOCHS == HOT_SWEEP_EPOCHS - 1:
             self.store.trim_hot({ref.segment for ref in self.plan.states}, self.plan.epoch)
@@ -100,7 +98,7 @@ class Stage:
         for address, payload in zip(batch.column("lane").to_pylist(), batch.column("payload"), strict=True):
             content = payload.as_buffer()
             if address == wire.HEADER:
-                self._headers.append(wire.unpack_data(content.to_pybytes()))
+                self._headers.append(received(HEADERS, content.to_pybytes(), "a reading task"))
                 if not last:
                     self._pass_on.append((self.worker, address, content.to_pybytes()))
                 continue
@@ -135,10 +133,16 @@ class Stage:
         came = received.sum(axis=0)
         carried = (came * _row_bytes(fresh)).astype(np.int64) + state_bytes * written
         events = _events(arrived, size)
-        cost = LaneCost(
-            events, came + rows + results, results, state_bytes, carried, advancing_s, answering_s, done.alone_s
+        self._lanes[lane.number] = lane_report(
+            events=events,
+            rows=came + rows + results,
+            results=results,
+            state_bytes=state_bytes,
+            carried_bytes=carried,
+            advancing_s=advancing_s,
+            answering_s=answering_s,
+            alone_s=done.alone_s,
         )
-        self._lanes[str(lane.number)] = cost.data()
 
 
 def _counts(tables: Tables, size: int) -> Ints:
@@ -166,7 +170,7 @@ def _events(arrived: Iterable[Tables], size: int) -> Ints:
     return total
 
 
-def advanced_watermarks(program: Program, plan: Plan, headers: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def advanced_watermarks(program: Program, plan: Plan, headers: Iterable[Header]) -> dict[str, int]:
     """Watermarks after an epoch: the newest event of each stream less its lateness, never backwards.
 
     Among them are the processing clock, and a mark for every stream that has ended.
@@ -174,14 +178,14 @@ def advanced_watermarks(program: Program, plan: Plan, headers: Iterable[Mapping[
     after = dict(plan.watermarks_us)
     after[NOW] = max(after.get(NOW, NEVER_US), plan.now_us)
     for header in headers:
-        stream = header["stream"]
+        stream = header.stream
         if stream not in program.inputs:
             continue
-        if header.get("flush"):
+        if header.flush:
             after[stream] = after[NOW] = FOREVER_US
-        elif header["newest_us"] > NEVER_US:
-            mark = header["newest_us"] - program.inputs[stream].lateness_us
+        elif header.newest_us > NEVER_US:
+            mark = header.newest_us - program.inputs[stream].lateness_us
             after[stream] = max(after.get(stream, NEVER_US), mark)
-        if header["slice"].get("ended"):
+        if header.slice.ended:
             after[ENDED + stream] = 0
     return after

@@ -12,6 +12,7 @@ from shoal.runtimes.spark.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.collector import freeze_what_stays
 from shoal.runtimes.spark.executors import here
 from shoal.runtimes.spark.intake import Intake
+from shoal.runtimes.spark.reports import SliceRead
 from shoal.runtimes.spark.sample import open_sampler
 from shoal.runtimes.spark.source import epoch_of_task
 from shoal.runtimes.spark.stage import Stage
@@ -52,8 +53,8 @@ def prework(checkpoint: str, stream: str) -> Task:
         compiled = program(checkpoint, plan.graph, plan.partitioning)
         wanted = batches if stream in compiled.inputs else iter(())
         raw = (RawBatch(batch, f"DataFrame for stream {stream}") for batch in wanted)
-        described = {"place": "DataFrame", "rows": 0, "ended": False}
-        yield wire.rows(list(Intake(compiled, plan, stream).run(raw, described)))
+        read = SliceRead("DataFrame", 0, ended=False)
+        yield wire.rows(list(Intake(compiled, plan, stream).run(raw, read)))
         freeze_what_stays()
 
     return work

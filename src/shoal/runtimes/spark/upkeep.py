@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from shoal.kernels.table import Ints, Tables
 from shoal.model.graph import InstanceId
 from shoal.query.lane import Lane
+from shoal.runtimes.spark.reports import SegmentWritten
 from shoal.runtimes.spark.segment import Part, parts_of
 from shoal.runtimes.spark.store import StateStore
 
@@ -63,10 +64,11 @@ class Upkeep:
             chosen.append(number)
         return chosen
 
-    def write(self, store: StateStore) -> list[tuple[str, int, list[InstanceId]]]:
-        """Write the segments; returns name, size and instances of each."""
+    def write(self, store: StateStore) -> tuple[SegmentWritten, ...]:
+        """Write the segments."""
         done = []
         for owner, parts in self.parts.items():
             name, size = store.write(self.epoch, owner, parts)
-            done.append((name, size, list(dict.fromkeys(instance for part in parts for instance in part.instances))))
-        return done
+            instances = dict.fromkeys(instance for part in parts for instance in part.instances)
+            done.append(SegmentWritten(name, size, tuple(instances)))
+        return tuple(done)

@@ -5,9 +5,6 @@ the negative ones carry what is not data. One schema for everything means that q
 without a new Spark plan.
 """
 
-import json
-from typing import Any
-
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
@@ -64,13 +61,3 @@ def unpack(payload: bytes) -> pa.RecordBatch:
 def table_of(batch: pa.RecordBatch) -> str:
     """The result table a batch belongs to."""
     return (batch.schema.metadata or {}).get(TABLE, b"").decode()
-
-
-def pack_data(data: Any) -> bytes:
-    """Plain data as a payload."""
-    return json.dumps(data, separators=(",", ":")).encode()
-
-
-def unpack_data(payload: bytes) -> Any:
-    """The plain data of a payload."""
-    return json.loads(payload)
