@@ -6,6 +6,7 @@ It reads no clock: the time comes with each event. What it decides depends on wh
 from collections import deque
 from dataclasses import dataclass, replace
 
+from shoal.control.division import Divisions
 from shoal.control.history import History
 from shoal.control.journal import MOST_MOVES, Decided, Entry, Kept, Lost, Measured, Refused, Scaled
 from shoal.control.look import Look, peak, together
@@ -15,9 +16,10 @@ from shoal.control.settings import ControlSettings
 from shoal.control.trigger import reason, triggers_of
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
-from shoal.model.messages import Command, CommandRefused, EpochCommitted, Event, Rebind, WorkersLost
+from shoal.model.messages import Command, CommandRefused, EpochCommitted, Event, Rebind, Repartition, WorkersLost
+from shoal.model.partitioning import DECLARED, Partitioning
 from shoal.model.snapshot import Snapshot
-from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, BindingPolicy
+from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, SPLITTING, BindingPolicy
 from shoal.policies.layout import Layout
 from shoal.policies.loads import Loads
 from shoal.policies.scaling import resized
@@ -62,9 +64,10 @@ class Controller:
         self._asked: BindingPolicy | None = DYNAMIC.get(policy)
         self._triggers = triggers_of(self.settings.trigger)
         self._history = History(self.settings)
-        self._graph = graph
+        self._graph, self._partitioning = graph, DECLARED
         self._layout = Layout.of(graph)
         self._names = instance_names(graph)
+        self._divisions = Divisions(self.settings.splitting if policy in SPLITTING else None)
         self._snapshots: list[Snapshot] = []
         self._newest: Snapshot | None = None
         self._loads: Loads | None = None
@@ -84,14 +87,17 @@ class Controller:
             return self._lost(event, now_s)
         if isinstance(event, CommandRefused):
             self._pending = None
+            if isinstance(event.command, Repartition):
+                self._divisions.refuse(event.command)
             return Reaction((), (Refused(now_s, type(event.command).__name__, event.reason),))
         return Reaction((), self._ended_streak())
 
     def _epoch(self, event: EpochCommitted, now_s: float) -> Reaction:
         snapshot = event.snapshot
         self._history.learn(event)
-        if snapshot.graph is not None and snapshot.graph is not self._graph:
-            self._begin_anew(snapshot.graph)
+        graph = self._graph if snapshot.graph is None else snapshot.graph
+        if graph is not self._graph or snapshot.partitioning != self._partitioning:
+            self._begin_again(graph, snapshot.partitioning)
         self._newest = snapshot
         if self._asked is None and self.settings.scaling is None and self._pending is None:
             return NOTHING
@@ -105,14 +111,21 @@ class Controller:
         seen = Look.of(loads, whole, self.settings.horizon_s)
         ahead = Look.of(self._history.ahead(loads, whole.period_s), whole, self.settings.horizon_s)
         measured = self._measure(seen, event.epoch, now_s)
+        measured += Reaction((), self._divisions.measured(seen, event.epoch, now_s))
         self._history.add(seen)
         if now_s < self._rest_until_s or self._pending is not None:
             return measured
-        return measured + (self._scale(seen, event.epoch, now_s) or self._rebind(ahead, event.epoch, now_s))
+        return measured + (
+            self._scale(seen, event.epoch, now_s)
+            or self._divide(seen, event.epoch, now_s)
+            or self._rebind(ahead, event.epoch, now_s)
+        )
 
-    def _begin_anew(self, graph: Graph) -> None:
-        """Queries have come or gone: what was seen of the others does not fit any more."""
-        self._graph, self._layout, self._names = graph, Layout.of(graph), instance_names(graph)
+    def _begin_again(self, graph: Graph, partitioning: Partitioning) -> None:
+        """Queries have come or gone, or instances were divided: what was observed of them does not fit any more."""
+        self._graph, self._partitioning = graph, partitioning
+        self._layout = Layout.of(graph, partitioning=partitioning)
+        self._names = instance_names(graph, partitioning)
         self._history.forget()
         self._snapshots, self._pending, self._loads = [], None, None
 
@@ -156,6 +169,15 @@ class Controller:
         self._history.forget_workers()
         self._rest_until_s = now_s + self._rest_s
         return Rebind(after), sum(1 for _ in newest.binding.diff(after))
+
+    def _divide(self, look: Look, epoch: int, now_s: float) -> Reaction | None:
+        """Split what is too large for any worker, and merge what is idle."""
+        found = self._divisions.proposed(look, self._graph, self._partitioning, self._names, epoch, now_s)
+        if found is None:
+            return None
+        command, entries = found
+        self._rest_until_s = now_s + self._rest_s
+        return Reaction((command,), (*self._ended_streak(), *entries))
 
     def _rebind(self, look: Look, epoch: int, now_s: float) -> Reaction:
         """Ask the policy, if there is a reason, and do what pays."""

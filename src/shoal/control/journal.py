@@ -104,6 +104,31 @@ class Scaled:
 
 
 @dataclass(frozen=True)
+class Divided:
+    """An instance was split, or the parts of one were merged: how many parts, and its work in shares of a worker."""
+
+    at_s: float
+    epoch: int
+    change: str
+    instance: str
+    name: str
+    parts: int
+    shares: float
+
+
+@dataclass(frozen=True)
+class DivisionMeasured:
+    """What a split or a merge brought: the work of the largest part, in shares of a worker."""
+
+    at_s: float
+    epoch: int
+    change: str
+    name: str
+    shares_before: float
+    shares_after: float
+
+
+@dataclass(frozen=True)
 class Lost:
     """Workers were lost, and what became of their instances."""
 
@@ -135,9 +160,10 @@ class Ended:
     error: str = ""
 
 
-Entry = Begun | Decided | Kept | Measured | Scaled | Lost | Refused | Ended
+Entry = Begun | Decided | Kept | Measured | Scaled | Divided | DivisionMeasured | Lost | Refused | Ended
 KINDS: Mapping[str, type[Entry]] = {
-    kind.__name__.lower(): kind for kind in (Begun, Decided, Kept, Measured, Scaled, Lost, Refused, Ended)
+    kind.__name__.lower(): kind
+    for kind in (Begun, Decided, Kept, Measured, Scaled, Divided, DivisionMeasured, Lost, Refused, Ended)
 }
 
 

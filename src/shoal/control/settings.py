@@ -9,6 +9,7 @@ from shoal.control.forecast import forecast_of
 from shoal.control.trigger import triggers_of
 from shoal.errors import ConfigError
 from shoal.policies.scaling import Utilisation
+from shoal.policies.splitting import Splitting
 
 DECISIONS = {
     "benefit": "a move is made if its place is better by more than the move costs, and all of them lower the peak",
@@ -50,6 +51,8 @@ class ControlSettings:
     low: float = Utilisation.low
     high: float = Utilisation.high
     """Share of the time that workers should work, at least and at most."""
+    split: float = Splitting.over
+    """Shares of a worker above which the policy guarded splits an instance; 0 leaves all instances whole."""
     patience: int = 3
     """Looks in a row that must agree before the number of workers is changed."""
 
@@ -57,7 +60,7 @@ class ControlSettings:
         """Refuse what makes no sense, before anything runs."""
         triggers_of(self.trigger)
         forecast_of(self.forecast)
-        _ = self.model, self.scaling
+        _ = self.model, self.scaling, self.splitting
         if self.decision not in DECISIONS:
             raise ConfigError(f"decision must be one of {', '.join(DECISIONS)}; got {self.decision!r}")
         for name in ("window_s", "horizon_s", "rest_s", "profile_s"):
@@ -72,6 +75,11 @@ class ControlSettings:
     def model(self) -> Model:
         """The decision model."""
         return Model(self.weight, self.least_s, self.most_s)
+
+    @property
+    def splitting(self) -> Splitting | None:
+        """When instances are split and merged; None where they stay whole."""
+        return Splitting(self.horizon_s, over=self.split) if self.split else None
 
     @property
     def scaling(self) -> Utilisation | None:

@@ -3,7 +3,20 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from shoal.control.journal import Begun, Decided, Ended, Entry, Kept, Lost, Measured, Moving, Refused, Scaled
+from shoal.control.journal import (
+    Begun,
+    Decided,
+    Divided,
+    DivisionMeasured,
+    Ended,
+    Entry,
+    Kept,
+    Lost,
+    Measured,
+    Moving,
+    Refused,
+    Scaled,
+)
 from shoal.control.names import readable
 
 NAMED_MOVES = 3
@@ -42,6 +55,8 @@ def _lines(entry: Entry, most: int | None) -> list[str]:
         return [_measured(entry)]
     if isinstance(entry, Scaled):
         return [_scaled(entry)]
+    if isinstance(entry, Divided | DivisionMeasured):
+        return [_divided(entry)]
     if isinstance(entry, Lost):
         workers = ", ".join(map(str, entry.workers))
         return [f"lost worker {workers}: {entry.reason}; {_number(entry.moved, 'instance')} bound elsewhere"]
@@ -83,6 +98,17 @@ def _measured(entry: Measured) -> str:
     if entry.latency_before_s and entry.latency_after_s:
         text += f", the slowest latency from {readable(entry.latency_before_s)} to {readable(entry.latency_after_s)}"
     return text + (f"; the next decision waits {entry.rest_s:g} s" if brought < promised / 4 else "")
+
+
+def _divided(entry: Divided | DivisionMeasured) -> str:
+    if isinstance(entry, DivisionMeasured):
+        return (
+            f"{entry.change} of {entry.name}: its largest part has {entry.shares_after:.2f} of a worker's share, "
+            f"against {entry.shares_before:.2f} before"
+        )
+    if entry.change == "merge":
+        return f"merged {entry.parts} parts of {entry.name}, since together they had {entry.shares:.2f} of a share"
+    return f"split {entry.name} into {entry.parts} parts, since it alone had {entry.shares:.2f} of a worker's share"
 
 
 def _scaled(entry: Scaled) -> str:

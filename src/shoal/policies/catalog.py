@@ -35,6 +35,9 @@ DYNAMIC: Mapping[str, BindingPolicy] = {
 ASKED_ONCE = frozenset({"metis"})
 """Those of them that are asked once, after a profile, and not again."""
 
+SPLITTING = frozenset({"guarded"})
+"""Those of them that may also split instances that are too large for a worker, and merge idle parts."""
+
 QUEUED = ("single-queue", "node-queue")
 """No binding: operators wait in a queue that several workers serve, on the local runtime."""
 
@@ -45,7 +48,7 @@ SUMMARIES: Mapping[str, str] = {
     "two-level": "once a query is slow: partitions between nodes, then their paths between the workers of a node",
     "metis": "a balanced cut of the graph with few bytes across, once, by a profile",
     "dynamic-metis": "a new cut each time, its parts named after the workers that have most of them",
-    "guarded": "moves that pay for their state and lost locality; never raises the peak, rests when balanced",
+    "guarded": "moves that pay for their state and lost locality; never raises the peak; splits what exceeds a worker",
     "single-queue": "no binding: one queue for all workers, in the order of event time; local runtime only",
     "node-queue": "no binding: a queue per processor node, idle workers take from others; local runtime only",
 }

@@ -1,0 +1,110 @@
+"""Divisions: splits and merges that the controller asks for, and what they brought."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shoal.control.journal import Divided, DivisionMeasured
+from shoal.control.look import Look
+from shoal.model.graph import Graph, InstanceId
+from shoal.model.messages import Repartition
+from shoal.model.partitioning import Change, Merge, Partitioning, Split
+from shoal.policies.splitting import Proposed, Splitting
+
+USEFUL = 0.8
+"""The largest part may have so much of what was split; with more, splitting it further is taken to be of no use."""
+
+
+@dataclass
+class _Pending:
+    """A change that has not been seen to take effect yet, and the instances that have its keys afterwards."""
+
+    entry: Divided
+    parts: tuple[InstanceId, ...]
+
+
+@dataclass
+class Divisions:
+    """Remembers what was asked for, and which instances are not worth splitting: one key, or one hot key."""
+
+    policy: Splitting | None
+    _pending: list[_Pending] = field(default_factory=list)
+    _refused: set[InstanceId] = field(default_factory=set)
+
+    def proposed(
+        self,
+        look: Look,
+        graph: Graph,
+        partitioning: Partitioning,
+        names: Mapping[InstanceId, str],
+        epoch: int,
+        now_s: float,
+    ) -> tuple[Repartition, tuple[Divided, ...]] | None:
+        """The changes to make now; None where there are none."""
+        if self.policy is None:
+            return None
+        found = self.policy.propose(look.loads, look.binding, look.topology, graph, partitioning, self._refused)
+        if not found:
+            return None
+        self._pending = []
+        for each in found:
+            parts = _parts(each.change, partitioning, graph)
+            partitioning = partitioning.after(each.change, graph)
+            self._pending.append(_Pending(_entry(each, parts, names, epoch, now_s), parts))
+        worker_of = {instance: worker for each in found for instance, worker in each.worker_of.items()}
+        command = Repartition(tuple(each.change for each in found), worker_of)
+        return command, tuple(pending.entry for pending in self._pending)
+
+    def measured(self, look: Look, epoch: int, now_s: float) -> tuple[DivisionMeasured, ...]:
+        """What changes have brought, from the first look at instances that have been divided."""
+        pending, self._pending = self._pending, []
+        place_of = {instance: place for place, instance in enumerate(look.loads.instances)}
+        share_s = float(look.work_s.sum()) / look.binding.workers
+        found = []
+        for each in pending:
+            if share_s <= 0 or any(part not in place_of for part in each.parts):
+                continue
+            shares = {part: float(look.work_s[place_of[part]]) / share_s for part in each.parts}
+            largest = max(shares, key=lambda part: shares[part])
+            if each.entry.change == "split" and shares[largest] > USEFUL * each.entry.shares:
+                self._refused.add(largest)
+            found.append(
+                DivisionMeasured(
+                    at_s=now_s,
+                    epoch=epoch,
+                    change=each.entry.change,
+                    name=each.entry.name,
+                    shares_before=each.entry.shares,
+                    shares_after=round(shares[largest], 4),
+                )
+            )
+        return tuple(found)
+
+    def refuse(self, command: Repartition) -> None:
+        """Remember that the runtime cannot make these changes."""
+        self._pending = []
+        self._refused.update(change.instance for change in command.changes if isinstance(change, Split))
+
+
+def _parts(change: Change, partitioning: Partitioning, graph: Graph) -> tuple[InstanceId, ...]:
+    """The instances that have the keys of a change once it is made."""
+    if isinstance(change, Merge):
+        return change.instances[:1]
+    after = partitioning.after(change, graph)
+    made = tuple(i for i in after.instances(graph) if i not in set(partitioning.instances(graph)))
+    return (change.instance, *made) if isinstance(change, Split) else made
+
+
+def _entry(
+    proposed: Proposed, parts: Sequence[InstanceId], names: Mapping[InstanceId, str], epoch: int, now_s: float
+) -> Divided:
+    change = proposed.change
+    instances = change.instances if isinstance(change, Merge) else parts[:1]
+    return Divided(
+        at_s=now_s,
+        epoch=epoch,
+        change="merge" if isinstance(change, Merge) else "split",
+        instance=str(instances[0]),
+        name=names.get(instances[0], str(instances[0])),
+        parts=len(instances) if isinstance(change, Merge) else len(parts),
+        shares=round(proposed.work_s / proposed.share_s, 4),
+    )
