@@ -93,7 +93,8 @@ def test_a_swing_inside_one_look_moves_nothing() -> None:
 
 def test_what_is_refused_is_said_once_and_counted() -> None:
     """One instance has most of the work: no binding helps, and the policy knows."""
-    world = World(lambda place, now_s: 0.9 if place == 0 else 0.001).run(30)
+    whole = ControlSettings(split=0)
+    world = World(lambda place, now_s: 0.9 if place == 0 else 0.001, settings=whole).run(30)
     world.tell(RunEnded(at_s=world.now_s))
     kept = [entry for entry in world.entries if isinstance(entry, Kept)]
     assert kept[0].times == 1

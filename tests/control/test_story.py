@@ -2,7 +2,21 @@
 
 from pathlib import Path
 
-from shoal.control.journal import KINDS, Begun, Decided, Ended, Entry, Kept, Lost, Measured, Moving, Refused, Scaled
+from shoal.control.journal import (
+    KINDS,
+    Begun,
+    Decided,
+    Divided,
+    DivisionMeasured,
+    Ended,
+    Entry,
+    Kept,
+    Lost,
+    Measured,
+    Moving,
+    Refused,
+    Scaled,
+)
 from shoal.control.story import told
 
 MOVES = tuple(
@@ -11,7 +25,7 @@ MOVES = tuple(
 )
 STAYED = Moving(
     "9999/0",
-    "join of tolls, group 3",
+    "join of tolls, instance 3",
     0,
     1,
     9_000_000_000,
@@ -31,6 +45,9 @@ STORY: list[Entry] = [
     Kept(1006.0, 7, "2 s have passed", "guarded", "no move pays", 1.1, 1, (STAYED,)),
     Kept(1009.0, 9, "2 s have passed", "guarded", "no move pays", 1.1, 3),
     Scaled(1010.0, 11, 4, 8, "workers were busy for 93% of their time", 120),
+    Divided(1010.5, 12, "split", "9999/3", "join of tolls, instance 3", 4, 1.62),
+    Divided(1010.5, 12, "merge", "0000/0", "aggregate of avg_speed[0]", 2, 0.03),
+    DivisionMeasured(1010.8, 14, "split", "join of tolls, instance 3", 1.62, 0.41),
     Lost(1011.0, (2, 3), "executor 1 is gone", 75),
     Refused(1012.0, "Rebind", "it cannot"),
     Ended(1020.0, 40, 6_000_000, 80, 12_345, {"compute": 0.99, "migration": 0.008, "policy": 0.002}),

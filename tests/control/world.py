@@ -8,7 +8,8 @@ from shoal.control.journal import Decided, Entry
 from shoal.control.settings import ControlSettings
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId
-from shoal.model.messages import CommandRefused, EpochCommitted, Event, Rebind
+from shoal.model.messages import CommandRefused, EpochCommitted, Event, Rebind, Repartition
+from shoal.model.partitioning import DECLARED, number_of, operator_of
 from shoal.model.snapshot import InstanceLoad, Snapshot
 from shoal.policies.static import round_robin
 from shoal.workloads.traffic import queries
@@ -39,6 +40,8 @@ class World:
     latency_s: Callable[[Sequence[float]], float] = lambda busy: 0.0
     now_s: float = 100.0
     epoch: int = 0
+    part: Callable[[Sequence[int], int], float] = lambda slots, number: slots.count(number) / len(slots)
+    """The part of a group's work that comes to an instance, by the instance of each of its slots."""
     entries: list[Entry] = field(default_factory=list)
     peaks: list[float] = field(default_factory=list)
 
@@ -47,17 +50,27 @@ class World:
         self.controller = Controller(self.graph, self.policy, self.settings)
         self.binding = round_robin(self.graph, self.workers)
         self.moves = 0
+        self.partitioning = DECLARED
 
     @property
     def instances(self) -> tuple[InstanceId, ...]:
         """All that is bound."""
-        return tuple(self.graph.stateful_instances)
+        return self.partitioning.instances(self.graph)
+
+    def work_of(self, instance: InstanceId, now_s: float) -> float:
+        """Work of an instance: its share of what the groups have whose slots it has."""
+        operator = self.graph.operators[operator_of(instance)]
+        places = {group: place for place, group in enumerate(self.graph.stateful_instances)}
+        return sum(
+            self.work(places[group], now_s) * self.part(self.partitioning.slots(group), number_of(instance))
+            for group in operator.instances
+        )
 
     def busy(self) -> list[float]:
         """The share of its time that every worker has to work now."""
         busy = [0.0] * self.binding.workers
-        for place, instance in enumerate(self.instances):
-            busy[self.binding.worker_of[instance]] += self.work(place, self.now_s)
+        for instance in self.instances:
+            busy[self.binding.worker_of[instance]] += self.work_of(instance, self.now_s)
         return busy
 
     def step(self) -> None:
@@ -70,14 +83,23 @@ class World:
 
     def snapshot(self, busy: Sequence[float]) -> Snapshot:
         """What there is to see."""
-        shares = {i: self.work(place, self.now_s - self.epoch_s) for place, i in enumerate(self.instances)}
+        shares = {i: self.work_of(i, self.now_s - self.epoch_s) for i in self.instances}
         loads = {
             i: InstanceLoad(int(1000 * share * self.epoch_s), share * self.epoch_s, 1, 1000)
             for i, share in shares.items()
         }
         latency_s = {"avg_speed": self.latency_s(busy)}
         busy_s = tuple(min(1.0, share) * self.epoch_s for share in busy)
-        return Snapshot(self.epoch, self.binding, loads, {}, period_s=self.epoch_s, latency_s=latency_s, busy_s=busy_s)
+        return Snapshot(
+            self.epoch,
+            self.binding,
+            loads,
+            {},
+            period_s=self.epoch_s,
+            latency_s=latency_s,
+            busy_s=busy_s,
+            partitioning=self.partitioning,
+        )
 
     def tell(self, event: Event) -> None:
         """Let the controller react to something."""
@@ -85,8 +107,18 @@ class World:
         self.entries += reaction.entries
         self.epoch += 1
         for command in reaction.commands:
-            assert isinstance(command, Rebind)
-            self.rebind(command.binding)
+            if isinstance(command, Repartition):
+                self.repartition(command)
+            else:
+                assert isinstance(command, Rebind)
+                self.rebind(command.binding)
+
+    def repartition(self, command: Repartition) -> None:
+        """Split and merge as told."""
+        for change in command.changes:
+            self.partitioning = self.partitioning.after(change, self.graph)
+        wanted = Binding.of({**self.binding.worker_of, **command.worker_of}, self.binding.workers)
+        self.binding = wanted.fitted(self.instances)
 
     def rebind(self, binding: Binding) -> None:
         """Do as told."""

@@ -8,12 +8,12 @@ from typing import Any
 from tests.query.in_process import InProcess, Row
 from tests.query.row_by_row import RowByRow
 
-from shoal.errors import PartitioningError
-from shoal.model.graph import STATEFUL, Graph
-from shoal.model.partitioning import DECLARED, Change, Merge, Partitioning, Regroup, Split
+from shoal.model.graph import Graph
+from shoal.model.partitioning import DECLARED, Partitioning
 from shoal.policies.static import shuffled
 from shoal.query.program import Program, compile_graph
 from shoal.query.stream import Stream
+from shoal.session.partitions import changed, random_changes
 
 SCHEMA = {"ts": "timestamp", "a": "int64", "b": "int64", "x": "float64", "s": "string", "flag": "bool"}
 TEXTS = ("", "car", "truck")
@@ -69,29 +69,8 @@ def in_process(graphs: Sequence[Graph], epochs: Sequence[Epoch], seed: int, work
 
 
 def repartitioned(partitioning: Partitioning, graph: Graph, draw: random.Random) -> Partitioning:
-    """A partitioning after random changes, without those that are rejected."""
-    for change in random_changes(graph, partitioning, draw):
-        try:
-            after = partitioning.after(change, graph)
-            compile_graph(graph, after)
-        except PartitioningError:
-            continue
-        partitioning = after
-    return partitioning
-
-
-def random_changes(graph: Graph, partitioning: Partitioning, draw: random.Random) -> Iterator[Change]:
-    for operator in graph.operators.values():
-        if operator.kind not in STATEFUL or draw.random() < 0.5:
-            continue
-        instances = partitioning.instances_of(operator)
-        kind = draw.choice(("split", "merge", "regroup"))
-        if kind == "merge" and len(instances) > 1:
-            yield Merge(tuple(draw.sample(instances, draw.randint(2, min(3, len(instances))))))
-        elif kind == "regroup":
-            yield Regroup(operator.id, draw.randint(1, 6))
-        else:
-            yield Split(draw.choice(instances), draw.randint(2, 4))
+    """A partitioning after random changes."""
+    return changed(partitioning, random_changes(graph, partitioning, draw), graph)
 
 
 def check(graph: Graph, epochs: Sequence[Epoch], seed: int = 0) -> Program:

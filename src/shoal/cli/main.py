@@ -110,7 +110,12 @@ def cli() -> None:
 @click.option(
     "--shuffle-bindings",
     is_flag=True,
-    help="Bind every instance anew at random before every epoch: no result may change.",
+    help="Bind every instance again at random after every epoch: no result may change.",
+)
+@click.option(
+    "--shuffle-partitions",
+    is_flag=True,
+    help="Split and merge instances at random after every epoch: no result may change.",
 )
 @click.option("--check", is_flag=True, help="Compare the results with the batch oracle; exit code 1 if they differ.")
 @click.option(

@@ -1,6 +1,7 @@
 """`shoal run`: start a target, show how it goes, say how it went."""
 
 import json
+import random
 import signal
 import threading
 from collections.abc import Mapping
@@ -19,11 +20,12 @@ from shoal.connectors.rate import Rate
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink, sink_from_uri
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
-from shoal.model.messages import EpochCommitted
+from shoal.model.messages import EpochCommitted, Repartition
 from shoal.policies.static import shuffled
 from shoal.runtimes.protocol import RuntimeKind
 from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.digest import differences, result_digest
+from shoal.session.partitions import changed, random_changes
 from shoal.session.run import Run, start
 from shoal.session.summary import Summary
 from shoal.workloads.catalog import WORKLOADS
@@ -60,6 +62,7 @@ class RunOptions:
     conf: Mapping[str, str]
     metrics: str | None
     shuffle_bindings: bool
+    shuffle_partitions: bool
     check: bool
     as_json: bool
 
@@ -86,7 +89,7 @@ def run_target(options: RunOptions) -> int:
             control=options.control,
             journal=options.journal,
             mechanism=options.mechanism,
-            must_bind=options.shuffle_bindings,
+            must_bind=options.shuffle_bindings or options.shuffle_partitions,
             say=progress.say,
         )
         _stop_on_interrupt(run, interrupted)
@@ -194,8 +197,13 @@ def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progr
     progress.epoch(run, event)
     if options.metrics and event.epoch % METRICS_EVERY == 0:
         _append_metrics(run, options.metrics)
+    seed = options.seed * 1_000_003 + event.epoch
+    partitioning = run.partitioning
+    if options.shuffle_partitions and (changes := random_changes(run.graph, partitioning, random.Random(seed))):
+        run.runtime.apply(Repartition(changes))
+        partitioning = changed(partitioning, changes, run.graph)
     if options.shuffle_bindings:
-        run.rebind(shuffled(run.job.graph, options.workers, options.seed * 1_000_003 + event.epoch))
+        run.rebind(shuffled(run.graph, options.workers, seed, partitioning))
 
 
 def _append_metrics(run: Run, path: str) -> None:

@@ -15,7 +15,7 @@ from shoal.control.journal import Begun, Ended
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
 from shoal.model.binding import Binding
-from shoal.model.graph import Query
+from shoal.model.graph import Graph, InstanceId, OperatorId, Query
 from shoal.model.messages import (
     AddQuery,
     CommandRefused,
@@ -24,10 +24,12 @@ from shoal.model.messages import (
     Event,
     Rebind,
     RemoveQuery,
+    Repartition,
     ReplaceQuery,
     RunEnded,
     WorkersLost,
 )
+from shoal.model.partitioning import DECLARED, Merge, Partitioning, Regroup, Split
 from shoal.model.topology import Topology
 from shoal.policies.catalog import FIRST, QUEUED, check_policy
 from shoal.policies.static import STATIC
@@ -35,6 +37,7 @@ from shoal.runtimes.protocol import Capabilities, Launch, Runtime
 from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.job import Job
 from shoal.session.journal import JournalFile
+from shoal.session.partitions import operator_named
 from shoal.session.steering import Steering
 from shoal.session.summary import Tally
 
@@ -61,10 +64,40 @@ class Run:
     temporary: bool = False
     steering: Steering | None = None
     asked_mechanism: str | None = None
+    partitioning: Partitioning = DECLARED
+    _graph: Graph | None = None
 
     def rebind(self, binding: Binding) -> None:
         """Use another binding from the next epoch on; no result changes."""
         self.runtime.apply(Rebind(binding))
+
+    def split(self, instance: InstanceId | str, parts: int = 2) -> None:
+        """Divide the keys of an instance, and their state, among several; no result changes.
+
+        The new instances go to the workers with the fewest; what cannot be split is refused, see `refused`.
+        """
+        self.runtime.apply(Repartition((Split(InstanceId(instance), parts),)))
+
+    def merge(self, *instances: InstanceId | str) -> None:
+        """Give the keys of several instances of one operator, and their state, to the first of them."""
+        self.runtime.apply(Repartition((Merge(tuple(InstanceId(each) for each in instances)),)))
+
+    def repartition(self, operator: OperatorId | str, *, groups: int) -> None:
+        """Divide the keys of an operator evenly among so many instances; no result changes.
+
+        The operator may be named by a query: then it is the last one of that query that holds state.
+        """
+        self.runtime.apply(Repartition((Regroup(operator_named(self.graph, operator), groups),)))
+
+    @property
+    def graph(self) -> Graph:
+        """The queries as the last epoch had them."""
+        return self._graph or self.job.graph
+
+    @property
+    def instances(self) -> tuple[InstanceId, ...]:
+        """The instances that hold state, as the last epoch had them."""
+        return self.partitioning.instances(self.graph)
 
     def scale(self, workers: int) -> None:
         """Have more or fewer workers from one of the next epochs on; no result changes."""
@@ -120,7 +153,8 @@ class Run:
     def _take(self, event: Event, watcher: Watcher | None) -> None:
         if isinstance(event, EpochCommitted):
             self.tally.add(event)
-            self.binding = event.snapshot.binding
+            snapshot = event.snapshot
+            self.binding, self.partitioning, self._graph = snapshot.binding, snapshot.partitioning, snapshot.graph
         if self.steering is not None:
             self.tally.policy_s += self.steering.take(event)
         if isinstance(event, EpochCommitted):

@@ -1,0 +1,66 @@
+"""Partitionings as people ask for them: operators by the names of queries, and changes drawn at random."""
+
+import random
+from collections.abc import Iterator, Sequence
+
+from shoal.errors import PartitioningError
+from shoal.model.graph import STATEFUL, Graph, InstanceId, OperatorId
+from shoal.model.partitioning import Change, Merge, Partitioning, Regroup, Split
+from shoal.query.program import compile_graph
+
+MOST_RANDOM_PARTS = 4
+MOST_RANDOM_GROUPS = 6
+
+
+def operator_named(graph: Graph, name: str) -> OperatorId:
+    """The operator of an id, or the last one with state of the query of that name."""
+    if name in graph.operators:
+        return OperatorId(name)
+    if name not in graph.queries:
+        raise PartitioningError(f"{name!r} is neither an operator nor a query; there are {', '.join(graph.queries)}")
+    stateful = [operator for operator in graph.queries[name].operators if operator.kind in STATEFUL]
+    if not stateful:
+        raise PartitioningError(f"query {name!r} has no operator that holds state")
+    return stateful[-1].id
+
+
+def random_changes(graph: Graph, partitioning: Partitioning, draw: random.Random) -> tuple[Change, ...]:
+    """Splits, merges and other numbers of groups, drawn for about half of the operators; all of them can be made."""
+    found: list[Change] = []
+    for operator in graph.operators.values():
+        if operator.kind not in STATEFUL or draw.random() < 0.5:
+            continue
+        change = _drawn(operator.id, partitioning.instances_of(operator), draw)
+        try:
+            after = partitioning.after(change, graph)
+            compile_graph(graph, after)
+        except PartitioningError:  # an operator without keys, or with one key per instance
+            continue
+        partitioning = after
+        found.append(change)
+    return tuple(found)
+
+
+def _drawn(operator: OperatorId, instances: Sequence[InstanceId], draw: random.Random) -> Change:
+    kind = draw.choice(("split", "merge", "regroup"))
+    if kind == "merge" and len(instances) > 1:
+        return Merge(tuple(draw.sample(instances, draw.randint(2, min(3, len(instances))))))
+    if kind == "regroup":
+        return Regroup(operator, draw.randint(1, MOST_RANDOM_GROUPS))
+    return Split(draw.choice(instances), draw.randint(2, MOST_RANDOM_PARTS))
+
+
+def changed(partitioning: Partitioning, changes: Sequence[Change], graph: Graph) -> Partitioning:
+    """The partitioning after some changes."""
+    for change in changes:
+        partitioning = partitioning.after(change, graph)
+    return partitioning
+
+
+def instances_on(graph: Graph, partitioning: Partitioning) -> Iterator[tuple[InstanceId, int]]:
+    """Every instance that holds state, with the number of slots it has."""
+    for operator in graph.operators.values():
+        if operator.kind in STATEFUL:
+            table = partitioning.table(operator)
+            for instance in partitioning.instances_of(operator):
+                yield instance, table.count(int(instance.rpartition("/")[2]))
