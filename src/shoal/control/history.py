@@ -18,6 +18,9 @@ LOOKS = 60
 SCORES = 12
 """Scores of every worker that are remembered."""
 
+IDLE = 1e-12
+"""Share of the mean work below which a worker counts as idle; a quotient by less could overflow."""
+
 
 class History:
     """Rates of every instance, scores of every worker, and what moves have cost so far."""
@@ -72,4 +75,5 @@ def scores(worker_s: Floats) -> Floats:
     array([2.        , 0.66666667])
     """
     mean = float(worker_s.mean())
-    return np.divide(mean, worker_s, out=np.full(len(worker_s), float(len(worker_s))), where=worker_s > 0)
+    idle = np.full(len(worker_s), float(len(worker_s)))
+    return np.divide(mean, worker_s, out=idle, where=worker_s > IDLE * mean)
