@@ -1,7 +1,5 @@
 """What every mechanism promises; a new one is run by all of these as soon as the catalog has it."""
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,19 +7,10 @@ from hypothesis import strategies as st
 from shoal.mechanisms.catalog import MECHANISMS
 from shoal.mechanisms.plan import Queue, StepKind, Transfer
 from shoal.model.binding import WorkerId
+from shoal.model.costs import LinkCosts
 from shoal.model.graph import InstanceId
 
 WORKERS = 5
-
-
-@dataclass(frozen=True)
-class Network:
-    """Nodes that are all equally far from each other."""
-
-    bytes_per_s: float
-
-    def seconds(self, state_bytes: float, source: int, target: int) -> float:
-        return 0.0 if source == target else state_bytes / self.bytes_per_s
 
 
 @st.composite
@@ -38,12 +27,12 @@ def transfers(draw: st.DrawFn) -> list[Transfer]:
     return found
 
 
-NETWORKS = st.floats(1e3, 1e10).map(Network)
+COSTS = st.floats(1e3, 1e10).map(LinkCosts)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-@given(transfers(), NETWORKS)
-def test_a_plan_moves_every_transfer_exactly_once(name: str, wanted: list[Transfer], links: Network) -> None:
+@given(transfers(), COSTS)
+def test_a_plan_moves_every_transfer_exactly_once(name: str, wanted: list[Transfer], links: LinkCosts) -> None:
     plan = MECHANISMS[name].plan(wanted, links)
     resumed = [each for step in plan.steps if step.kind is StepKind.RESUME for each in step.transfers]
     assert sorted(resumed, key=lambda each: each.instance) == sorted(wanted, key=lambda each: each.instance)
@@ -52,16 +41,16 @@ def test_a_plan_moves_every_transfer_exactly_once(name: str, wanted: list[Transf
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-@given(transfers(), NETWORKS)
-def test_a_plan_serves_queues_in_their_order(name: str, wanted: list[Transfer], links: Network) -> None:
+@given(transfers(), COSTS)
+def test_a_plan_serves_queues_in_their_order(name: str, wanted: list[Transfer], links: LinkCosts) -> None:
     queues = [step.queue for step in MECHANISMS[name].plan(wanted, links).steps]
     assert queues == sorted(queues)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-@given(transfers(), NETWORKS)
+@given(transfers(), COSTS)
 def test_no_instance_is_sent_before_it_is_extracted_or_resumed_before_it_is_imported(
-    name: str, wanted: list[Transfer], links: Network
+    name: str, wanted: list[Transfer], links: LinkCosts
 ) -> None:
     done: dict[InstanceId, list[StepKind]] = {each.instance: [] for each in wanted}
     for step in MECHANISMS[name].plan(wanted, links).steps:
@@ -74,8 +63,8 @@ def test_no_instance_is_sent_before_it_is_extracted_or_resumed_before_it_is_impo
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-@given(transfers(), NETWORKS)
-def test_events_that_are_redirected_early_are_buffered(name: str, wanted: list[Transfer], links: Network) -> None:
+@given(transfers(), COSTS)
+def test_events_that_are_redirected_early_are_buffered(name: str, wanted: list[Transfer], links: LinkCosts) -> None:
     """Nothing may come to a target that has no state yet, unless it holds that back."""
     redirected: set[InstanceId] = set()
     held: set[InstanceId] = set()
@@ -88,20 +77,20 @@ def test_events_that_are_redirected_early_are_buffered(name: str, wanted: list[T
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-@given(transfers(), NETWORKS)
-def test_the_same_transfers_give_the_same_plan(name: str, wanted: list[Transfer], links: Network) -> None:
+@given(transfers(), COSTS)
+def test_the_same_transfers_give_the_same_plan(name: str, wanted: list[Transfer], links: LinkCosts) -> None:
     assert MECHANISMS[name].plan(wanted, links) == MECHANISMS[name].plan(list(wanted), links)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_nothing_to_move_is_a_plan_without_steps(name: str) -> None:
-    assert list(MECHANISMS[name].plan([], Network(1e6)).steps) == []
+    assert list(MECHANISMS[name].plan([], LinkCosts()).steps) == []
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-@given(transfers(), NETWORKS, st.integers(0, 12))
+@given(transfers(), COSTS, st.integers(0, 12))
 def test_what_is_left_of_a_plan_can_be_planned_again(
-    name: str, wanted: list[Transfer], links: Network, made: int
+    name: str, wanted: list[Transfer], links: LinkCosts, made: int
 ) -> None:
     rest = wanted[made:]
     plan = MECHANISMS[name].plan(rest, links)

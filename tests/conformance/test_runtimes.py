@@ -74,7 +74,7 @@ class Script:
         return sum(event.rows for event in self.seen[:first])
 
 
-def do(*actions: Callable[[Run], None]) -> Step:
+def do(*actions: Callable[[Run], object]) -> Step:
     """A step that acts at once."""
 
     def step(run: Run, event: EpochCommitted) -> bool:

@@ -117,7 +117,7 @@ def test_every_wish_is_passed_on_as_a_command() -> None:
     run.add(query)
     run.remove("a")
     run.drain()
-    assert runtime.applied == [Rebind(BINDING), AddQuery(query), RemoveQuery("a"), Drain()]
+    assert runtime.applied == [Rebind(BINDING, id="request 1"), AddQuery(query), RemoveQuery("a"), Drain()]
 
 
 @pytest.mark.parametrize("raised", [ZeroDivisionError, KeyboardInterrupt])
@@ -159,7 +159,7 @@ def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
             id="two designs of queues",
         ),
         pytest.param(
-            {"mechanism": "best"}, "mechanism best is not one of runtime spark; it has gradual", id="mechanism"
+            {"mechanism": "best"}, "mechanism must be one of megaphone, all-at-once, rhino; got 'best'", id="mechanism"
         ),
         pytest.param({"local": LocalSettings()}, "local= is not for the spark runtime; leave it out", id="settings"),
         pytest.param(

@@ -16,7 +16,16 @@ from shoal.control.settings import ControlSettings
 from shoal.control.trigger import reason, triggers_of
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
-from shoal.model.messages import Command, CommandRefused, EpochCommitted, Event, Rebind, Repartition, WorkersLost
+from shoal.model.messages import (
+    Command,
+    CommandRefused,
+    EpochCommitted,
+    Event,
+    MovesFinished,
+    Rebind,
+    Repartition,
+    WorkersLost,
+)
 from shoal.model.partitioning import DECLARED, Partitioning
 from shoal.model.snapshot import Snapshot
 from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, SPLITTING, BindingPolicy
@@ -90,6 +99,8 @@ class Controller:
             if isinstance(event.command, Repartition):
                 self._divisions.refuse(event.command)
             return Reaction((), (Refused(now_s, type(event.command).__name__, event.reason),))
+        if isinstance(event, MovesFinished):
+            return NOTHING
         return Reaction((), self._ended_streak())
 
     def _epoch(self, event: EpochCommitted, now_s: float) -> Reaction:

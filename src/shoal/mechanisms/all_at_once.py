@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.mechanisms.mechanism import Links
 from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
+from shoal.model.costs import LinkCosts
 
 MOVE = (
     StepKind.PAUSE,
@@ -24,7 +24,7 @@ class AllAtOnce:
 
     name: str = "all-at-once"
 
-    def plan(self, transfers: Sequence[Transfer], links: Links) -> Plan:
+    def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
         """Stop all instances that move, move them together, resume all of them."""
         del links  # whatever they are like, everything has to be there before anything goes on
         return Plan(self.name, (Batch(Queue.CRITICAL, MOVE, tuple(transfers)),) if transfers else ())

@@ -41,8 +41,9 @@ def mechanism_named(name: str | None, supported: Sequence[str] = tuple(MECHANISM
     chosen = DEFAULT if name is None else name
     if chosen in RENAMED:
         raise ConfigError(f"mechanism {chosen!r} is now named {RENAMED[chosen]}")
+    known = ", ".join(supported) or "none"
     if chosen not in MECHANISMS:
-        raise ConfigError(f"mechanism must be one of {', '.join(supported)}; got {chosen!r}")
+        raise ConfigError(f"mechanism must be one of {known}; got {chosen!r}")
     if chosen not in supported:
-        raise ConfigError(f"mechanism {chosen} does not run on {where}; there are {', '.join(supported)}")
+        raise ConfigError(f"mechanism {chosen} does not run on {where}; there are {known}")
     return MECHANISMS[chosen]

@@ -4,13 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from shoal.mechanisms.plan import Plan, Transfer
-
-
-class Links(Protocol):
-    """What is known of the links between nodes."""
-
-    def seconds(self, state_bytes: float, source: int, target: int) -> float:
-        """How long so much state takes from a node to a node."""
+from shoal.model.costs import LinkCosts
 
 
 class Mechanism(Protocol):
@@ -20,7 +14,7 @@ class Mechanism(Protocol):
     def name(self) -> str:
         """The one name it has everywhere."""
 
-    def plan(self, transfers: Sequence[Transfer], links: Links) -> Plan:
+    def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
         """Make a plan for some transfers; called each time a runtime is about to execute some of them.
 
         No two transfers are of the same instance. Their order is the runtime's: what is best moved first is in front

@@ -7,8 +7,8 @@ PVLDB 12(9), 2019.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.mechanisms.mechanism import Links
 from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
+from shoal.model.costs import LinkCosts
 
 HAND_OVER = (
     StepKind.EXTRACT,
@@ -27,7 +27,7 @@ class Megaphone:
 
     name: str = "megaphone"
 
-    def plan(self, transfers: Sequence[Transfer], links: Links) -> Plan:
+    def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
         """Hand instances over one after another, in the order given."""
         del links  # the runtime's throttle knows them
         return Plan(self.name, tuple(Batch(Queue.NORMAL, HAND_OVER, (transfer,)) for transfer in transfers))

@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 from shoal.errors import MechanismError
 from shoal.model.binding import WorkerId
+from shoal.model.costs import Link
 from shoal.model.graph import InstanceId
-
-LinkId = tuple[int, int]
-"""The node that state leaves and the node that it goes to; both may be the same."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Transfer:
     target: WorkerId
     state_bytes: int = 0
     fragments: int = 0
-    link: LinkId = (0, 0)
+    link: Link = (0, 0)
 
     def __post_init__(self) -> None:
         """Reject a transfer that changes nothing."""

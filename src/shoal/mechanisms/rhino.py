@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.mechanisms.all_at_once import MOVE
-from shoal.mechanisms.mechanism import Links
 from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
+from shoal.model.costs import LinkCosts
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Rhino:
 
     name: str = "rhino"
 
-    def plan(self, transfers: Sequence[Transfer], links: Links) -> Plan:
+    def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
         """Copy all instances that move, then stop them, send the difference and resume them together."""
         del links  # both batches are needed over any link
         if not transfers:

@@ -6,7 +6,7 @@ Every event carries `at_s`, the time at which it happened by the runtime's own c
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shoal.model.binding import Binding
+from shoal.model.binding import Binding, WorkerId
 from shoal.model.graph import InstanceId, Query
 from shoal.model.histogram import Histogram
 from shoal.model.partitioning import Change
@@ -15,9 +15,15 @@ from shoal.model.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Rebind:
-    """Use another binding from the next epoch on; one with another number of workers makes them more or fewer."""
+    """Use another binding from the next epoch on; one with another number of workers makes them more or fewer.
+
+    `mechanism` is how state moves, that of the run without; `id` is what `MovesFinished` refers to it by. A newer
+    rebinding supersedes an older one that is still under way.
+    """
 
     binding: Binding
+    mechanism: str | None = None
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,42 @@ class CommandRefused:
 
 
 @dataclass(frozen=True)
+class MoveReport:
+    """What became of one move.
+
+    `frozen_s` is the time in which neither worker processed the instance, `late_s` how long events or the instance's
+    worker waited for state when it was first needed. `aborted` says why the move was not made; empty if it was.
+    """
+
+    instance: InstanceId
+    source: WorkerId
+    target: WorkerId
+    state_bytes: int = 0
+    frozen_s: float = 0.0
+    late_s: float = 0.0
+    aborted: str = ""
+
+
+@dataclass(frozen=True)
+class MovesFinished:
+    """All moves of a rebinding have been made or given up; told once for every `Rebind` that was not refused.
+
+    `rebind` is its id. Where a run is stopped and goes on later, a rebinding that was under way does so too, and is
+    `resumed`: its moves are those that were made since.
+    """
+
+    rebind: str
+    moves: tuple[MoveReport, ...] = ()
+    resumed: bool = False
+    at_s: float = field(kw_only=True)
+
+    @property
+    def aborted(self) -> tuple[MoveReport, ...]:
+        """The moves that were not made."""
+        return tuple(move for move in self.moves if move.aborted)
+
+
+@dataclass(frozen=True)
 class WorkersLost:
     """Workers are gone; others do their work, and nothing is lost, until their instances are bound elsewhere."""
 
@@ -114,4 +156,4 @@ class RunEnded:
     at_s: float = field(kw_only=True)
 
 
-Event = EpochCommitted | CommandRefused | WorkersLost | RunEnded
+Event = EpochCommitted | MovesFinished | CommandRefused | WorkersLost | RunEnded

@@ -3,9 +3,11 @@
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from shoal.control.controller import Controller
 from shoal.control.journal import Begun, Ended
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
+from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId, OperatorId, Query
 from shoal.model.messages import (
@@ -22,6 +25,7 @@ from shoal.model.messages import (
     Drain,
     EpochCommitted,
     Event,
+    MovesFinished,
     Rebind,
     RemoveQuery,
     Repartition,
@@ -42,7 +46,9 @@ from shoal.session.steering import Steering
 from shoal.session.summary import Tally
 
 LOG = logging.getLogger("shoal")
-Watcher = Callable[["Run", EpochCommitted], None]
+KEPT_FINISHED = 100
+"""Rebindings whose moves a run remembers."""
+Watcher = Callable[["Run", EpochCommitted], object]
 """Called after every epoch, e.g. to rebind."""
 
 
@@ -61,15 +67,23 @@ class Run:
     binding: Binding | None = None
     refused: list[CommandRefused] = field(default_factory=list)
     lost: list[WorkersLost] = field(default_factory=list)
+    finished: deque[MovesFinished] = field(default_factory=lambda: deque(maxlen=KEPT_FINISHED))
+    """What became of the newest rebindings."""
     temporary: bool = False
     steering: Steering | None = None
     asked_mechanism: str | None = None
     partitioning: Partitioning = DECLARED
     _graph: Graph | None = None
+    _requests: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def rebind(self, binding: Binding) -> None:
-        """Use another binding from the next epoch on; no result changes."""
-        self.runtime.apply(Rebind(binding))
+    def rebind(self, binding: Binding, mechanism: str | None = None) -> str:
+        """Use another binding from the next epoch on, by a mechanism of its own if it has one; no result changes.
+
+        Returns the id under which `finished` tells what became of it.
+        """
+        rebind = Rebind(binding, mechanism, f"request {next(self._requests)}")
+        self.runtime.apply(rebind)
+        return rebind.id
 
     def split(self, instance: InstanceId | str, parts: int = 2) -> None:
         """Divide the keys of an instance, and their state, among several; no result changes.
@@ -164,6 +178,8 @@ class Run:
             if self.steering is None or not self.steering.gave(event.command):
                 self.refused.append(event)
                 LOG.warning("a command was refused: %s", event.reason)
+        elif isinstance(event, MovesFinished):
+            self.finished.append(event)
         elif isinstance(event, WorkersLost):
             self.lost.append(event)
             LOG.warning("worker %s is lost: %s", ", ".join(map(str, event.workers)), event.reason)
@@ -246,8 +262,8 @@ def start(  # noqa: PLR0913  (all but the job by name)
     either by name. Without a `checkpoint` directory a run cannot be resumed; Spark then keeps it in a temporary one.
     Without a `sink` the results stay in memory, in `Run.sink`. Without a `policy` instances are bound round-robin, but
     the local runtime does not bind them at all, unless `must_bind`: then that is an error. The journal is kept in the
-    directory `journal`, or with the checkpoint. `mechanism` is how moved state gets to its new worker: on Spark
-    `gradual`, the default, `lazy` or `pre-copy`. `say` is told what keeps the run from starting at once.
+    directory `journal`, or with the checkpoint. `mechanism` is how moved state gets to its new worker: see
+    `shoal mechanisms`, `megaphone` without. `say` is told what keeps the run from starting at once.
     """
     kind = runtime_kind(on)
     began_s = kind.clock()
@@ -297,9 +313,8 @@ def _check(capabilities: Capabilities, workers: int, policy: str | None, mechani
     if policy in QUEUED and not capabilities.shares_queues:
         able = runtimes_that(lambda can: can.shares_queues)
         raise ConfigError(f"policy {policy} is for runtime {able}; workers of runtime {on} share no queue")
-    if mechanism is not None and mechanism not in capabilities.mechanisms:
-        known = ", ".join(capabilities.mechanisms) or "none to choose from"
-        raise ConfigError(f"mechanism {mechanism} is not one of runtime {on}; it has {known}")
+    if mechanism is not None:
+        mechanism_named(mechanism, capabilities.mechanisms, f"runtime {on}")
 
 
 def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:

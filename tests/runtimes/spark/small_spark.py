@@ -107,7 +107,7 @@ class SmallRun:
     shuffle: bool = False
     commands: Mapping[int, Sequence[Command]] = field(default_factory=dict)
     graph: Graph = field(default_factory=lambda: city().job.graph)
-    mechanism: str = "gradual"
+    mechanism: str = "megaphone"
 
     @property
     def uri(self) -> str:

@@ -13,7 +13,7 @@ from shoal.model.expression import col
 from shoal.model.graph import Graph, InstanceId
 from shoal.model.partitioning import SLOTS, Partitioning
 from shoal.query.stream import Stream
-from shoal.runtimes.spark.checkpoint import KEPT_MANIFESTS, Checkpoint, Manifest, Plan, StateRef
+from shoal.runtimes.spark.checkpoint import KEPT_MANIFESTS, Checkpoint, Goal, Manifest, Plan, StateRef
 from shoal.runtimes.spark.reports import SliceRead
 from shoal.storage.record import sealed, unsealed
 from shoal.workloads.traffic import queries
@@ -41,6 +41,7 @@ def standing(epoch: int) -> dict[str, Any]:
         "offsets": "12ab",
         "coming": (1, 1, 1),
         "coming_workers": 2,
+        "goal": Goal("request 1", "rhino", 3, (1, 1, 2)),
         "partitioning": Partitioning(2, ((InstanceId("x/0"), (0, 1) * (SLOTS // 2)),)),
     }
 
@@ -121,12 +122,13 @@ def test_a_manifest_keeps_what_its_epoch_was_planned_with() -> None:
         watermarks_us={"cars": 7},
         states=STATES[:1],
         ended=("cars",),
+        goal=None,
         slices={},
         totals={"rows": 10},
         streams=("cars",),
         final=False,
     )
-    changed = {"watermarks_us": {"cars": 7}, "states": STATES[:1], "ended": ("cars",)}
+    changed = {"watermarks_us": {"cars": 7}, "states": STATES[:1], "ended": ("cars",), "goal": None}
     assert done == Manifest(**{**standing(3), **changed}, totals={"rows": 10}, streams=("cars",))
 
 

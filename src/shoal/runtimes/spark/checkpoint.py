@@ -47,13 +47,24 @@ class StateRef:
     coming: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Goal:
+    """A rebinding that is under way: its id, its mechanism, and the worker that each instance is to have."""
+
+    rebind: str
+    mechanism: str
+    workers: int
+    binding: tuple[int, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Standing:
     """What a plan and the manifest of its epoch have in common: queries, binding, watermarks and where state lies.
 
     `binding`: the worker of each instance, in the program's order of instances. `coming`: the same of the next epoch,
-    where that has been announced. `declared`, `added` and `removed`: see `Position`. `offsets`: the checksum of what
-    Spark has noted of the epoch's input.
+    where that has been announced. `goal`: the rebinding that is under way; in a plan also in the epoch of its last
+    move. `declared`, `added` and `removed`: see `Position`. `offsets`: the checksum of what Spark has noted of the
+    epoch's input.
     """
 
     epoch: int
@@ -70,6 +81,7 @@ class Standing:
     coming: tuple[int, ...] = ()
     coming_workers: int = 0
     partitioning: Partitioning = DECLARED
+    goal: Goal | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +115,7 @@ class Manifest(Standing):
         watermarks_us: Mapping[str, int],
         states: tuple[StateRef, ...],
         ended: tuple[str, ...],
+        goal: Goal | None,
         slices: Mapping[str, tuple[SliceRead, ...]],
         totals: Mapping[str, int],
         streams: tuple[str, ...],
@@ -110,7 +123,7 @@ class Manifest(Standing):
     ) -> "Manifest":
         """The manifest of a planned epoch: what stays as planned, and what the epoch has changed."""
         planned = {each.name: getattr(plan, each.name) for each in fields(Standing)}
-        done = {"watermarks_us": watermarks_us, "states": states, "ended": ended}
+        done = {"watermarks_us": watermarks_us, "states": states, "ended": ended, "goal": goal}
         return cls(**{**planned, **done}, slices=slices, totals=totals, streams=streams, final=final)
 
 

@@ -3,48 +3,36 @@
 import contextlib
 import queue
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from shoal.errors import ShoalError
-from shoal.model.binding import Binding
 from shoal.model.messages import Command
 from shoal.runtimes.spark.mailbox import Mailbox
-from shoal.runtimes.spark.pace import Pace, step
-from shoal.runtimes.spark.position import Position, changed
+from shoal.runtimes.spark.migration import Limits, advanced
+from shoal.runtimes.spark.position import MECHANISMS, Position, changed
 
 
 @dataclass
 class Commands:
     """Commands that wait for the next epoch.
 
-    `streams`: those that have a source. `announce`: whether a rebinding is announced one epoch before. `pace`: how much
-    may move in an epoch, where a rebinding is carried out in steps. `refused` hears of commands from within that cannot
-    be carried out; those by files are answered there.
+    `streams`: those that have a source. `mechanism`: that of rebindings that name none. `refused` hears of commands
+    from within that cannot be carried out; those by files are answered there.
     """
 
     mailbox: Mailbox
     streams: set[str]
     refused: Callable[[Command, str], None]
-    announce: bool = False
-    pace: Pace | None = None
-    _goal: Binding | None = None
+    mechanism: str = MECHANISMS[0]
     _waiting: queue.Queue[Command] = field(default_factory=queue.Queue)
 
     def put(self, command: Command) -> None:
         """Ask for a change."""
         self._waiting.put(command)
 
-    def carried_out(self, epoch: int, position: Position) -> Position:
-        """The position with everything that has been asked for, or announced before, as far as the pace allows."""
-        goal = self._goal
-        wanted = position.arrived() if goal is None else replace(position, binding=goal.fitted(position.instances))
-        wanted = self._changed(epoch, wanted)
-        if self.pace is None or wanted.binding is position.binding:
-            return wanted
-        here = replace(wanted, binding=position.binding.fitted(wanted.instances))
-        binding = step(here, wanted.binding, self.pace.most_bytes)
-        self._goal = None if binding is wanted.binding else wanted.binding
-        return replace(wanted, binding=binding)
+    def carried_out(self, epoch: int, position: Position, limits: Limits) -> Position:
+        """The position with everything that has been asked for, or announced before, as far as limits allow."""
+        return advanced(self._changed(epoch, position.arrived()), limits)
 
     def _changed(self, epoch: int, position: Position) -> Position:
         for number, asked in self.mailbox.take(epoch):
@@ -54,7 +42,7 @@ class Commands:
                 self.mailbox.refuse(number, str(error))
         for command in self._taken():
             try:
-                position = changed(position, command, self.streams, announce=self.announce)
+                position = changed(position, command, self.streams, self.mechanism)
             except ShoalError as error:
                 self.refused(command, str(error))
         return position

@@ -11,15 +11,16 @@ from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sinks import Sink
 from shoal.model.binding import Binding, Move
 from shoal.model.graph import InstanceId
-from shoal.model.messages import EpochCommitted
+from shoal.model.messages import EpochCommitted, MovesFinished
 from shoal.model.snapshot import Snapshot
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest, Plan, program
 from shoal.runtimes.spark.costs import Costs
 from shoal.runtimes.spark.outcome import Outcome
 from shoal.runtimes.spark.placement import Affinity, OneNode, Placement
-from shoal.runtimes.spark.position import Position, numbers
+from shoal.runtimes.spark.position import Position, goal_of, numbers
 from shoal.runtimes.spark.reports import SliceRead
+from shoal.runtimes.spark.settlement import settled
 from shoal.runtimes.spark.store import open_store
 from shoal.runtimes.spark.tasks import stateful
 
@@ -74,6 +75,7 @@ class EpochRunner:
             coming=numbers(coming, compiled) if coming else (),
             coming_workers=coming.workers if coming else 0,
             partitioning=position.partitioning,
+            goal=goal_of(position.rebinding, compiled),
             now_us=time.time_ns() // 1000,
             moves=len(moves),
             arrived=tuple(place for place, instance in enumerate(compiled.instances) if instance in moved),
@@ -90,8 +92,8 @@ class EpochRunner:
             self._known_graphs.add(graph.digest)
         return graph.digest
 
-    def run(self, rows: DataFrame, plan: Plan, *, final: bool = False) -> EpochCommitted:
-        """Run a planned epoch and commit it."""
+    def run(self, rows: DataFrame, plan: Plan, *, final: bool = False) -> tuple[EpochCommitted, list[MovesFinished]]:
+        """Run a planned epoch and commit it; also tells which rebindings are finished with it."""
         began = time.perf_counter()
         self.placement.settle(plan.workers, self._affinity)
         for depth in range(1, max(1, program(self.checkpoint.uri, plan.graph, plan.partitioning).depth) + 1):
@@ -104,11 +106,11 @@ class EpochRunner:
             self._sink.write(table, plan.epoch, result)
         if outcome.dead is not None:
             self._sink.write(DEAD_LETTERS, plan.epoch, outcome.dead)
-        position = self._after(plan, outcome)
+        position, finished = settled(self._after(plan, outcome), outcome, final=final)
         self.checkpoint.write_manifest(self._manifest(position, plan, outcome, final=final))
         self.position = position
         self._clean(plan)
-        return self._event(plan, outcome, time.perf_counter() - began)
+        return self._event(plan, outcome, time.perf_counter() - began), finished
 
     def _affinity(self) -> Affinity:
         """Bytes of state that each worker of this epoch has from each of the last one."""
@@ -159,6 +161,7 @@ class EpochRunner:
             watermarks_us=position.watermarks_us,
             states=position.states(),
             ended=tuple(sorted(position.ended)),
+            goal=goal_of(position.rebinding, program(self.checkpoint.uri, plan.graph, plan.partitioning)),
             slices=slices,
             totals=position.totals,
             streams=position.streams,

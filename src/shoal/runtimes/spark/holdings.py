@@ -1,5 +1,6 @@
 """Holdings: the state of the instances that are bound to a worker, taken from the segments it lies in."""
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from shoal.model.partitioning import operator_of
 from shoal.query.division import assigned_again
 from shoal.query.program import Program
 from shoal.runtimes.spark.checkpoint import Plan, StateRef
+from shoal.runtimes.spark.reports import StateArrived
 from shoal.runtimes.spark.segment import Part, chosen
 from shoal.runtimes.spark.store import StateStore
 
@@ -24,8 +26,9 @@ class Holdings:
     """State tables per lane, and the epoch each instance's state was written in (never, if for another worker).
 
     `moved_bytes`: how much of it belongs to instances that another worker had in the epoch before; `late_bytes`: how
-    much of that had to be fetched now. `divided`: per lane the instances that have state divided again, which must be
-    written under its new instances in this round.
+    much of that had to be fetched now. `arrived`: the bytes of each of those instances, and how long it was waited for.
+    `divided`: per lane the instances that have state divided again, which must be written under its new instances in
+    this round.
     """
 
     tables: Mapping[int, Tables] = field(default_factory=dict)
@@ -33,6 +36,7 @@ class Holdings:
     divided: Mapping[int, frozenset[int]] = field(default_factory=dict)
     moved_bytes: int = 0
     late_bytes: int = 0
+    arrived: Mapping[InstanceId, StateArrived] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -58,6 +62,7 @@ def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateSt
     heirs = _Heirs.of(program, plan, mine)
     found: dict[int, list[Tables]] = defaultdict(list)
     origins: dict[InstanceId, int] = {}
+    moves: dict[InstanceId, StateArrived] = {}
     moved = late = 0
     for ref in plan.states:
         if worker not in ref.workers:
@@ -65,7 +70,10 @@ def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateSt
         is_near = store.is_near(ref.segment)
         current = None if ref.instances is None else set(ref.instances)
         epoch, owner = (int(text) for text in ref.segment.split("-")[:2])
-        for part in store.read(ref.segment):
+        began = time.perf_counter()
+        parts = store.read(ref.segment)
+        late_s = 0.0 if is_near else time.perf_counter() - began
+        for part in parts:
             valid = [instance for instance in part.instances if current is None or instance in current]
             wanted: dict[int, dict[InstanceId, int]] = defaultdict(dict)
             for instance in valid:
@@ -76,15 +84,17 @@ def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateSt
             for lane, numbers in wanted.items():
                 table = chosen(part, numbers)
                 found[lane].append({part.table: table})
-                size = _bytes_of(table, [number for instance, number in numbers.items() if instance in arrived])
-                moved += size
-                late += 0 if is_near else size
+                for instance, size in _sizes(table, {i: n for i, n in numbers.items() if i in arrived}):
+                    moved += size
+                    late += 0 if is_near else size
+                    known = moves.get(instance, StateArrived(0, 0.0))
+                    moves[instance] = StateArrived(known.bytes + size, max(known.late_s, late_s))
             for lane, table in heirs.parts(part, valid):
                 found[lane].append({part.table: table})
                 moved += table.nbytes
                 late += 0 if is_near else table.nbytes
     tables = {lane: together(program, lane, parts) for lane, parts in found.items()}
-    return Holdings(tables, origins, heirs.written(), moved, late)
+    return Holdings(tables, origins, heirs.written(), moved, late, moves)
 
 
 @dataclass(frozen=True)
@@ -156,7 +166,9 @@ def together(program: Program, lane: int, tables: list[Tables]) -> Tables:
     return kernel.together(tables) if kernel and tables else {}
 
 
-def _bytes_of(table: Table, numbers: list[int]) -> int:
-    """Size of some instances' rows."""
-    rows = int(np.isin(table.instance, numbers).sum()) if numbers else 0
-    return table.nbytes * rows // max(1, len(table))
+def _sizes(table: Table, numbers: Mapping[InstanceId, int]) -> Iterator[tuple[InstanceId, int]]:
+    """Size of the rows of each of some instances."""
+    if numbers:
+        rows = np.bincount(table.instance, minlength=1 + max(numbers.values()))
+        for instance, number in numbers.items():
+            yield instance, table.nbytes * int(rows[number]) // max(1, len(table))

@@ -6,15 +6,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from shoal.errors import BindingError, GraphError
+from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId, Query
 from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
 from shoal.model.partitioning import DECLARED, Partitioning
 from shoal.query.program import Program, compile_graph
-from shoal.runtimes.spark.checkpoint import StateRef
+from shoal.runtimes.spark.checkpoint import Goal, StateRef
+from shoal.runtimes.spark.rebinding import RESTARTED, SUPERSEDED, Rebinding
 
-MECHANISMS = ("gradual", "lazy", "pre-copy")
-"""How state moves on Spark: in steps that delay no epoch much, at once, or announced and read ahead."""
+MECHANISMS = ("megaphone", "all-at-once", "rhino")
+"""The mechanisms whose plans can be executed between epochs; the first is the default."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Position:
     `declared`, `added` and `removed` tell apart what the job says and what was changed while it ran: `removed` are
     names whose declaration does not count any more, `added` those whose query came from outside. `coming`: a binding
     that has been announced and is that of the epoch after the next. `held`: the partitioning that the state was
-    written under, which the next epoch divides again if `partitioning` is another.
+    written under, which the next epoch divides again if `partitioning` is another. `rebinding` is the one that is under
+    way, `closed` are those that the next epoch is the last of: what they had not moved has been given up.
     """
 
     graph: Graph
@@ -42,6 +45,8 @@ class Position:
     coming: Binding | None = None
     partitioning: Partitioning = DECLARED
     held: Partitioning = DECLARED
+    rebinding: Rebinding | None = None
+    closed: tuple[Rebinding, ...] = ()
 
     @property
     def instances(self) -> tuple[InstanceId, ...]:
@@ -71,16 +76,24 @@ class Position:
 
     def arrived(self) -> "Position":
         """The position once the announced binding is the binding."""
-        return self if self.coming is None else replace(self, binding=self.coming, coming=None)
+        if self.coming is None:
+            return self
+        rebinding = self.rebinding and self.rebinding.moving(self.binding.diff(self.coming))
+        return replace(self, binding=self.coming, coming=None, rebinding=rebinding)
 
     def with_graph(self, graph: Graph, binding: Binding) -> "Position":
-        """Another graph: instances stay where they are unless the number of workers is another."""
-        same = self.binding.workers == binding.workers
-        kept = self.binding if same else binding
+        """Another graph: instances stay where they are unless the number of workers is another.
+
+        A rebinding that is under way goes on; also where that number is the one it leads to.
+        """
         partitioning = self.partitioning.fitted(graph)
         instances = partitioning.instances(graph)
-        coming = self.coming.fitted(instances) if self.coming is not None and same else None
-        return replace(self, graph=graph, binding=kept.fitted(instances), coming=coming, partitioning=partitioning)
+        position = replace(self, graph=graph, partitioning=partitioning)
+        goal = self.binding if self.rebinding is None else self.rebinding.goal
+        if binding.workers not in (self.binding.workers, goal.workers):
+            given_up = position.without_rebinding(RESTARTED)
+            return replace(given_up, binding=binding.fitted(instances), coming=None)
+        return position.fitted(self.binding, instances)
 
     def repartitioned(self, command: Repartition) -> "Position":
         """The position after instances are split and merged; raises where a change makes no sense."""
@@ -92,14 +105,31 @@ class Position:
         if unknown := [instance for instance in command.worker_of if instance not in instances]:
             raise BindingError(f"the binding names instance {unknown[0]!r}, which the partitioning does not have")
         wanted = Binding.of({**self.binding.worker_of, **command.worker_of}, self.binding.workers)
-        coming = None if self.coming is None else self.coming.fitted(instances)
-        return replace(self, partitioning=partitioning, binding=wanted.fitted(instances), coming=coming)
+        rebinding = self.rebinding and self.rebinding.with_workers(command.worker_of)
+        return replace(self, partitioning=partitioning, rebinding=rebinding).fitted(wanted, instances)
+
+    def fitted(self, binding: Binding, instances: tuple[InstanceId, ...]) -> "Position":
+        """The position under a binding for instances of which some are new, and some are gone."""
+        kept = binding.fitted(instances)
+        coming = self.coming and self.coming.fitted(instances)
+        rebinding = self.rebinding and self.rebinding.fitted(self.binding, kept)
+        return replace(self, binding=kept, coming=coming, rebinding=rebinding)
+
+    def without_rebinding(self, reason: str) -> "Position":
+        """The position if what is under way is given up."""
+        rebinding = self.rebinding
+        if rebinding is None:
+            return self
+        return replace(self, rebinding=None, closed=(*self.closed, rebinding.aborted(self.binding, reason)))
 
 
-def changed(position: Position, command: Command, streams: set[str], *, announce: bool = False) -> Position:
-    """The position after a command, of which a rebinding may only be announced; raises where it makes no sense."""
+def changed(position: Position, command: Command, streams: set[str], mechanism: str = MECHANISMS[0]) -> Position:
+    """The position after a command, of which a rebinding is only begun; raises where it makes no sense.
+
+    `mechanism` is that of rebindings that name none.
+    """
     if isinstance(command, Rebind):
-        return _rebound(position, command.binding, announce=announce)
+        return _rebound(position, command, mechanism)
     if isinstance(command, Repartition):
         return position.repartitioned(command)
     if isinstance(command, AddQuery):
@@ -111,18 +141,30 @@ def changed(position: Position, command: Command, streams: set[str], *, announce
     return position
 
 
-def _rebound(position: Position, binding: Binding, *, announce: bool) -> Position:
+def _rebound(position: Position, command: Rebind, usual: str) -> Position:
+    """Begin a rebinding; instances that it does not name go where the one before it would have brought them."""
+    binding = command.binding
+    mechanism = mechanism_named(command.mechanism or usual, MECHANISMS, "Spark")
     unknown = [instance for instance in binding.worker_of if instance not in position.binding.worker_of]
     if unknown:
         raise BindingError(f"the binding names instance {unknown[0]!r}, which the graph does not have")
-    known = position.coming or position.binding
-    wanted = Binding({**known.worker_of, **binding.worker_of}, binding.workers)
-    return replace(position, coming=wanted) if announce else replace(position, binding=wanted)
+    known = position.rebinding.goal if position.rebinding else position.binding
+    goal = Binding({**known.worker_of, **binding.worker_of}, binding.workers)
+    begun = Rebinding(command.id, mechanism.name, goal)
+    return replace(position.without_rebinding(SUPERSEDED), rebinding=begun)
 
 
 def numbers(binding: Binding, compiled: Program) -> tuple[int, ...]:
     """A binding in the program's order of instances; those without slots stand with worker 0."""
     return tuple(int(binding.worker_of.get(instance, 0)) for instance in compiled.instances)
+
+
+def goal_of(rebinding: Rebinding | None, compiled: Program) -> Goal | None:
+    """A rebinding as plans and manifests have it."""
+    if rebinding is None:
+        return None
+    goal = rebinding.goal
+    return Goal(rebinding.id, rebinding.mechanism, goal.workers, numbers(goal, compiled))
 
 
 def _with_query(position: Position, query: Query, streams: set[str]) -> Position:

@@ -107,13 +107,21 @@ class SegmentWritten:
     instances: tuple[InstanceId, ...]
 
 
+@dataclass(frozen=True)
+class StateArrived:
+    """The state of an instance that another worker had before, and how long it was waited for."""
+
+    bytes: int
+    late_s: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """What a worker did in one round of an epoch; `place` names the executor that it ran on.
 
     `gone`: instances that have no state any more. `moved_bytes`, `late_bytes`, `ahead_bytes`: state of instances that
-    another worker had before, of that what had to be fetched now, and what is being read for the next epoch. `lanes`:
-    by number. `load_s`: the part of `cost_s` in which state was loaded.
+    another worker had before, of that what had to be fetched now, and what is being read for the next epoch. `arrived`
+    tells the first by instance. `lanes`: by number. `load_s`: the part of `cost_s` in which state was loaded.
     """
 
     worker: int
@@ -125,6 +133,7 @@ class Report:
     moved_bytes: int = 0
     late_bytes: int = 0
     ahead_bytes: int = 0
+    arrived: Mapping[InstanceId, StateArrived] = field(default_factory=dict)
     lanes: Mapping[int, LaneReport] = field(default_factory=dict)
     watermarks_us: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)

@@ -8,7 +8,8 @@ from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId
 from shoal.query.program import program_instances
 from shoal.runtimes.spark.checkpoint import Checkpoint, Standing, StateRef
-from shoal.runtimes.spark.position import Position
+from shoal.runtimes.spark.position import MECHANISMS, Position
+from shoal.runtimes.spark.rebinding import Rebinding
 from shoal.runtimes.spark.store import StateStore
 
 
@@ -35,14 +36,26 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
         streams=manifest.streams,
         held=manifest.partitioning,
     )
-    return last, _standing(position, graph, manifest), manifest.final
+    return last, _standing(position, checkpoint, graph, manifest), manifest.final
 
 
 def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Position:
     """The position with the graph and the binding that an interrupted epoch was planned with."""
     plan = checkpoint.plan(epoch)
     checkpoint.check_offsets(plan)
-    return _standing(position, checkpoint.graph(plan.graph), plan)
+    graph = checkpoint.graph(plan.graph)
+    return under_way(position, _standing(position, checkpoint, graph, plan))
+
+
+def under_way(before: Position, planned: Position) -> Position:
+    """A planned position whose rebinding knows which moves take effect with it."""
+    rebinding = planned.rebinding
+    if rebinding is None:
+        return planned
+    worker_of = rebinding.goal.worker_of
+    moves = before.binding.diff(planned.binding)
+    now = rebinding.moving(move for move in moves if worker_of[move.instance] == move.target)
+    return replace(planned, rebinding=now)
 
 
 def check_streams(position: Position, streams: set[str], uri: str) -> None:
@@ -62,7 +75,7 @@ def desired(declared: Graph, position: Position) -> Graph:
     return Graph(queries)
 
 
-def _standing(position: Position, graph: Graph, written: Standing) -> Position:
+def _standing(position: Position, checkpoint: Checkpoint, graph: Graph, written: Standing) -> Position:
     """A position with the queries and bindings that were written down."""
     return replace(
         position,
@@ -70,6 +83,7 @@ def _standing(position: Position, graph: Graph, written: Standing) -> Position:
         binding=_bound(graph, written, written.binding, written.workers),
         coming=_bound(graph, written, written.coming, written.coming_workers) if written.coming else None,
         partitioning=written.partitioning,
+        rebinding=_rebinding(checkpoint, graph, written),
         declared=written.declared,
         added=written.added,
         removed=written.removed,
@@ -81,6 +95,20 @@ def _bound(graph: Graph, written: Standing, numbers: Sequence[int], workers: int
     """A binding as it was written down, without the places of instances that have no slots any more."""
     placed = dict(zip(program_instances(graph, written.partitioning), numbers, strict=True))
     return Binding.of({instance: placed[instance] for instance in written.partitioning.instances(graph)}, workers)
+
+
+def _rebinding(checkpoint: Checkpoint, graph: Graph, written: Standing) -> Rebinding | None:
+    """The rebinding that was under way."""
+    goal = written.goal
+    if goal is None:
+        return None
+    if goal.mechanism not in MECHANISMS:
+        raise CheckpointError(
+            f"checkpoint {checkpoint.uri} has a rebinding by mechanism {goal.mechanism!r} under way; "
+            f"this version has {', '.join(MECHANISMS)}"
+        )
+    binding = _bound(graph, written, goal.binding, goal.workers)
+    return Rebinding(goal.rebind, goal.mechanism, binding, resumed=True)
 
 
 def _homes(states: tuple[StateRef, ...], store: StateStore) -> tuple[Mapping[InstanceId, str], Mapping[str, int]]:

@@ -15,7 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from shoal.connectors.sinks import Sink
 from shoal.connectors.source import DRAIN, Source
-from shoal.errors import CheckpointError, ConfigError, GraphError
+from shoal.errors import CheckpointError, GraphError
+from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.messages import Command, CommandRefused, Drain, Event, RunEnded
@@ -31,13 +32,14 @@ from shoal.runtimes.spark.epoch import EpochRunner
 from shoal.runtimes.spark.failure import translated
 from shoal.runtimes.spark.intake import flush_header
 from shoal.runtimes.spark.mailbox import Mailbox
-from shoal.runtimes.spark.pace import Pace
+from shoal.runtimes.spark.migration import Limits
 from shoal.runtimes.spark.placement import placement
 from shoal.runtimes.spark.position import MECHANISMS, Position
 from shoal.runtimes.spark.restore import as_planned, check_streams, desired, restored
 from shoal.runtimes.spark.source import FORMAT, Feed, ShoalSource
 from shoal.runtimes.spark.store import open_store
 from shoal.runtimes.spark.tasks import prework, rehearsal
+from shoal.runtimes.spark.throttle import Throttle
 from shoal.storage.directory import Directory
 
 POLL_S = 0.1
@@ -52,9 +54,8 @@ class StopRequested(Exception):  # noqa: N818  (not an error: it ends a stream b
 class SparkSetup:
     """Everything a run on Spark needs beside its graph.
 
-    `mechanism`: how state moves: in steps, each of which delays its epoch little (`gradual`), all at once (`lazy`), or
-    announced one epoch before, so that it can be read ahead (`pre-copy`). `hot`: whether copies of state are kept in
-    shared memory.
+    `mechanism`: how state moves, unless a rebinding says otherwise. `hot`: whether copies of state are kept in shared
+    memory.
     """
 
     spark: SparkSession
@@ -66,9 +67,8 @@ class SparkSetup:
     hot: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse a mechanism that does not exist."""
-        if self.mechanism not in MECHANISMS:
-            raise ConfigError(f"mechanism on Spark must be one of {', '.join(MECHANISMS)}; got {self.mechanism!r}")
+        """Refuse a mechanism that does not exist, or not here."""
+        mechanism_named(self.mechanism, MECHANISMS, "Spark")
 
 
 class SparkRuntime:
@@ -80,9 +80,8 @@ class SparkRuntime:
         self._checkpoint = Checkpoint(setup.checkpoint)
         self._events = EventQueue()
         self._mailbox = Mailbox(setup.checkpoint)
-        announce = setup.mechanism == "pre-copy"
-        self._pace = Pace() if setup.mechanism == "gradual" else None
-        self._commands = Commands(self._mailbox, set(setup.sources), self._refuse, announce, self._pace)
+        self._throttle = Throttle()
+        self._commands = Commands(self._mailbox, set(setup.sources), self._refuse, setup.mechanism)
         self._last = -1
         self._finished = False
         self._wanted: Position | None = None
@@ -277,11 +276,11 @@ class SparkRuntime:
         replay = self._checkpoint.has_plan(epoch)
         before = self._runner.position.binding
         if not replay and not final:
-            self._runner.position = self._commands.carried_out(epoch, self._runner.position)
+            self._runner.position = self._commands.carried_out(epoch, self._runner.position, self._limits)
         moves = list(before.diff(self._runner.position.binding))
         plan = self._runner.plan(epoch, moves, final=final)
         decided_s = time.perf_counter() - began
-        event = self._runner.run(rows, plan, final=final)
+        event, finished = self._runner.run(rows, plan, final=final)
         for loss in self._runner.placement.lost():
             self._events.put(loss)
         self._last = epoch
@@ -290,9 +289,16 @@ class SparkRuntime:
             position = self._runner.position.with_graph(self._wanted.graph, self._wanted.binding)
             self._runner.position = replace(position, declared=self._wanted.declared)
             self._wanted = None
-        if self._pace is not None:
-            self._pace.learn(event)
+        self._throttle.learn(event)
         self._events.put(replace(event, policy_s=decided_s, replayed=replay))
+        for each in finished:
+            self._events.put(each)
+
+    @property
+    def _limits(self) -> Limits:
+        """What the next epoch may take of a rebinding's plan."""
+        topology = self._runner.placement.topology(self._runner.position.binding.workers)
+        return Limits(self._throttle.most_bytes, self._throttle.costs, topology.node_of)
 
     def _all_ended(self) -> bool:
         return set(self._setup.sources) <= self._runner.position.ended

@@ -80,6 +80,7 @@ class Stage:
             gone=tuple(upkeep.gone),
             moved_bytes=held.moved_bytes,
             late_bytes=held.late_bytes,
+            arrived=held.arrived,
             ahead_bytes=sum(ref.bytes for ref in soon if not self.store.is_near(ref.segment)),
             lanes=self._lanes,
             watermarks_us=watermarks,

@@ -24,7 +24,9 @@ from shoal.policies.static import round_robin, shuffled
 from shoal.query.program import compile_graph
 from shoal.runtimes.spark.checkpoint import Plan, StateRef
 from shoal.runtimes.spark.holdings import ahead, loaded
+from shoal.runtimes.spark.migration import Limits, advanced
 from shoal.runtimes.spark.position import Position, changed
+from shoal.runtimes.spark.rebinding import RESTARTED
 from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
 from shoal.runtimes.spark.store import StateStore, hot_directory
 from shoal.session.digest import differences
@@ -36,7 +38,7 @@ FIRST, OTHER = GRAPH.stateful_instances[0], GRAPH.stateful_instances[1]
 
 
 def announced(root: Path, epochs: int = 6, **options: Any) -> SmallRun:
-    return SmallRun(root, epochs=epochs, mechanism="pre-copy", **options)
+    return SmallRun(root, epochs=epochs, mechanism="rhino", **options)
 
 
 @pytest.mark.usefixtures("small_spark")
@@ -51,12 +53,12 @@ def test_a_binding_is_used_one_epoch_after_it_was_asked_for(places: Callable[[],
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_results_are_those_of_lazy_moves(places: Callable[[], Path]) -> None:
-    lazy = SmallRun(places(), shuffle=True, workers=3)
-    lazy.go()
+def test_results_are_those_of_moves_that_are_not_announced(places: Callable[[], Path]) -> None:
+    plain = SmallRun(places(), shuffle=True, workers=3)
+    plain.go()
     run = announced(places(), shuffle=True, workers=3)
     assert committed(run.go())[-2].moves > 0
-    assert run.digest() == lazy.digest()
+    assert run.digest() == plain.digest()
 
 
 @pytest.mark.usefixtures("small_spark")
@@ -120,10 +122,14 @@ def rebound(**workers: int) -> Rebind:
     return Rebind(Binding.of({{"first": FIRST, "other": OTHER}[name]: n for name, n in workers.items()}, 3))
 
 
+def announce(position: Position, command: Rebind) -> Position:
+    return advanced(changed(position, command, set(), "rhino"), Limits(1))
+
+
 def test_announced_bindings_add_up_and_fit_a_graph_that_changes() -> None:
     position = Position(GRAPH, round_robin(GRAPH, 3))
-    position = changed(position, rebound(first=2), set(), announce=True)
-    position = changed(position, rebound(other=0), set(), announce=True)
+    position = changed(position, rebound(first=2), set(), "rhino")
+    position = announce(position, rebound(other=0))
     assert position.binding == round_robin(GRAPH, 3)
     removed = next(name for name, query in GRAPH.queries.items() if query.operators[-2].id in FIRST)
     position = changed(position, RemoveQuery(removed), {"vehicles"})
@@ -136,9 +142,12 @@ def test_announced_bindings_add_up_and_fit_a_graph_that_changes() -> None:
 
 
 def test_a_restart_with_another_number_of_workers_forgets_what_was_announced() -> None:
-    position = changed(Position(GRAPH, round_robin(GRAPH, 3)), rebound(first=2), set(), announce=True)
+    position = announce(Position(GRAPH, round_robin(GRAPH, 3)), rebound(first=2))
     assert position.with_graph(GRAPH, round_robin(GRAPH, 3)).coming is not None
-    assert position.with_graph(GRAPH, round_robin(GRAPH, 2)).coming is None
+    assert position.with_graph(GRAPH, round_robin(GRAPH, 3)).rebinding is not None
+    other = position.with_graph(GRAPH, round_robin(GRAPH, 2))
+    assert (other.coming, other.rebinding) == (None, None)
+    assert [(each.instance, each.aborted) for each in other.closed[0].reports] == [(FIRST, RESTARTED)]
 
 
 def test_only_rested_segments_of_what_comes_are_read_ahead() -> None:
@@ -171,7 +180,7 @@ def test_bytes_moved_and_bytes_fetched_late_are_counted(places: Callable[[], Pat
 @pytest.mark.parametrize("hot", [True, False], ids=["with shared memory", "without"])
 def test_on_spark_announced_moves_change_no_result(hot: bool, spark: SparkSession, tmp_path: Path) -> None:
     ready, sink = city(rows_per_epoch=1_000), MemorySink()
-    setup = SparkSetup(spark, str(tmp_path), ready.job.sources, sink, mechanism="pre-copy", hot=hot)
+    setup = SparkSetup(spark, str(tmp_path), ready.job.sources, sink, mechanism="rhino", hot=hot)
     runtime = SparkRuntime(setup)
     runtime.start(GRAPH, round_robin(GRAPH, 3))
     moves = []
@@ -186,5 +195,5 @@ def test_on_spark_announced_moves_change_no_result(hot: bool, spark: SparkSessio
 
 
 def test_a_mechanism_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ConfigError, match="mechanism on Spark must be one of gradual, lazy, pre-copy; got 'psychic'"):
+    with pytest.raises(ConfigError, match="mechanism must be one of megaphone, all-at-once, rhino; got 'psychic'"):
         SparkSetup(cast(Any, None), "checkpoint", {}, MemorySink(), mechanism="psychic")

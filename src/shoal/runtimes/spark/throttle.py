@@ -1,13 +1,10 @@
-"""Pace: a rebinding is carried out in steps, each so small that its epoch takes hardly longer than the others."""
+"""The migration throttle: how much state may move in an epoch, so that it takes hardly longer than the others."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shoal.model.binding import Binding
 from shoal.model.costs import LinkCosts, MeasuredMoves
-from shoal.model.graph import InstanceId
 from shoal.model.messages import EpochCommitted
-from shoal.runtimes.spark.position import Position
 
 SHARE = 0.1
 """Share of an epoch's time that may go to the reading of state that has moved."""
@@ -20,7 +17,7 @@ FRESH = 0.3
 
 
 @dataclass
-class Pace:
+class Throttle:
     """What may move in one epoch, by how long epochs take and how fast moved state was read so far."""
 
     _epoch_s: float = field(default=0.0, init=False)
@@ -37,33 +34,11 @@ class Pace:
         self._binding = event.snapshot.binding
 
     @property
+    def costs(self) -> LinkCosts:
+        """What moves have been found to cost."""
+        return self._costs
+
+    @property
     def most_bytes(self) -> int:
         """How many bytes of state may move in an epoch."""
         return max(LEAST_BYTES, self._costs.bytes_within(SHARE * self._epoch_s))
-
-
-def step(position: Position, wanted: Binding, most_bytes: int) -> Binding:
-    """As far from a position's binding towards another as so many bytes of state allow, and one instance at least.
-
-    Instances on workers that are to go are first; what lies in one segment, which is read as a whole, goes together.
-    """
-    now = position.binding.worker_of
-    moving = [instance for instance, worker in wanted.worker_of.items() if now.get(instance) != worker]
-    moving.sort(key=lambda i: (now.get(i, 0) < wanted.workers, position.homes.get(i, "")))
-    size_of = _sizes(position)
-    after, carried = dict(now), 0.0
-    for instance in moving:
-        size = size_of.get(instance, 0.0)
-        if carried and carried + size > most_bytes:
-            break
-        after[instance] = wanted.worker_of[instance]
-        carried += size
-    else:
-        return wanted
-    return Binding(after, max(wanted.workers, 1 + max(after.values())))
-
-
-def _sizes(position: Position) -> Mapping[InstanceId, float]:
-    """Bytes of each instance's state: those of its segment, divided evenly."""
-    share = {name: size / position.segment_sizes[name] for name, size in position.segment_bytes.items()}
-    return {instance: share[segment] for instance, segment in position.homes.items()}
