@@ -23,7 +23,8 @@ class Crew(ABC):
 
     `running`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by who runs it; `in_hand`,
     `worked_s`, `stood_s` and the books on decisions have one per thread, written by that thread. Who is present is
-    written under a lock. Nothing depends on a global lock. `lost` are workers with what went wrong.
+    written under a lock. `lost` are workers with what went wrong. What threads may rely on when they read each other's
+    numbers is in docs/design/local.md, "What threads rely on".
     """
 
     def __init__(self, nodes: Sequence[Node], threads: int, most: int = 0) -> None:

@@ -1,8 +1,8 @@
 """Instances that change their worker while everything goes on.
 
 A lane is divided among workers: a split node in front of each input sends rows to the worker that owns their instance,
-and every worker has a lane node with the state of the instances it owns. Who owns what is a list of numbers in which
-only the owner of an instance may write its entry.
+and every worker has a lane node with the state of the instances it owns. Who owns what is one value, published as a
+whole; only the owner of an instance may name another.
 
 To move an instance, the worker that is to have it invites it: it writes to the owner how far it has told those behind
 it that event time is closed, and tells no more until the guest is there. The owner, once it is as far, hands the state
@@ -62,7 +62,7 @@ class MovingLane(LaneNode):
         self._seen = [0] * len(self.inputs)
         self._own = {number for number, owner in enumerate(ownership.owner.tolist()) if owner == home}
         self.sleep = Sleep(phase=0 if self._own else 1)
-        ownership.asleep[home] = self.sleep.asleep
+        ownership.sleep(home, asleep=self.sleep.asleep)
 
     def invite(self, instance: int) -> None:
         """Ask for an instance of another worker; may be called by any thread."""
@@ -112,15 +112,14 @@ class MovingLane(LaneNode):
 
     def _fall_asleep(self) -> None:
         """Splits send nothing more before those in front of them may leave this one out."""
-        self.ownership.asleep[self.home] = True
+        self.ownership.sleep(self.home)
         self.sleep.fall()
         super()._tell(EMPTY, None)
 
     def _wake_up(self) -> None:
-        """Whoever sees the new version sees also that this one no longer sleeps."""
-        self.sleep.wake(self.ownership.versions[self.home] + 1)
-        self.ownership.asleep[self.home] = False
-        self.ownership.versions[self.home] += 1
+        """Whoever sees the new version sees also that this one no longer sleeps, so that comes first."""
+        self.sleep.wake(self.ownership.now.versions[self.home] + 1)
+        self.ownership.wake(self.home)
         self._tell(EMPTY, None)
 
     def _tell(self, answers: Block, marker_s: float | None) -> None:
@@ -157,18 +156,18 @@ class MovingLane(LaneNode):
                 self._wanted.append(invitation)  # not before it has come here and settled, and is as far
             else:
                 ready[instance] = target
-        for instance, state in self._state.take_out(ready).items() if ready else ():
-            self._hand_over(instance, state, ready[instance])
+        if ready:
+            self._hand_over(ready)
 
-    def _hand_over(self, instance: int, state: LaneState, target: int) -> None:
-        """The state first, then the new owner's name, then the number of the change."""
-        self._own.remove(instance)
-        self.ownership.moved_bytes[self.home] += state.nbytes
-        self._letters(target).append(Arrival(instance, state))
-        self.ownership.owner[instance] = target
-        self.ownership.versions[self.home] += 1
-        version = self.ownership.versions[self.home]
-        self._leaving[instance] = Leaving(target, version, self._state.mark_us, set(range(len(self.inputs))))
+    def _hand_over(self, target_of: Mapping[int, int]) -> None:
+        """The states first, then the names of the new owners, all at once."""
+        for instance, state in self._state.take_out(target_of).items():
+            self._own.remove(instance)
+            self.ownership.moved_bytes[self.home] += state.nbytes
+            self._letters(target_of[instance]).append(Arrival(instance, state))
+        version = self.ownership.give(self.home, target_of)
+        for instance, target in target_of.items():
+            self._leaving[instance] = Leaving(target, version, self._state.mark_us, set(range(len(self.inputs))))
 
     def _letters(self, target: int) -> deque[Message]:
         return self.ownership.letters[target][self.home]

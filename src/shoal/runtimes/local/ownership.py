@@ -1,14 +1,17 @@
 """Ownership: who has which instances of a lane, and what the parts of the lane write to each other."""
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Mapping
+from threading import Lock
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.block import Block
 from shoal.runtimes.local.lanestate import LaneState
+
+T = TypeVar("T")
 
 
 class Invitation(NamedTuple):
@@ -51,27 +54,79 @@ class Closed(NamedTuple):
 Message = Invitation | Arrival | Passed | Settled | Closed
 
 
-@dataclass
-class Ownership:
-    """Who owns the instances of a lane; `versions[w]` counts how often worker w has given one away, or woken up.
+class Owners(NamedTuple):
+    """Who owns the instances of a lane at one time; nothing in it is ever written again.
 
-    `asleep[w]` says whether the part of worker w is told nothing, see `Sleep`. `letters[w][v]` are what worker v has
-    for worker w, in order, with one writer and one reader. `moves` and `moved_bytes` count what each worker has given
-    away. Only the owner of an instance writes its entry of `owner`.
+    `owner[i]` is the worker of instance i. `versions[w]` counts how often worker w has given instances away, or woken
+    up. `asleep[w]` says whether the part of worker w is told nothing, see `Sleep`.
     """
 
     owner: NDArray[np.int64]
-    workers: int
-    versions: list[int] = field(init=False)
-    asleep: list[bool] = field(init=False)
-    letters: list[list[deque[Message]]] = field(init=False)
-    moves: list[int] = field(init=False)
-    moved_bytes: list[int] = field(init=False)
+    versions: tuple[int, ...]
+    asleep: tuple[bool, ...]
 
-    def __post_init__(self) -> None:
+
+class Ownership:
+    """Who owns the instances of a lane, published as one value, and what the parts of the lane write to each other.
+
+    `now` is replaced as a whole, by one assignment. A thread that has read a value of it sees everything that was
+    done before that value was published: an instance's state lies in the messages of its new owner before anybody can
+    read that it is the owner, and whoever reads a new version reads the owners that belong to it.
+
+    `letters[w][v]` are what worker v has for worker w, in order, with one writer and one reader. `moves` and
+    `moved_bytes` count what each worker has given away. Only the owner of an instance gives it away.
+    """
+
+    def __init__(self, owner: NDArray[np.int64], workers: int) -> None:
         """Nothing has moved yet."""
-        self.versions = [0] * self.workers
-        self.asleep = [False] * self.workers
-        self.letters = [[deque() for _ in range(self.workers)] for _ in range(self.workers)]
-        self.moves = [0] * self.workers
-        self.moved_bytes = [0] * self.workers
+        self.workers = workers
+        self.now = Owners(_fixed(owner), (0,) * workers, (False,) * workers)
+        self.letters: list[list[deque[Message]]] = [[deque() for _ in range(workers)] for _ in range(workers)]
+        self.moves = [0] * workers
+        self.moved_bytes = [0] * workers
+        self._publishing = Lock()
+
+    @property
+    def owner(self) -> NDArray[np.int64]:
+        """The worker of every instance."""
+        return self.now.owner
+
+    def give(self, worker: int, target_of: Mapping[int, int]) -> int:
+        """A worker names the new owners of instances whose state is on its way; the version of that change."""
+        with self._publishing:
+            owner = self.now.owner.copy()
+            owner[list(target_of)] = list(target_of.values())
+            return self._publish(worker, owner, asleep=self.now.asleep[worker])
+
+    def wake(self, worker: int) -> int:
+        """The part of a worker, which says so itself, is to be told everything again; the version of that change."""
+        with self._publishing:
+            return self._publish(worker, self.now.owner, asleep=False)
+
+    def sleep(self, worker: int, *, asleep: bool = True) -> None:
+        """The part of a worker need not be told anything, or does again; nobody has to hear of that change."""
+        with self._publishing:
+            self.now = self.now._replace(asleep=_with(self.now.asleep, worker, asleep))
+
+    def assign(self, owner: NDArray[np.int64]) -> None:
+        """Name the owners of all instances, while no part and no split runs."""
+        with self._publishing:
+            self.now = self.now._replace(owner=_fixed(owner))
+
+    def _publish(self, worker: int, owner: NDArray[np.int64], *, asleep: bool) -> int:
+        versions, sleeping = self.now.versions, self.now.asleep
+        version = versions[worker] + 1
+        self.now = Owners(_fixed(owner), _with(versions, worker, version), _with(sleeping, worker, asleep))
+        return version
+
+
+def _fixed(owner: NDArray[np.int64]) -> NDArray[np.int64]:
+    """An array that nobody can write."""
+    if owner.flags.writeable:
+        owner = owner.copy()
+        owner.flags.writeable = False
+    return owner
+
+
+def _with(values: tuple[T, ...], place: int, value: T) -> tuple[T, ...]:
+    return (*values[:place], value, *values[place + 1 :])

@@ -37,7 +37,8 @@ class DividedLane:
         cost_s = np.sum([each.cost_s for each in books], axis=0)
         results = np.sum([each.results for each in books], axis=0)
         rows = np.sum([each.rows for each in books], axis=0)
-        waiting = np.sum([split.sent for split in self.splits], axis=0) - events  # what is sent is looked at last
+        # What is sent is looked at last, so that none is less than nothing; by a turn, where numbers are seen late.
+        waiting = np.maximum(np.sum([split.sent for split in self.splits], axis=0) - events, 0)
         before = self._before or (np.zeros_like(events), np.zeros_like(cost_s), np.zeros_like(results))
         self._before = (events, cost_s, results)
         row_bytes = state_bytes / max(1, int(rows.sum()))
@@ -113,7 +114,7 @@ class Placement:
 
     def current(self) -> Binding:
         """Who owns what now; workers that are to go count until they own nothing."""
-        workers, owners = self._wanted.workers, [lane.ownership.owner.copy() for lane in self.lanes]
+        workers, owners = self._wanted.workers, [lane.ownership.owner for lane in self.lanes]
         used = 1 + max((int(each.max()) for each in owners if each.size), default=0)
         if used > workers:
             workers = max(used, self._current.workers)

@@ -25,14 +25,14 @@ class MovingSplit(Node):
         super().__init__("split", [source], home)
         self.ownership = ownership
         self.sent = np.zeros(ownership.owner.size, np.int64)
-        self._seen = list(ownership.versions)
+        self._seen = ownership.now.versions
         self._starts = np.zeros(ownership.workers + 1, np.int64)
         divide(self.sent[:0], ownership.owner, self.sent, self.sent[:0], self._starts)  # loads its code in time
 
     @property
     def waiting(self) -> bool:
         """Whether rows have come, or a worker has given an instance away or woken up."""
-        return super().waiting or self._seen != self.ownership.versions
+        return super().waiting or self._seen != self.ownership.now.versions
 
     def turn(self, events: int) -> int:
         """Divide what waits."""
@@ -45,22 +45,22 @@ class MovingSplit(Node):
         return taken
 
     def _divide(self, packet: Packet) -> None:
-        block = packet.block
+        block, owners = packet.block, self.ownership.now
         self.produced += block.length
         rows = np.empty(block.length, np.int64)
         self._starts[:] = 0
         if block.length:
-            divide(block.columns[INSTANCE], self.ownership.owner, self.sent, rows, self._starts)
+            divide(block.columns[INSTANCE], owners.owner, self.sent, rows, self._starts)
         for worker, (start, stop) in enumerate(pairwise(self._starts.tolist())):
             if start < stop:
                 part = block if stop - start == block.length else block.take(rows[start:stop])
                 self.outputs[worker].write(part, packet.stamp)
-            elif not self.ownership.asleep[worker]:
+            elif not owners.asleep[worker]:
                 self.outputs[worker].write(EMPTY, packet.stamp)
 
     def _acknowledge(self) -> None:
-        """Versions are read before rows are divided again: what follows goes by a map at least as new."""
-        versions = list(self.ownership.versions)
+        """Tell workers the versions that are known: the rows that follow go by owners at least as new."""
+        versions = self.ownership.now.versions
         for worker, version in enumerate(versions):
             if version != self._seen[worker]:
                 stamp = Stamp(self.inputs[0].watermark_us, 0.0, None, version, self.phase)
@@ -72,8 +72,7 @@ class MovingSplit(Node):
 def divide(instances: Ints, owner: Ints, sent: Ints, rows: Ints, starts: Ints) -> None:
     """Put the places of rows under the owners of their instances, in order, and count rows per instance.
 
-    Those of worker w go from `starts[w]` to `starts[w + 1]`, all of which are 0 before. An owner may be written
-    meanwhile; each row goes by what it is when the row is looked at.
+    Those of worker w go from `starts[w]` to `starts[w + 1]`, all of which are 0 before.
     """
     owners = np.empty(instances.size, np.int32)
     for i in range(instances.size):

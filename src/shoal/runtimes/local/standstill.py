@@ -82,4 +82,4 @@ def change_owners(ownership: Ownership, parts: Sequence[StillLane], wanted: Ints
             ownership.moved_bytes[part.home] += state.nbytes
     for target, arrived in coming.items():
         parts[target].take_up(arrived)
-    ownership.owner[:] = wanted
+    ownership.assign(wanted)
