@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shoal.session.local import LocalSettings
 from tests.runtimes.local import witness
 from tests.runtimes.local.controlled import Controlled, waiting_rows
 from tests.small_city import EVENTS, city
 
 from shoal.model.messages import EpochCommitted
 from shoal.runtimes.local.memory import Sizes
+from shoal.runtimes.local.settings import LocalSettings
 from shoal.runtimes.local.split import MovingSplit
 from shoal.runtimes.local.state import LaneNode
 from shoal.session.run import start
