@@ -7,10 +7,10 @@ import pytest
 from tests.cli.test_main import shoal
 from tests.control.test_story import STORY
 
-from shoal.control.journal import plain
 from shoal.control.story import told
 from shoal.policies.catalog import SUMMARIES
 from shoal.session.journal import JournalFile
+from shoal.storage.codec import plain
 
 
 def test_explain_tells_the_story(

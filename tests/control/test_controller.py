@@ -9,10 +9,11 @@ from tests.control.world import GRAPH, World, committed
 from tests.policies.random_loads import RUNNABLE
 
 from shoal.control.controller import Controller
-from shoal.control.journal import Decided, Kept, Lost, Measured, Refused, Scaled, from_plain, plain
+from shoal.control.journal import Decided, Kept, Lost, Measured, Refused, Scaled
 from shoal.control.settings import ControlSettings
 from shoal.model.graph import Graph
 from shoal.model.messages import Rebind, RunEnded, WorkersLost
+from shoal.session.journal import ENTRIES
 from shoal.workloads.traffic import queries
 
 
@@ -235,7 +236,7 @@ def test_the_same_events_give_the_same_reactions(work: list[float], workers: int
     assert one.entries == other.entries
     assert one.binding == other.binding
     for entry in one.entries:
-        assert from_plain(plain(entry)) == entry
+        assert ENTRIES.decode(ENTRIES.encode(entry)) == entry
     for decided in one.decisions:
         assert isinstance(decided, Decided)
         assert decided.peak_expected < decided.peak_before

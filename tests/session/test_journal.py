@@ -1,10 +1,12 @@
 """The journal as a file: it survives crashes, and says what is wrong with it."""
 
+import math
 from pathlib import Path
 
 import pytest
 from tests.control.test_story import STORY
 
+from shoal.control.journal import Begun, Entry, Lost, Refused
 from shoal.errors import ConfigError
 from shoal.session.journal import NAME, JournalFile, read_journal
 
@@ -24,6 +26,20 @@ def test_a_line_that_a_crash_has_cut_off_is_left_out(tmp_path: Path) -> None:
     assert read_journal(str(tmp_path)) == [*STORY[:-1], STORY[0]]
 
 
+def test_a_journal_of_before_formats_had_numbers_is_read(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text('{"kind":"lost","at_s":2.5,"workers":[1],"reason":"it died","moved":3}\n')
+    assert read_journal(str(tmp_path)) == [Lost(2.5, (1,), "it died", 3)]
+
+
+def test_a_setting_without_limit_and_a_line_separator_in_a_text_come_back(tmp_path: Path) -> None:
+    entries: list[Entry] = [
+        Begun(1.0, "a\u2028b", "local", "guarded", 1, 1, {"most_rest_s": math.inf, "trigger": "periodic:1"}),
+        Refused(2.0, "Rebind", "first\nsecond"),
+    ]
+    JournalFile(str(tmp_path)).add(entries)
+    assert read_journal(str(tmp_path)) == entries
+
+
 def test_no_journal_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"has no journal; a run with --checkpoint DIR or --journal DIR keeps one"):
         read_journal(str(tmp_path))
@@ -32,9 +48,11 @@ def test_no_journal_is_a_clear_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("[1]", r"line 1 of .*journal.jsonl is no entry of a journal: '\[1\]'"),
-        ('{"kind":"moon"}', "a journal has entries of kind begun, decided.*; got 'moon'"),
-        ('{"kind":"refused","at_s":1}', "a journal's entry of kind refused cannot be understood: .*missing"),
+        ("[1]", "line 1 of .*journal.jsonl is damaged: it must be object; got array"),
+        ('{"kind":"moon"}', "line 1 of .* is damaged: field kind must be begun, decided.*; got 'moon'"),
+        ('{"kind":"refused","at_s":1}', "line 1 of .* is damaged: field command is missing"),
+        ('{"kind":"lost","at_s":1,"workers":["a"],"reason":"","moved":0}', r"field workers\[0\] must be int; got str"),
+        ('{"format":2,"kind":"lost"}', "line 1 of .* has format 2; this version reads format 1"),
     ],
 )
 def test_a_line_that_is_no_entry_is_a_clear_error(tmp_path: Path, line: str, message: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NewType
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.errors import FormatError, MessageError
@@ -58,11 +58,13 @@ WHOLES = st.builds(
 MESSAGES = st.one_of(PARTS, WHOLES, st.just(NothingInIt()))
 
 
+@settings(deadline=None)
 @given(value=MESSAGES)
 def test_what_is_encoded_comes_back(value: Part | Whole | NothingInIt) -> None:
     assert CODEC.decode(CODEC.encode(value)) == value
 
 
+@settings(deadline=None)
 @given(value=MESSAGES)
 def test_a_message_is_one_line(value: Part | Whole | NothingInIt) -> None:
     assert b"\n" not in CODEC.encode(value)
@@ -149,6 +151,7 @@ def test_another_format_is_refused(content: bytes, number: int) -> None:
         CODEC.decode(content)
 
 
+@settings(deadline=None)
 @given(value=MESSAGES, data=st.data())
 def test_any_damage_is_a_message_error_or_a_value_of_the_same_types(
     value: Part | Whole | NothingInIt, data: st.DataObject

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.errors import CheckpointError
@@ -23,11 +23,13 @@ PLACE = "/run/epochs/3"
 NOTES = st.builds(Note, st.integers(), st.lists(st.text(), max_size=3).map(tuple))
 
 
+@settings(deadline=None)
 @given(note=NOTES)
 def test_what_is_written_is_read(note: Note) -> None:
     assert RECORD.decode(RECORD.encode(note), PLACE) == note
 
 
+@settings(deadline=None)
 @given(note=NOTES, data=st.data())
 def test_no_damage_goes_unnoticed(note: Note, data: st.DataObject) -> None:
     content = RECORD.encode(note)

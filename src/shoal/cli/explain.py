@@ -4,10 +4,10 @@ import json
 
 import click
 
-from shoal.control.journal import plain
 from shoal.control.story import told
 from shoal.policies.catalog import DYNAMIC, QUEUED, SUMMARIES
 from shoal.session.journal import read_journal
+from shoal.storage.codec import plain
 
 
 @click.command()

@@ -32,7 +32,7 @@ class SeenFiles:
 
 
 FORMAT = 2
-_RECORD = Record(Codec([SeenFiles], format=FORMAT), subject="file log")
+RECORD = Record(Codec([SeenFiles], format=FORMAT), subject="file log")
 
 
 class FileLog:
@@ -73,11 +73,11 @@ class FileLog:
         self._entries = []
 
     def _write(self, number: int, files: Sequence[SeenFile]) -> None:
-        self._directory.write(_name(number), _RECORD.encode(SeenFiles(tuple(files))))
+        self._directory.write(_name(number), RECORD.encode(SeenFiles(tuple(files))))
 
     def _load(self, name: str) -> None:
         number = self._number(name)
-        files = _RECORD.decode(self._directory.read(name), f"{self._directory.uri}/{name}").files
+        files = RECORD.decode(self._directory.read(name), f"{self._directory.uri}/{name}").files
         if number > len(self.seen):
             raise CheckpointError(
                 f"file log {self._directory.uri} must go on with file {len(self.seen)}; got {name}; "

@@ -1,10 +1,8 @@
 """The journal: every decision with its reason, what it was expected to bring and what it brought."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
-
-from shoal.errors import ConfigError
 
 MOST_MOVES = 200
 """Moves that a decision names one by one; the others it counts."""
@@ -161,36 +159,3 @@ class Ended:
 
 
 Entry = Begun | Decided | Kept | Measured | Scaled | Divided | DivisionMeasured | Lost | Refused | Ended
-KINDS: Mapping[str, type[Entry]] = {
-    kind.__name__.lower(): kind
-    for kind in (Begun, Decided, Kept, Measured, Scaled, Divided, DivisionMeasured, Lost, Refused, Ended)
-}
-
-
-def plain(entry: Entry) -> dict[str, Any]:
-    """An entry as plain data.
-
-    >>> plain(Lost(2.5, (1,), "it died", 3))
-    {'kind': 'lost', 'at_s': 2.5, 'workers': (1,), 'reason': 'it died', 'moved': 3}
-    """
-    return {"kind": type(entry).__name__.lower(), **asdict(entry)}
-
-
-def from_plain(data: Mapping[str, Any]) -> Entry:
-    """An entry from plain data; lists become tuples again.
-
-    >>> from_plain({"kind": "lost", "at_s": 2.5, "workers": [1], "reason": "it died", "moved": 3})
-    Lost(at_s=2.5, workers=(1,), reason='it died', moved=3)
-    """
-    values = dict(data)
-    kind = KINDS.get(str(values.pop("kind", None)))
-    if kind is None:
-        raise ConfigError(f"a journal has entries of kind {', '.join(KINDS)}; got {data.get('kind')!r}")
-    if "moves" in values and kind is not Ended:
-        values["moves"] = tuple(Moving(**move) for move in values["moves"])
-    if kind is Lost:
-        values["workers"] = tuple(values["workers"])
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise ConfigError(f"a journal's entry of kind {data['kind']} cannot be understood: {error}") from error

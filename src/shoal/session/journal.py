@@ -3,11 +3,15 @@
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import get_args
 
-from shoal.control.journal import Entry, from_plain, plain
-from shoal.errors import ConfigError
+from shoal.control.journal import Entry
+from shoal.errors import ConfigError, MessageError
+from shoal.storage.codec import Codec
 
 NAME = "journal.jsonl"
+FORMAT = 1
+ENTRIES = Codec[Entry](get_args(Entry), format=FORMAT)
 
 
 class JournalFile:
@@ -30,17 +34,17 @@ class JournalFile:
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Write entries down."""
-        lines = [json.dumps(plain(entry), separators=(",", ":")) for entry in entries]
+        lines = [ENTRIES.encode(entry) for entry in entries]
         if lines:
-            with self.path.open("a") as file:
-                file.write("".join(line + "\n" for line in lines))
+            with self.path.open("ab") as file:
+                file.write(b"".join(line + b"\n" for line in lines))
 
 
 def read_journal(directory: str) -> list[Entry]:
     """All entries of the journal in a directory; lines that a crash has cut off are left out."""
     path = Path(directory) / NAME
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_bytes().split(b"\n")
     except (FileNotFoundError, NotADirectoryError):
         raise ConfigError(
             f"{directory} has no journal; a run with --checkpoint DIR or --journal DIR keeps one there"
@@ -48,12 +52,19 @@ def read_journal(directory: str) -> list[Entry]:
     return list(_entries(lines, path))
 
 
-def _entries(lines: list[str], path: Path) -> Iterator[Entry]:
+def _entries(lines: list[bytes], path: Path) -> Iterator[Entry]:
     for number, line in enumerate(lines, 1):
         try:
-            data = json.loads(line)
-        except json.JSONDecodeError:
-            continue  # cut off by a crash while it was written
-        if not isinstance(data, dict):
-            raise ConfigError(f"line {number} of {path} is no entry of a journal: {line[:60]!r}")
-        yield from_plain(data)
+            yield ENTRIES.decode(line)
+        except MessageError as error:
+            if _is_whole(line):
+                raise ConfigError(f"line {number} of {path} {error}") from error
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a line is JSON, and so was not cut off by a crash while it was written."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True

@@ -1,9 +1,8 @@
 """Records: messages behind a checksum, so that a damaged file is never taken for a whole one."""
 
-import json
 import zlib
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from shoal.errors import CheckpointError, FormatError, MessageError
 from shoal.storage.codec import Codec
@@ -51,16 +50,3 @@ class Record(Generic[T]):
             raise CheckpointError(f"{self.subject} {place} {error}") from error
         except MessageError as error:
             raise CheckpointError(f"{self.subject} {place} {error}; {self.hint}") from error
-
-
-def encode(data: Any) -> bytes:
-    """The bytes of a record of plain data."""
-    return sealed(json.dumps(data, separators=(",", ":")).encode())
-
-
-def decode(content: bytes) -> Any:
-    """The plain data of a record; `ValueError` where it is not as it was written."""
-    crc, _, text = content.partition(b"\n")
-    if crc != b"%08x" % zlib.crc32(text):
-        raise ValueError("its checksum does not match")
-    return json.loads(text)

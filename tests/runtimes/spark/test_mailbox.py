@@ -1,5 +1,6 @@
 """The mailbox of a run: commands by files, carried out once each, whatever crashes in between."""
 
+import json
 from collections.abc import Callable
 from itertools import count as count_up
 from pathlib import Path
@@ -18,12 +19,12 @@ from shoal.model.messages import AddQuery, RemoveQuery, ReplaceQuery
 from shoal.model.window import tumbling
 from shoal.policies.static import round_robin
 from shoal.runtimes.spark import mailbox as mailbox_module
-from shoal.runtimes.spark.mailbox import FOLDER, Answer, Letters, Mailbox, from_plain, plain
+from shoal.runtimes.spark.mailbox import FOLDER, REQUESTS, Answer, Letters, Mailbox, command_of, request
 from shoal.runtimes.spark.position import Position, changed
 from shoal.runtimes.spark.restore import desired
 from shoal.runtimes.spark.store import hot_directory
 from shoal.storage.directory import Directory
-from shoal.storage.record import decode, encode
+from shoal.storage.record import sealed
 from shoal.workloads.traffic import STREAM, vehicles
 
 __all__ = ["places", "small_spark"]
@@ -46,8 +47,8 @@ def left(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("command", [AddQuery(fastest()), ReplaceQuery(fastest()), RemoveQuery("a[1]")])
-def test_a_command_comes_back_from_plain_data(command: Any) -> None:
-    assert from_plain(decode(encode(plain(command)))) == command
+def test_a_command_comes_back_from_its_file(command: Any) -> None:
+    assert command_of(REQUESTS.decode(REQUESTS.encode(request(command)), "here")) == command
 
 
 def test_a_command_is_taken_up_once_and_answered_when_its_epoch_is_committed(tmp_path: Path) -> None:
@@ -67,19 +68,34 @@ def test_a_command_is_taken_up_once_and_answered_when_its_epoch_is_committed(tmp
 def test_what_cannot_be_understood_is_refused_at_once(tmp_path: Path) -> None:
     mailbox, letters = Mailbox(str(tmp_path)), Letters(str(tmp_path))
     directory = Directory(str(tmp_path))
-    directory.write(f"{FOLDER}/1.json", b"nonsense")
-    directory.write(f"{FOLDER}/2.json", encode({"command": "dance"}))
-    directory.write(
-        f"{FOLDER}/3.json", encode({"command": "add", "name": "x", "graph": {"operators": {}, "queries": {}}})
-    )
+    asked = [
+        b"nonsense",
+        sealed(b'{"format":2,"kind":"dance"}'),
+        sealed(b'{"format":2,"kind":"add","graph":{"operators":{},"queries":{}}}'),
+        sealed(b'{"format":2,"kind":"remove"}'),
+        sealed(b'{"command":"remove","name":"a"}'),
+    ]
+    for number, content in enumerate(asked):
+        directory.write(f"{FOLDER}/{number}.json", content)
     assert mailbox.take(0) == []
-    answers = [letters.answer(number) for number in "123"]
-    assert [answer.reason.partition(":")[0] for answer in answers if answer] == [
-        "its checksum does not match",
-        "the command cannot be understood",
-        "the command cannot be understood",
+    answers = [letters.answer(str(number)) for number in range(len(asked))]
+    place = f"command {tmp_path}/{FOLDER}"
+    assert [answer.reason for answer in answers if answer] == [
+        f"{place}/0.json is damaged: its checksum does not match; ask for it again",
+        f"{place}/1.json is damaged: field kind must be add, replace, remove; got 'dance'; ask for it again",
+        "a command must have one query; got 0",
+        f"{place}/3.json is damaged: field name is missing; ask for it again",
+        f"{place}/4.json has format 1; this version reads format 2",
     ]
     assert left(tmp_path) == []
+
+
+def test_a_damaged_answer_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    Directory(str(tmp_path)).write(f"{FOLDER}/1.answer", sealed(b'{"format":2,"kind":"answer","epoch":"3"}'))
+    with pytest.raises(
+        CheckpointError, match=r"answer .*/1.answer is damaged: field epoch must be int \| null; got str"
+    ):
+        Letters(str(tmp_path)).answer("1")
 
 
 def test_a_command_that_is_withdrawn_is_not_taken_up(tmp_path: Path) -> None:
@@ -149,7 +165,7 @@ class Play:
         return [int(name) for name in self.directory.names(kind)]
 
     def names(self, kind: str, epoch: int) -> list[str]:
-        return list(decode(self.directory.read(f"{kind}/{epoch:03d}"))) if epoch >= 0 else []
+        return list(json.loads(self.directory.read(f"{kind}/{epoch:03d}"))) if epoch >= 0 else []
 
     def go(self, epochs: int) -> None:
         mailbox = Mailbox(str(self.root))
@@ -164,8 +180,8 @@ class Play:
                         mailbox.refuse(number, "again")
                     else:
                         names.append(command.name)
-                self.directory.write(f"plans/{epoch:03d}", encode(names))
-            self.directory.write(f"epochs/{epoch:03d}", encode(self.names("plans", epoch)))
+                self.directory.write(f"plans/{epoch:03d}", json.dumps(names).encode())
+            self.directory.write(f"epochs/{epoch:03d}", json.dumps(self.names("plans", epoch)).encode())
             mailbox.answer(epoch)
 
 

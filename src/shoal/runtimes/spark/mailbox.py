@@ -5,22 +5,22 @@
     commands/NUMBER.answer   accepted in an epoch, or refused and why, written once that epoch is committed
 
 A command counts as carried out once its epoch is planned, since a plan is carried out whatever happens. After a crash
-a command that was taken up for an epoch without a plan is taken up anew, and one whose epoch has a plan is answered:
+a command that was taken up for an epoch without a plan is taken up again, and one whose epoch has a plan is answered:
 so it is never lost and never carried out twice. Whoever asks may withdraw a command by removing its first file, as
 long as it is not taken up.
 """
 
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from shoal.errors import CheckpointError, ShoalError
+from shoal.errors import GraphError, ShoalError
 from shoal.model.graph import Graph
 from shoal.model.messages import AddQuery, RemoveQuery, ReplaceQuery
+from shoal.runtimes.spark.checkpoint import StoredGraph
+from shoal.storage.codec import Codec
 from shoal.storage.directory import Directory
-from shoal.storage.record import decode, encode
+from shoal.storage.record import Record
 
 LOG = logging.getLogger("shoal")
 FOLDER = "commands"
@@ -40,24 +40,59 @@ class Answer:
     reason: str = ""
 
 
-def plain(command: QueryCommand) -> dict[str, Any]:
-    """A command as plain data."""
+@dataclass(frozen=True)
+class Add:
+    """A request to run the one query of a graph as well."""
+
+    graph: StoredGraph
+
+
+@dataclass(frozen=True)
+class Replace:
+    """A request to run the one query of a graph instead of the one that has its name."""
+
+    graph: StoredGraph
+
+
+@dataclass(frozen=True)
+class Remove:
+    """A request to stop a query."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The mark beside a request: which epoch takes it up."""
+
+    epoch: int
+
+
+Request = Add | Replace | Remove
+FORMAT = 2
+REQUESTS = Record(Codec[Request]([Add, Replace, Remove], format=FORMAT), "command", "ask for it again")
+MARKS = Record(
+    Codec([Taken], format=FORMAT), "file", "remove it, and the command beside it if that has been carried out"
+)
+ANSWERS = Record(Codec([Answer], format=FORMAT), "answer", "look at the queries of the run to see what became of it")
+
+
+def request(command: QueryCommand) -> Request:
+    """A command as it is written."""
     if isinstance(command, RemoveQuery):
-        return {"command": "remove", "name": command.name}
-    verb = "add" if isinstance(command, AddQuery) else "replace"
-    return {"command": verb, "name": command.query.name, "graph": Graph.of([command.query]).data()}
+        return Remove(command.name)
+    graph = StoredGraph.of(Graph.of([command.query]))
+    return Add(graph) if isinstance(command, AddQuery) else Replace(graph)
 
 
-def from_plain(data: Mapping[str, Any]) -> QueryCommand:
-    """A command from plain data; raises where it is none."""
-    try:
-        if data["command"] == "remove":
-            return RemoveQuery(str(data["name"]))
-        query = Graph.from_data(data["graph"]).queries[data["name"]]
-        kinds: dict[str, type[AddQuery | ReplaceQuery]] = {"add": AddQuery, "replace": ReplaceQuery}
-        return kinds[data["command"]](query)
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"the command cannot be understood: {error!r}") from error
+def command_of(asked: Request) -> QueryCommand:
+    """The command that a request stands for; raises where its graph is not that of one query."""
+    if isinstance(asked, Remove):
+        return RemoveQuery(asked.name)
+    queries = list(asked.graph.graph().queries.values())
+    if len(queries) != 1:
+        raise GraphError(f"a command must have one query; got {len(queries)}")
+    return AddQuery(queries[0]) if isinstance(asked, Add) else ReplaceQuery(queries[0])
 
 
 class Letters:
@@ -70,18 +105,18 @@ class Letters:
     def ask(self, command: QueryCommand) -> str:
         """Put a command in; returns its number. Numbers grow with time, which is the order of carrying out."""
         number = f"{time.time_ns():020d}"
-        self._directory.write(f"{FOLDER}/{number}{ASKED}", encode(plain(command)))
+        self._directory.write(f"{FOLDER}/{number}{ASKED}", REQUESTS.encode(request(command)))
         return number
 
     def answer(self, number: str) -> Answer | None:
         """The answer, if it is there; it is taken out."""
         name = f"{FOLDER}/{number}{ANSWER}"
         try:
-            data = decode(self._directory.read(name))
+            found = ANSWERS.decode(self._directory.read(name), f"{self._directory.uri}/{name}")
         except FileNotFoundError:
             return None
         self._directory.delete([name])
-        return Answer(data["epoch"], data["reason"])
+        return found
 
     def withdraw(self, number: str) -> bool:
         """Take a command back; False where it has been taken up, so that its answer will come."""
@@ -112,14 +147,10 @@ class Mailbox:
                 continue
             number = name.removesuffix(TAKEN)
             try:
-                epoch = int(decode(self._directory.read(f"{FOLDER}/{name}"))["epoch"])
+                content = self._directory.read(f"{FOLDER}/{name}")
             except FileNotFoundError:
                 continue
-            except (ValueError, KeyError, TypeError) as error:
-                raise CheckpointError(
-                    f"file {self._directory.uri}/{FOLDER}/{name} is damaged: {error}; "
-                    "remove it, and the command beside it if that has been carried out"
-                ) from error
+            epoch = MARKS.decode(content, f"{self._directory.uri}/{FOLDER}/{name}").epoch
             if epoch <= last + planned:
                 self._taken[number] = epoch
             else:
@@ -145,16 +176,17 @@ class Mailbox:
 
     def _read(self, number: str) -> QueryCommand | None:
         try:
-            return from_plain(decode(self._directory.read(f"{FOLDER}/{number}{ASKED}")))
+            name = f"{FOLDER}/{number}{ASKED}"
+            return command_of(REQUESTS.decode(self._directory.read(name), f"{self._directory.uri}/{name}"))
         except FileNotFoundError:
             return None
-        except (ShoalError, ValueError) as error:
+        except ShoalError as error:
             self.refuse(number, str(error))
             return None
 
     def _take(self, number: str, epoch: int) -> bool:
         """Take a command up unless it is withdrawn meanwhile: of the two who look, one sees what the other did."""
-        self._directory.write(f"{FOLDER}/{number}{TAKEN}", encode({"epoch": epoch}))
+        self._directory.write(f"{FOLDER}/{number}{TAKEN}", MARKS.encode(Taken(epoch)))
         if not self._directory.exists(f"{FOLDER}/{number}{ASKED}"):
             self._directory.delete([f"{FOLDER}/{number}{TAKEN}"])
             return False
@@ -177,6 +209,6 @@ class Mailbox:
             self._directory.delete(f"{FOLDER}/{name}" for name in answers[:-KEPT_ANSWERS])
 
     def _write_answer(self, number: str, answer: Answer) -> None:
-        self._directory.write(f"{FOLDER}/{number}{ANSWER}", encode(vars(answer)))
+        self._directory.write(f"{FOLDER}/{number}{ANSWER}", ANSWERS.encode(answer))
         self._directory.delete([f"{FOLDER}/{number}{ASKED}", f"{FOLDER}/{number}{TAKEN}"])
         self._taken.pop(number, None)
