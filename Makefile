@@ -6,6 +6,10 @@ BIN := .venv/bin
 # Java's home is known only once `setup` has run, so every recipe reads it when it starts.
 WITH_JAVA = export JAVA_HOME="$$(cat .venv/java-home)";
 
+# Tests on Spark wait more than they compute, so two processes share the files; `make test JOBS=0` has one process.
+JOBS := 2
+PYTEST = $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+
 .PHONY: help setup demo test test-all lint format bench clean
 
 help:  ## list the targets
@@ -29,10 +33,10 @@ lint: setup  ## ruff, mypy and the import contracts
 	@$(BIN)/lint-imports --no-logo
 
 test: lint  ## every check, and the tests that are not slow
-	@$(WITH_JAVA) $(BIN)/pytest -m "not slow"
+	@$(WITH_JAVA) $(PYTEST) -m "not slow"
 
 test-all: lint  ## every check and every test
-	@$(WITH_JAVA) $(BIN)/pytest
+	@$(WITH_JAVA) $(PYTEST)
 
 format: setup  ## rewrite the code in the project's style
 	@$(BIN)/ruff check --fix .

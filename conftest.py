@@ -12,6 +12,8 @@ from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 HOME = Path.cwd()
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of tests' Java processes: most live for a minute, too short for code that is optimised for long."""
 
 
 def begin(namespace: dict[str, Any]) -> None:
@@ -31,15 +33,19 @@ def end(namespace: dict[str, Any]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What tests compile is kept from one run to the next, apart from what users' runs compile."""
+    """What tests compile is kept from one run to the next, apart from what users' runs compile; Java starts fast."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM)
     os.environ.setdefault("SHOAL_CACHE_DIR", str(config.rootpath / ".pytest_cache" / "shoal"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Documents use Spark."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Documents use Spark. With several processes, files on Spark come first, since they take longest."""
     for item in items:
         if isinstance(item, SybilItem):
             item.add_marker(pytest.mark.spark)
+    if hasattr(config, "workerinput"):
+        on_spark = {item.path for item in items if item.get_closest_marker("spark")}
+        items.sort(key=lambda item: item.path not in on_spark)
 
 
 pytest_collect_file = Sybil(
