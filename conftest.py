@@ -41,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Documents use Spark. With several processes, files on Spark come first, since they take longest."""
     for item in items:
+        if " at 0x" in item.nodeid:
+            raise pytest.UsageError(f"the id of a test must be the same in every process; got {item.nodeid}")
         if isinstance(item, SybilItem):
             item.add_marker(pytest.mark.spark)
     if hasattr(config, "workerinput"):

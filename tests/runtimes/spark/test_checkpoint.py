@@ -18,7 +18,7 @@ from shoal.runtimes.spark.reports import SliceRead
 from shoal.storage.record import sealed, unsealed
 from shoal.workloads.traffic import queries
 
-GONE = object()
+GONE = "gone"
 STATES = (StateRef("a.seg", 10, None, (0, 1)), StateRef("b.seg", 20, ("x/0", "y/0"), ()))
 
 
