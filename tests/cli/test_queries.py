@@ -10,7 +10,7 @@ from tests.small_city import city
 
 from shoal.cli import queries as queries_module
 from shoal.cli.main import main
-from shoal.cli.queries import renamed
+from shoal.cli.queries import FIRST_POLL_S, LAST_POLL_S, polled, renamed
 from shoal.errors import GraphError, ShoalError
 from shoal.model.expression import col
 from shoal.model.graph import Graph
@@ -278,3 +278,36 @@ def test_a_new_name_goes_to_the_table_unless_that_has_its_own() -> None:
     assert renamed(GRAPH.queries[NAME], "x").table == "avg_speed"
     with pytest.raises(GraphError, match="must not write table 'dead_letters'"):
         renamed(FAST, "dead_letters")
+
+
+class Clock:
+    """A clock that only pauses move."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.pauses: list[float] = []
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now_s += seconds
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, 0.01, 0.1, 3.0, 30.0])
+def test_an_answer_is_looked_for_less_and_less_often_until_the_deadline(timeout_s: float) -> None:
+    clock, looks = Clock(), list[float]()
+    until_s = clock.now_s + timeout_s
+    assert polled(lambda: looks.append(clock.now_s), until_s, lambda: clock.now_s, clock.pause) is None
+    assert looks[0] == 100.0
+    assert looks[-1] == pytest.approx(until_s)
+    assert clock.pauses[:-1] == sorted(clock.pauses[:-1])
+    assert max(clock.pauses, default=0.0) <= LAST_POLL_S
+    assert len(looks) <= 7 + timeout_s / LAST_POLL_S
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.03, 1.0, 12.0])
+def test_an_answer_is_seen_soon_after_it_was_given(after_s: float) -> None:
+    clock = Clock()
+    given_s = clock.now_s + after_s
+    found = polled(lambda: "yes" if clock.now_s >= given_s else None, 200.0, lambda: clock.now_s, clock.pause)
+    assert found == "yes"
+    assert clock.now_s - given_s <= min(LAST_POLL_S, FIRST_POLL_S + after_s)

@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import click
 
@@ -17,7 +18,14 @@ from shoal.query.replay import source
 from shoal.runtimes.protocol import KeptRun, QueryCommand, Reply
 from shoal.runtimes.registry import kinds
 
-POLL_S = 0.05
+T = TypeVar("T")
+FIRST_POLL_S = 0.02
+LAST_POLL_S = 0.5
+"""Pauses between two looks for an answer: the first, and the longest, since each is twice the one before.
+
+The run is another process, perhaps on another machine, and its checkpoint may be on any file system: there is nothing
+to be woken by. An answer is seen at most half a second after it was given, and sooner if it was given soon.
+"""
 GRACE_S = 10.0
 """How much longer to wait for the answer to a command that has been taken up."""
 
@@ -131,7 +139,7 @@ def _ask_all(run_dir: str, commands: Sequence[QueryCommand], timeout_s: float) -
     asked = [(command, run.ask(command)) for command in commands]
     refused = []
     for command, number in asked:
-        answer = _wait(run, number, until_s)
+        answer = polled(partial(run.answer, number), until_s)
         if answer is None:
             rest = asked[asked.index((command, number)) :]
             answer = _given_up(run, [number for _, number in rest], run_dir, timeout_s)
@@ -143,12 +151,24 @@ def _ask_all(run_dir: str, commands: Sequence[QueryCommand], timeout_s: float) -
         raise ConfigError("; ".join(f"refused: {reason}" for reason in refused))
 
 
-def _wait(run: KeptRun, number: str, until_s: float) -> Reply | None:
+def polled(
+    look: Callable[[], T | None],
+    until_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> T | None:
+    """Look for something again and again, less and less often; None where it is not there at the deadline either.
+
+    It looks once at least, and once more when the time is up.
+    """
+    pause_s = FIRST_POLL_S
     while True:
-        answer = run.answer(number)
-        if answer is not None or time.monotonic() >= until_s:
-            return answer
-        time.sleep(POLL_S)
+        left_s = until_s - clock()
+        found = look()
+        if found is not None or left_s <= 0:
+            return found
+        pause(min(pause_s, left_s))
+        pause_s = min(2 * pause_s, LAST_POLL_S)
 
 
 def _given_up(run: KeptRun, numbers: Sequence[str], run_dir: str, timeout_s: float) -> Reply:
@@ -157,9 +177,7 @@ def _given_up(run: KeptRun, numbers: Sequence[str], run_dir: str, timeout_s: flo
     for number in reversed(others):
         run.withdraw(number)
     if not run.withdraw(first):
-        until_s = time.monotonic() + GRACE_S
-        while run.is_open(first) and time.monotonic() < until_s:
-            time.sleep(POLL_S)
+        polled(lambda: None if run.is_open(first) else True, time.monotonic() + GRACE_S)
         if answer := run.answer(first):
             return answer
         if run.is_open(first):
