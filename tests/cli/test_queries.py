@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from tests.small_city import city
 
-from shoal.cli import queries as queries_module
+from shoal.cli import asking
+from shoal.cli.asking import FIRST_POLL_S, LAST_POLL_S, polled
 from shoal.cli.main import main
-from shoal.cli.queries import FIRST_POLL_S, LAST_POLL_S, polled, renamed
+from shoal.cli.queries import renamed
 from shoal.errors import GraphError, ShoalError
 from shoal.model.expression import col
 from shoal.model.graph import Graph
@@ -209,7 +210,7 @@ def test_a_command_that_is_just_being_carried_out_is_waited_for(
     job: Job, fast: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     withdraw_once_taken(job, monkeypatch, then=job.may_answer.set)
-    monkeypatch.setattr(queries_module, "GRACE_S", PATIENCE_S)
+    monkeypatch.setattr(asking, "GRACE_S", PATIENCE_S)
     assert shoal(monkeypatch, "queries", "add", job.root, fast, "--timeout", "0.2") == 0
     assert capsys.readouterr().out.startswith("added fast in epoch ")
 
@@ -218,7 +219,7 @@ def test_a_command_that_is_being_carried_out_is_not_waited_for_without_end(
     job: Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     withdraw_once_taken(job, monkeypatch, then=lambda: None)
-    monkeypatch.setattr(queries_module, "GRACE_S", 0.1)
+    monkeypatch.setattr(asking, "GRACE_S", 0.1)
     assert shoal(monkeypatch, "queries", "remove", job.root, NAME, "--timeout", "0.2") == 1
     assert "is carrying the command out and has not answered yet" in capsys.readouterr().err
 

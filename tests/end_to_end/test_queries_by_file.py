@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from tests.small_city import answers, city, digest
 
-from shoal.cli.queries import _ask_all
+from shoal.cli.asking import ask_all
 from shoal.connectors.sinks import ParquetSink
 from shoal.errors import ConfigError
 from shoal.model.aggregate import count, max_
@@ -72,13 +72,13 @@ def test_queries_changed_by_files_leave_all_others_as_they_were(spark: "SparkSes
     def steps() -> None:
         try:
             after(place, 1)
-            _ask_all(place, [AddQuery(fastest(0.0))], 60)
+            ask_all(place, [AddQuery(fastest(0.0))], 60)
             after(place, (Checkpoint(place).last_epoch() or 0) + 3)
-            _ask_all(place, [ReplaceQuery(fastest(40.0)), RemoveQuery(name)], 60)
+            ask_all(place, [ReplaceQuery(fastest(40.0)), RemoveQuery(name)], 60)
             with pytest.raises(ConfigError, match="refused: query 'fastest' is declared twice"):
-                _ask_all(place, [AddQuery(fastest(0.0))], 60)
+                ask_all(place, [AddQuery(fastest(0.0))], 60)
             after(place, (Checkpoint(place).last_epoch() or 0) + 3)
-            _ask_all(place, [RemoveQuery("fastest")], 60)
+            ask_all(place, [RemoveQuery("fastest")], 60)
             after(place, (Checkpoint(place).last_epoch() or 0) + 2)
         finally:
             run.drain()

@@ -10,6 +10,7 @@ from shoal import __version__
 from shoal.cli.bench import BenchOptions, run_bench
 from shoal.cli.explain import explain, policies
 from shoal.cli.graph import write_graph
+from shoal.cli.instances import instances
 from shoal.cli.profile import ProfileOptions, run_profile
 from shoal.cli.queries import queries
 from shoal.cli.run import RunOptions, run_target
@@ -214,6 +215,7 @@ def operators(as_json: bool) -> None:
         click.echo(f"{name:12} {summary}")
 
 
+cli.add_command(instances)
 cli.add_command(queries)
 cli.add_command(explain)
 cli.add_command(policies)

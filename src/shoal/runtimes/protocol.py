@@ -15,10 +15,12 @@ from shoal.errors import ConfigError, GraphError
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.histogram import Histogram
-from shoal.model.messages import AddQuery, Command, Event, RemoveQuery, ReplaceQuery
+from shoal.model.messages import AddQuery, Command, Event, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.partitioning import Partitioning
 from shoal.model.topology import Topology
 
-QueryCommand = AddQuery | ReplaceQuery | RemoveQuery
+RemoteCommand = AddQuery | ReplaceQuery | RemoveQuery | Repartition
+"""What another process may ask of a run."""
 Say = Callable[[str], None]
 """Told, in a few words, what a run is busy with before its first event."""
 Binds = Literal["always", "with a policy", "never"]
@@ -170,10 +172,13 @@ class KeptRun(Protocol):
     def graph(self, epoch: int) -> Graph:
         """The queries of a committed epoch."""
 
+    def bound(self, epoch: int) -> tuple[Partitioning, Binding]:
+        """The instances of a committed epoch, and the workers that they were bound to."""
+
     def is_running(self) -> bool:
         """Whether some process runs it now; where nobody can know, it is taken to be so."""
 
-    def ask(self, command: QueryCommand) -> str:
+    def ask(self, command: RemoteCommand) -> str:
         """Leave a command for the run; returns its number."""
 
     def answer(self, number: str) -> Reply | None:

@@ -14,8 +14,9 @@ from tests.small_city import city
 from shoal.errors import CheckpointError, GraphError
 from shoal.model.aggregate import count, max_
 from shoal.model.expression import col
-from shoal.model.graph import Graph, Query
-from shoal.model.messages import AddQuery, RemoveQuery, ReplaceQuery
+from shoal.model.graph import Graph, InstanceId, OperatorId, Query
+from shoal.model.messages import AddQuery, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.partitioning import Merge, Regroup, Split
 from shoal.model.window import tumbling
 from shoal.policies.static import round_robin
 from shoal.runtimes.spark import mailbox as mailbox_module
@@ -46,7 +47,17 @@ def left(root: Path) -> list[str]:
     return sorted(path.name for path in (root / FOLDER).glob("*"))
 
 
-@pytest.mark.parametrize("command", [AddQuery(fastest()), ReplaceQuery(fastest()), RemoveQuery("a[1]")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        AddQuery(fastest()),
+        ReplaceQuery(fastest()),
+        RemoveQuery("a[1]"),
+        Repartition((Split(InstanceId("a/1"), 3),)),
+        Repartition((Merge((InstanceId("a/1"), InstanceId("a/2"))),)),
+        Repartition((Regroup(OperatorId("a"), 7),)),
+    ],
+)
 def test_a_command_comes_back_from_its_file(command: Any) -> None:
     assert command_of(REQUESTS.decode(REQUESTS.encode(request(command)), "here")) == command
 
@@ -82,7 +93,8 @@ def test_what_cannot_be_understood_is_refused_at_once(tmp_path: Path) -> None:
     place = f"command {tmp_path}/{FOLDER}"
     assert [answer.reason for answer in answers if answer] == [
         f"{place}/0.json is damaged: its checksum does not match; ask for it again",
-        f"{place}/1.json is damaged: field kind must be add, replace, remove; got 'dance'; ask for it again",
+        f"{place}/1.json is damaged: field kind must be add, replace, remove, split, merge, regroup; got 'dance'; "
+        "ask for it again",
         "a command must have one query; got 0",
         f"{place}/3.json is damaged: field name is missing; ask for it again",
         f"{place}/4.json has format 1; this version reads format 2",

@@ -1,10 +1,13 @@
 """A run on Spark by its checkpoint directory, as other processes see it."""
 
 from shoal.errors import CheckpointError
+from shoal.model.binding import Binding
 from shoal.model.graph import Graph
-from shoal.runtimes.protocol import QueryCommand
+from shoal.model.partitioning import Partitioning
+from shoal.runtimes.protocol import RemoteCommand
 from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.runtimes.spark.mailbox import Answer, Letters
+from shoal.runtimes.spark.restore import written_binding
 from shoal.storage.directory import Directory
 
 
@@ -25,6 +28,12 @@ class SparkRun:
         """The graph that an epoch's manifest names."""
         return self._checkpoint.graph(self._checkpoint.manifest(epoch).graph)
 
+    def bound(self, epoch: int) -> tuple[Partitioning, Binding]:
+        """What an epoch's manifest says."""
+        manifest = self._checkpoint.manifest(epoch)
+        graph = self._checkpoint.graph(manifest.graph)
+        return manifest.partitioning, written_binding(graph, manifest, manifest.binding, manifest.workers)
+
     def is_running(self) -> bool:
         """Whether somebody holds the checkpoint; on a remote one nobody knows, so it is taken to be so."""
         try:
@@ -34,7 +43,7 @@ class SparkRun:
         self._checkpoint.unlock()
         return "://" in self._directory
 
-    def ask(self, command: QueryCommand) -> str:
+    def ask(self, command: RemoteCommand) -> str:
         """Put a command into the mailbox."""
         return self._letters.ask(command)
 

@@ -1,4 +1,4 @@
-"""The mailbox of a run: other processes change its queries by files in its checkpoint.
+"""The mailbox of a run: other processes change its queries and instances by files in its checkpoint.
 
     commands/NUMBER.json     what is asked, written by whoever asks
     commands/NUMBER.taken    the epoch that takes it up, written before that epoch is planned
@@ -14,9 +14,11 @@ import logging
 import time
 from dataclasses import dataclass
 
-from shoal.errors import GraphError, ShoalError
+from shoal.errors import ConfigError, GraphError, ShoalError
 from shoal.model.graph import Graph
-from shoal.model.messages import AddQuery, RemoveQuery, ReplaceQuery
+from shoal.model.messages import AddQuery, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.partitioning import Merge, Regroup, Split
+from shoal.runtimes.protocol import RemoteCommand
 from shoal.runtimes.spark.checkpoint import StoredGraph
 from shoal.storage.codec import Codec
 from shoal.storage.directory import Directory
@@ -28,8 +30,6 @@ ASKED, TAKEN, ANSWER = ".json", ".taken", ".answer"
 LOOK_INTERVAL_S = 0.2
 """How often a run looks for new commands at most: epochs may follow each other faster."""
 KEPT_ANSWERS = 100
-
-QueryCommand = AddQuery | ReplaceQuery | RemoveQuery
 
 
 @dataclass(frozen=True)
@@ -68,27 +68,35 @@ class Taken:
     epoch: int
 
 
-Request = Add | Replace | Remove
+Request = Add | Replace | Remove | Split | Merge | Regroup
 FORMAT = 2
-REQUESTS = Record(Codec[Request]([Add, Replace, Remove], format=FORMAT), "command", "ask for it again")
+REQUESTS = Record(
+    Codec[Request]([Add, Replace, Remove, Split, Merge, Regroup], format=FORMAT), "command", "ask for it again"
+)
 MARKS = Record(
     Codec([Taken], format=FORMAT), "file", "remove it, and the command beside it if that has been carried out"
 )
 ANSWERS = Record(Codec([Answer], format=FORMAT), "answer", "look at the queries of the run to see what became of it")
 
 
-def request(command: QueryCommand) -> Request:
+def request(command: RemoteCommand) -> Request:
     """A command as it is written."""
+    if isinstance(command, Repartition):
+        if len(command.changes) != 1 or command.worker_of:
+            raise ConfigError("another process may ask for one change of the instances at a time, and for no workers")
+        return command.changes[0]
     if isinstance(command, RemoveQuery):
         return Remove(command.name)
     graph = StoredGraph.of(Graph.of([command.query]))
     return Add(graph) if isinstance(command, AddQuery) else Replace(graph)
 
 
-def command_of(asked: Request) -> QueryCommand:
+def command_of(asked: Request) -> RemoteCommand:
     """The command that a request stands for; raises where its graph is not that of one query."""
     if isinstance(asked, Remove):
         return RemoveQuery(asked.name)
+    if isinstance(asked, Split | Merge | Regroup):
+        return Repartition((asked,))
     queries = list(asked.graph.graph().queries.values())
     if len(queries) != 1:
         raise GraphError(f"a command must have one query; got {len(queries)}")
@@ -102,7 +110,7 @@ class Letters:
         """Name the run by its checkpoint."""
         self._directory = Directory(checkpoint)
 
-    def ask(self, command: QueryCommand) -> str:
+    def ask(self, command: RemoteCommand) -> str:
         """Put a command in; returns its number. Numbers grow with time, which is the order of carrying out."""
         number = f"{time.time_ns():020d}"
         self._directory.write(f"{FOLDER}/{number}{ASKED}", REQUESTS.encode(request(command)))
@@ -157,7 +165,7 @@ class Mailbox:
                 self._directory.delete([f"{FOLDER}/{name}"])
         self.answer(last)
 
-    def take(self, epoch: int, *, at_once: bool = False) -> list[tuple[str, QueryCommand]]:
+    def take(self, epoch: int, *, at_once: bool = False) -> list[tuple[str, RemoteCommand]]:
         """The commands that an epoch takes up, oldest first; one that cannot be read is refused here."""
         now_s = time.monotonic()
         if now_s < self._look_at_s and not at_once:
@@ -174,7 +182,7 @@ class Mailbox:
                 taken.append((number, command))
         return taken
 
-    def _read(self, number: str) -> QueryCommand | None:
+    def _read(self, number: str) -> RemoteCommand | None:
         try:
             name = f"{FOLDER}/{number}{ASKED}"
             return command_of(REQUESTS.decode(self._directory.read(name), f"{self._directory.uri}/{name}"))

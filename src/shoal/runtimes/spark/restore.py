@@ -27,7 +27,7 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
     homes, sizes = _homes(manifest.states, store)
     position = Position(
         graph,
-        _bound(graph, manifest, manifest.binding, manifest.workers),
+        written_binding(graph, manifest, manifest.binding, manifest.workers),
         watermarks_us=manifest.watermarks_us,
         homes=homes,
         segment_bytes={ref.segment: ref.bytes for ref in manifest.states},
@@ -80,8 +80,8 @@ def _standing(position: Position, checkpoint: Checkpoint, graph: Graph, written:
     return replace(
         position,
         graph=graph,
-        binding=_bound(graph, written, written.binding, written.workers),
-        coming=_bound(graph, written, written.coming, written.coming_workers) if written.coming else None,
+        binding=written_binding(graph, written, written.binding, written.workers),
+        coming=written_binding(graph, written, written.coming, written.coming_workers) if written.coming else None,
         partitioning=written.partitioning,
         rebinding=_rebinding(checkpoint, graph, written),
         declared=written.declared,
@@ -91,7 +91,7 @@ def _standing(position: Position, checkpoint: Checkpoint, graph: Graph, written:
     )
 
 
-def _bound(graph: Graph, written: Standing, numbers: Sequence[int], workers: int) -> Binding:
+def written_binding(graph: Graph, written: Standing, numbers: Sequence[int], workers: int) -> Binding:
     """A binding as it was written down, without the places of instances that have no slots any more."""
     placed = dict(zip(program_instances(graph, written.partitioning), numbers, strict=True))
     return Binding.of({instance: placed[instance] for instance in written.partitioning.instances(graph)}, workers)
@@ -107,7 +107,7 @@ def _rebinding(checkpoint: Checkpoint, graph: Graph, written: Standing) -> Rebin
             f"checkpoint {checkpoint.uri} has a rebinding by mechanism {goal.mechanism!r} under way; "
             f"this version has {', '.join(MECHANISMS)}"
         )
-    binding = _bound(graph, written, goal.binding, goal.workers)
+    binding = written_binding(graph, written, goal.binding, goal.workers)
     return Rebinding(goal.rebind, goal.mechanism, binding, resumed=True)
 
 
