@@ -93,8 +93,10 @@ def test_what_cannot_be_understood_is_refused_at_once(tmp_path: Path) -> None:
     place = f"command {tmp_path}/{FOLDER}"
     assert [answer.reason for answer in answers if answer] == [
         f"{place}/0.json is damaged: its checksum does not match; ask for it again",
-        f"{place}/1.json is damaged: field kind must be add, replace, remove, split, merge, regroup; got 'dance'; "
-        "ask for it again",
+        (
+            f"{place}/1.json is damaged: field kind must be add, replace, remove, split, merge, regroup; got 'dance'; "
+            "ask for it again"
+        ),
         "a command must have one query; got 0",
         f"{place}/3.json is damaged: field name is missing; ask for it again",
         f"{place}/4.json has format 1; this version reads format 2",
