@@ -63,7 +63,7 @@ def test_rows_come_to_the_partitions_of_their_workers(spark: SparkSession) -> No
     workers, partition_of = 5, [3, 0, 4, 1, 2]
     session = spark.newSession()
     session.conf.set("spark.sql.adaptive.enabled", "false")
-    anchors = Anchors.made(session, workers)
+    anchors = Anchors.made(session, workers, slots=2)
     assert len(anchors.executor_of) == workers
     rows = session.range(0, 50, 1, 3).selectExpr(
         f"cast(id % {workers} as int) worker", "cast(id as int) lane", "cast('x' as binary) payload"
@@ -156,7 +156,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
     class Made:
         @staticmethod
-        def made(spark: SparkSession, workers: int) -> FakeAnchors:
+        def made(spark: SparkSession, workers: int, slots: int) -> FakeAnchors:
+            assert slots == sum(executor.slots for executor in cluster.read().alive)
             return cluster.make(workers)
 
     monkeypatch.setattr(placement_module, "Anchors", Made)

@@ -6,7 +6,6 @@ So every worker has an anchor, a cached partition with one row, and what is sent
 Neither results nor correctness depend on where an anchor is: Spark makes a lost one again, wherever that is.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -19,8 +18,6 @@ from shoal.runtimes.spark.executors import here
 from shoal.runtimes.spark.wire import SCHEMA
 
 PLACE, EXECUTOR = "place", "executor"
-HOLD_S = 0.05
-"""How long a task that makes an anchor keeps its slot, so that the next goes to another."""
 _HELD = f"{PLACE} int, {EXECUTOR} string"
 _SEED, _BITS = 42, 0xFFFFFFFF
 
@@ -33,12 +30,19 @@ class Anchors:
     executor_of: tuple[str, ...]
 
     @classmethod
-    def made(cls, spark: SparkSession, workers: int) -> "Anchors":
-        """Make anchors; Spark decides where."""
+    def made(cls, spark: SparkSession, workers: int, slots: int) -> "Anchors":
+        """Make anchors, on executors with so many slots together; Spark decides where.
+
+        They are made in waves of as many as there are slots. Spark gives the tasks of a wave to all free slots in one
+        round, so each slot makes one; were all made in one job, a slot that is done first would make the next as well.
+        """
         keys = place_keys(workers)
         rows = spark.createDataFrame([(key,) for key in keys], f"{PLACE} int")
         frame = rows.repartition(workers, PLACE).persist()
-        found = {row[PLACE]: row[EXECUTOR] for row in frame.mapInArrow(_held, _HELD).collect()}
+        made, found = frame.mapInArrow(_held, _HELD).rdd, {}
+        for first in range(0, workers, slots):
+            held = spark.sparkContext.runJob(made, list, range(first, min(workers, first + slots)))
+            found.update({row[PLACE]: row[EXECUTOR] for row in held})
         return cls(frame, tuple(found[key] for key in keys))
 
     def remove(self) -> None:
@@ -90,5 +94,4 @@ def _rotated(value: int, by: int) -> int:
 def _held(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Tell where an anchor is made."""
     for batch in rows:
-        time.sleep(HOLD_S)
         yield pa.RecordBatch.from_arrays([batch.column(0), pa.array([here()] * batch.num_rows)], [PLACE, EXECUTOR])

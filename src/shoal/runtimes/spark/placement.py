@@ -118,9 +118,10 @@ class ManyNodes:
         """Anchors that lie as evenly as they can be had in a few attempts."""
         executors = self._roster.read()
         shares = {each.id: share for each, share in zip(executors.alive, executors.shares(workers), strict=True)}
+        slots = max(1, sum(each.slots for each in executors.alive))
         best: tuple[int, Anchors] | None = None
         for _ in range(ATTEMPTS):
-            anchors = Anchors.made(self._spark, workers)
+            anchors = Anchors.made(self._spark, workers, slots)
             there = anchors.executor_of
             too_many = sum(max(0, there.count(executor) - shares.get(executor, 0)) for executor in set(there))
             if best is not None and best[0] <= too_many:
