@@ -1,7 +1,9 @@
 """What the conformance tests need to know of a kernel, and how cases of each kind are made."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,12 @@ from tests.conformance.oracles import (
     windows_in_sql,
 )
 
-from shoal.kernels.aggregate import WINDOW, WINDOW_END, AggregateKernel
+from shoal.kernels.aggregate import WINDOW_END, AggregateKernel
 from shoal.kernels.block import ARROW_TYPES, Block
+from shoal.kernels.kernel import State
 from shoal.kernels.panes import PaneShape
-from shoal.kernels.table import INSTANCE
+from shoal.kernels.parts import table_from_arrow
+from shoal.kernels.table import INSTANCE, Tables
 from shoal.model.aggregate import (
     Aggregate,
 )
@@ -113,10 +117,7 @@ class KernelCase:
         """A kernel's answers as plain rows."""
         if not block.length:
             return []
-        found = dict(block.columns)
-        if WINDOW in found:
-            found[WINDOW_END] = found[WINDOW] * self.kernel.window.slide_us
-        columns = [found[name] for name in (INSTANCE, *self.names)]
+        columns = [block.columns[name] for name in (INSTANCE, *self.names)]
         return list(zip(*(c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns), strict=True))
 
     def disagreement(self, got: Sequence[Answer], wanted: Sequence[Answer]) -> str:
@@ -248,3 +249,39 @@ def matched(id_: str, pattern: str, within_us: int, keys: Sequence[str] = ("road
 def few_values(event: Event) -> Event:
     """An event of which many others are equals."""
     return {**event, "ts": event["ts"] // 4, "n": event["n"] % 4, "road": event["road"] % 2}
+
+
+def processed(case: KernelCase, state: State, events: Sequence[Event], port: int) -> Block:
+    """Take events of an input into a state; the late ones."""
+    late: Block = case.kernel.process(state, case.block(events), port)
+    return late
+
+
+def filled(case: KernelCase, events: Sequence[Event]) -> State:
+    """A state that has taken events in, with the watermark before all of them."""
+    state: State = case.kernel.open()
+    bound = case.bound(events)
+    for port in range(case.ports):
+        processed(case, state, [event for event in bound if event[PORT] == port], port)
+    return state
+
+
+def resent(tables: Tables) -> Tables:
+    """Tables after a journey through Arrow's stream format."""
+    return {number: sent(table) for number, table in tables.items()}
+
+
+def sent(table: Any) -> Any:
+    """A table after a journey through Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    batch = table.to_arrow()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    with pa.ipc.open_stream(sink.getvalue()) as reader:
+        return table_from_arrow(reader.read_next_batch())
+
+
+def blocks_of(events: Sequence[Event], draw: random.Random) -> list[Sequence[Event]]:
+    """Events cut at random, with an empty block here and there."""
+    cuts = sorted(draw.randint(0, len(events)) for _ in range(draw.randint(0, 5)))
+    return [events[start:end] for start, end in pairwise([0, *cuts, len(events)])]

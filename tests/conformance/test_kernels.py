@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,27 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conformance.kernel_case import EVENTS, INSTANCES, KernelCase
+from tests.conformance.kernel_case import (
+    EVENTS,
+    INSTANCES,
+    KernelCase,
+    blocks_of,
+    filled,
+    processed,
+    resent,
+    sent,
+)
 from tests.conformance.kernels import CASES
 from tests.conformance.oracles import PORT, Answer, Event
 
-from shoal.kernels.aggregate import WINDOW, AggregateKernel, PaneState
+from shoal.kernels.aggregate import AggregateKernel
 from shoal.kernels.block import Block
 from shoal.kernels.join import JoinKernel
-from shoal.kernels.kernel import FOREVER_US, NEVER_US
+from shoal.kernels.kernel import FOREVER_US, NEVER_US, State
 from shoal.kernels.match import MatchKernel
-from shoal.kernels.panes import PaneTable
 from shoal.kernels.rowwindow import RowWindowKernel
+from shoal.kernels.session import SessionKernel
 from shoal.kernels.table import INSTANCE, RowTable, Tables
-from shoal.model.fragment import FragmentId
 from shoal.model.schema import TIME
 
 every_kernel = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -36,7 +43,7 @@ class Workers:
     """Two workers that run one kernel between them, and whose instances move back and forth."""
 
     case: KernelCase
-    states: list[Any] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
     home: list[int] = field(default_factory=lambda: [0] * INSTANCES)
     answers: list[Answer] = field(default_factory=list)
     watermark_us: int = NEVER_US
@@ -60,30 +67,30 @@ class Workers:
                 fresh[worker].append(resent(kernel.lift(port, rows)))
         for state, lifted in zip(self.states, fresh, strict=True):
             come = kernel.gathered(lifted) if lifted else {}
-            tables, answers = kernel.advance(tables_of(state), come, self.watermark_us, watermark_us)
-            set_tables(state, tables, watermark_us)
+            tables, answers = kernel.advance(state.tables, come, self.watermark_us, watermark_us)
+            state.tables, state.watermark_us = tables, watermark_us
             self._answered(answers)
         self.watermark_us = watermark_us
 
-    def take_out(self, instance: int, draw: random.Random) -> Any:
+    def take_out(self, instance: int, draw: random.Random) -> Tables:
         """Some, all or none of an instance's fragments, as they are on their way to another worker."""
         kernel, state = self.case.kernel, self.states[self.home[instance]]
-        held = [fragment.id for fragment in kernel.fragments(state) if fragment.instance == instance]
+        before = kernel.fragments(state)
+        held = before.ids[before.instance == instance].tolist()
         chosen = draw.sample(held, draw.randint(0, len(held)))
-        taken = kernel.extract(state, chosen)
-        assert size_of(taken) == len(chosen)
-        assert len(kernel.fragments(state)) == sum(len(table) for table in tables_of(state).values())
-        assert sum(fragment.instance == instance for fragment in kernel.fragments(state)) == len(held) - len(chosen)
-        return on_the_wire(taken)
+        taken = kernel.extract(state, np.array(chosen, np.uint64))
+        assert set(kernel.fragments(state).ids.tolist()) == set(before.ids.tolist()) - set(chosen)
+        return resent(taken)
 
     def move(self, instance: int, target: int) -> None:
         """All that is left of an instance goes to another worker."""
         kernel, source = self.case.kernel, self.states[self.home[instance]]
-        rest = [fragment.id for fragment in kernel.fragments(source) if fragment.instance == instance]
-        kernel.absorb(self.states[target], on_the_wire(kernel.extract(source, rest)))
+        fragments = kernel.fragments(source)
+        rest = fragments.where(fragments.instance == instance)
+        kernel.absorb(self.states[target], resent(kernel.extract(source, rest.ids)))
         self.home[instance] = target
 
-    def put_in(self, instance: int, fragments: Any) -> None:
+    def put_in(self, instance: int, fragments: Tables) -> None:
         self.case.kernel.absorb(self.states[self.home[instance]], fragments)
 
     def close_until(self, watermark_us: int) -> None:
@@ -103,60 +110,8 @@ class Workers:
     def _answered(self, answers: Block) -> None:
         """Answers may lie behind the watermark before them by what the kernel holds back, and not further."""
         kernel = self.case.kernel
-        times = (
-            (answers.columns[WINDOW] * kernel.window.slide_us - 1)
-            if WINDOW in answers.columns
-            else answers.columns[TIME]
-        )
-        assert times.min(initial=FOREVER_US) >= self.watermark_us - kernel.hold_us
+        assert answers.columns[TIME].min(initial=FOREVER_US) >= self.watermark_us - kernel.hold_us
         self.answers += self.case.answers(answers)
-
-
-def processed(case: KernelCase, state: Any, events: Sequence[Event], port: int) -> Block:
-    block = case.block(events)
-    late: Block = case.kernel.process(state, block, port) if case.ports > 1 else case.kernel.process(state, block)
-    return late
-
-
-def tables_of(state: Any) -> Tables:
-    """The tables of a state, whatever kernel it belongs to."""
-    return {0: state.table} if isinstance(state, PaneState) else state.tables
-
-
-def set_tables(state: Any, tables: Tables, watermark_us: int) -> None:
-    if isinstance(state, PaneState):
-        state.table = tables[0]
-    else:
-        state.tables = tables
-    state.watermark_us = watermark_us
-
-
-def size_of(fragments: Any) -> int:
-    return len(fragments) if isinstance(fragments, PaneTable) else sum(len(table) for table in fragments.values())
-
-
-def on_the_wire(fragments: Any) -> Any:
-    """Fragments after a journey through Arrow's stream format."""
-    return resent({0: fragments})[0] if isinstance(fragments, PaneTable) else resent(fragments)
-
-
-def resent(tables: Tables) -> Tables:
-    return {number: sent(table) for number, table in tables.items()}
-
-
-def sent(table: Any) -> Any:
-    sink = pa.BufferOutputStream()
-    batch = table.to_arrow()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    with pa.ipc.open_stream(sink.getvalue()) as reader:
-        return type(table).from_arrow(reader.read_next_batch())
-
-
-def blocks_of(events: Sequence[Event], draw: random.Random) -> list[Sequence[Event]]:
-    """Events cut at random, with an empty block here and there."""
-    cuts = sorted(draw.randint(0, len(events)) for _ in range(draw.randint(0, 5)))
-    return [events[start:end] for start, end in pairwise([0, *cuts, len(events)])]
 
 
 def run(case: KernelCase, events: Sequence[Event], draw: random.Random) -> list[Answer]:
@@ -188,14 +143,14 @@ def run(case: KernelCase, events: Sequence[Event], draw: random.Random) -> list[
     return workers.answers
 
 
-def check_bounded(case: KernelCase, states: Sequence[Any], events: Sequence[Event]) -> None:
+def check_bounded(case: KernelCase, states: Sequence[State], events: Sequence[Event]) -> None:
     """Behind a watermark that has passed all events no state is left but what each key needs to go on."""
     kernel = case.kernel
-    left = [table for state in states for number, table in tables_of(state).items() if len(table) and number < 2]
-    known = [table for state in states for number, table in tables_of(state).items() if len(table) and number == 2]
+    left = [table for state in states for number, table in state.tables.items() if len(table) and number < 2]
+    known = [table for state in states for number, table in state.tables.items() if len(table) and number == 2]
     if isinstance(kernel, RowWindowKernel):
         pieces = [row for table in left for row in rows_of(table, kernel.keys(0))]
-        assert all(not len(tables_of(state).get(0, ())) for state in states)
+        assert all(not len(state.tables.get(0, ())) for state in states)
         assert max(Counter(pieces).values(), default=0) <= kernel.measure.span**2
         assert sum(len(table) for table in known) == owners(kernel.keys(0), events)
     elif isinstance(kernel, MatchKernel) and kernel.looked_back:
@@ -206,9 +161,9 @@ def check_bounded(case: KernelCase, states: Sequence[Any], events: Sequence[Even
         assert not known
 
 
-def check_ended(case: KernelCase, states: Sequence[Any]) -> None:
+def check_ended(case: KernelCase, states: Sequence[State]) -> None:
     """Behind the end of time there are no rows that wait and no windows by time."""
-    numbers = {number for state in states for number, table in tables_of(state).items() if len(table)}
+    numbers = {number for state in states for number, table in state.tables.items() if len(table)}
     kernel = case.kernel
     if isinstance(kernel, RowWindowKernel):
         assert numbers <= ({2} if hasattr(kernel.window, "on") else {1, 2})
@@ -274,8 +229,8 @@ def test_an_untouched_state_answers_nothing(case: KernelCase) -> None:
     kernel = case.kernel
     state = kernel.open()
     assert not any(processed(case, state, [], port).length for port in range(case.ports))
-    assert not kernel.fragments(state)
-    assert not size_of(kernel.extract(state, [FragmentId("[0,0]"), FragmentId("0/0")]))
+    assert not len(kernel.fragments(state))
+    assert not kernel.extract(state, np.array([0, 1], np.uint64))
     assert not case.answers(kernel.close_until(state, 0))
     assert not case.answers(kernel.close_until(state, FOREVER_US))
 
@@ -287,7 +242,7 @@ def test_a_table_survives_its_journey_as_it_was(case: KernelCase) -> None:
     def holds(events: list[Event], watermark_us: int) -> None:
         state = filled(case, events)
         case.kernel.close_until(state, watermark_us)
-        for table in tables_of(state).values():
+        for table in state.tables.values():
             arrived = sent(table)
             assert arrived.to_arrow().equals(table.to_arrow())
             assert arrived.instance.tolist() == table.instance.tolist()
@@ -301,21 +256,13 @@ def test_a_table_under_other_instances_is_otherwise_the_same(case: KernelCase) -
     @settings(deadline=None, max_examples=5)
     @given(st.lists(EVENTS, min_size=1, max_size=20))
     def holds(events: list[Event]) -> None:
-        for table in tables_of(filled(case, events)).values():
+        for table in filled(case, events).tables.values():
             moved = table.with_instances(table.instance + 7)
             assert moved.instance.tolist() == (table.instance + 7).tolist()
             assert moved.with_instances(table.instance).to_arrow().equals(table.to_arrow())
             assert table.where(np.ones(len(table), bool)) is table
 
     holds()
-
-
-def filled(case: KernelCase, events: Sequence[Event]) -> Any:
-    state = case.kernel.open()
-    bound = case.bound(events)
-    for port in range(case.ports):
-        processed(case, state, [event for event in bound if event[PORT] == port], port)
-    return state
 
 
 @every_kernel
@@ -362,17 +309,16 @@ def test_fragments_tell_whose_they_are_and_when_they_are_due(case: KernelCase) -
         kernel = case.kernel
         state = filled(case, events)
         fragments = kernel.fragments(state)
-        assert len({fragment.id for fragment in fragments}) == len(fragments) == size_of(tables_of(state))
-        assert {fragment.instance for fragment in fragments} == {event[INSTANCE] for event in case.bound(events)}
-        if isinstance(kernel, AggregateKernel):
-            assert sum(fragment.utility for fragment in fragments) == len(events)
+        assert set(fragments.instance.tolist()) == {event[INSTANCE] for event in case.bound(events)}
+        if isinstance(kernel, AggregateKernel | SessionKernel):
+            assert fragments.utility.sum() == len(events)
         deadlines = [fragment.deadline_us for fragment in fragments]
         if isinstance(kernel, RowWindowKernel):  # a row tells nothing of the one that will close its window
             assert set(deadlines) == {None}
             return
         last_due = max(deadlines)
         kernel.close_until(state, last_due - 1)
-        assert kernel.fragments(state) or isinstance(kernel, MatchKernel)  # a match may fail before its time is up
+        assert len(kernel.fragments(state)) or isinstance(kernel, MatchKernel)  # a match may fail before its time is up
         kernel.close_until(state, last_due)
         assert all((fragment.deadline_us or FOREVER_US) > last_due for fragment in kernel.fragments(state))
 

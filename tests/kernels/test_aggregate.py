@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.kernels.aggregate import WINDOW, AggregateKernel
+from shoal.kernels.aggregate import WINDOW_END, AggregateKernel
 from shoal.kernels.block import Block
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.panes import PaneShape
 from shoal.kernels.table import INSTANCE
 from shoal.model.aggregate import count, max_, top_k
+from shoal.model.schema import TIME
 from shoal.model.window import Window
 
 Windows = dict[tuple[int, int], list[int]]
@@ -62,10 +63,11 @@ class PlainWindows:
         return sorted((*key, len(values), max(values)) for key, values in answers)
 
 
-def answers_of(kernel: AggregateKernel, block: Block) -> list[tuple[int, ...]]:
-    columns = [block.columns[name].tolist() for name in (INSTANCE, WINDOW, "n", "high")]
-    slide = kernel.shape.window.slide_us
-    return sorted((instance, window * slide, n, high) for instance, window, n, high in zip(*columns, strict=True))
+def answers_of(block: Block) -> list[tuple[int, ...]]:
+    if not block.length:
+        return []
+    columns = [block.columns[name].tolist() for name in (INSTANCE, WINDOW_END, "n", "high")]
+    return sorted(zip(*columns, strict=True))
 
 
 WINDOWS = st.builds(lambda slide, panes: Window(slide * panes, slide), st.integers(1, 7), st.integers(1, 5))
@@ -84,19 +86,19 @@ def test_rows_are_late_for_closed_windows_only(
         late = kernel.process(state, block_of(rows))
         got = list(zip(*(late.columns[name].tolist() for name in ("ts", INSTANCE, "v")), strict=True))
         assert got == plain.process(rows)
-        assert answers_of(kernel, kernel.close_until(state, watermark_us)) == plain.close_until(watermark_us)
+        assert answers_of(kernel.close_until(state, watermark_us)) == plain.close_until(watermark_us)
         assert state.watermark_us == plain.watermark_us
-    assert not len(state.table)
+    assert not len(state.tables[0])
 
 
 def test_a_row_behind_the_watermark_counts_for_the_windows_of_it_that_are_open() -> None:
     kernel = kernel_of(Window(30, 10))
     state = kernel.open()
     kernel.process(state, block_of([(25, 0, 1)]))
-    assert answers_of(kernel, kernel.close_until(state, 30)) == [(0, 30, 1, 1)]
+    assert answers_of(kernel.close_until(state, 30)) == [(0, 30, 1, 1)]
     late = kernel.process(state, block_of([(5, 0, 9), (11, 0, 7)]))
     assert late.columns["ts"].tolist() == [5]
-    assert answers_of(kernel, kernel.close_until(state, FOREVER_US)) == [(0, 40, 2, 7), (0, 50, 1, 1)]
+    assert answers_of(kernel.close_until(state, FOREVER_US)) == [(0, 40, 2, 7), (0, 50, 1, 1)]
 
 
 def test_a_watermark_that_goes_back_changes_nothing() -> None:
@@ -106,14 +108,14 @@ def test_a_watermark_that_goes_back_changes_nothing() -> None:
     kernel.close_until(state, 40)
     assert not kernel.close_until(state, -100).length
     assert state.watermark_us == 40
-    assert answers_of(kernel, kernel.close_until(state, FOREVER_US)) == [(0, 50, 1, 1)]
+    assert answers_of(kernel.close_until(state, FOREVER_US)) == [(0, 50, 1, 1)]
 
 
 def test_windows_before_1970_are_aligned_to_it() -> None:
     kernel = kernel_of(Window(10, 10))
     state = kernel.open()
     kernel.process(state, block_of([(-1, 0, 1), (-10, 0, 2), (-11, 0, 3), (0, 0, 4)]))
-    assert answers_of(kernel, kernel.close_until(state, 0)) == [(0, -10, 1, 3), (0, 0, 2, 2)]
+    assert answers_of(kernel.close_until(state, 0)) == [(0, -10, 1, 3), (0, 0, 2, 2)]
 
 
 def test_a_name_that_another_column_has_elsewhere_is_free_for_keys_and_aggregates() -> None:
@@ -130,10 +132,11 @@ def test_a_name_that_another_column_has_elsewhere_is_free_for_keys_and_aggregate
     answers = kernel.close_until(state, FOREVER_US)
     assert {name: list(column) for name, column in answers.columns.items()} == {
         INSTANCE: [2],
-        WINDOW: [1],
         "instance": [77],
         "window": [pa.scalar("w")],
         "pane": [1],
+        WINDOW_END: [10],
+        TIME: [9],
     }
 
 
@@ -150,16 +153,16 @@ def test_state_has_one_row_per_instance_and_pane(block_rows: list[tuple[int, int
     state = kernel.open()
     kernel.process(state, block_of(block_rows))
     kernel.process(state, block_of(block_rows))
-    assert len(state.table) == rows
-    assert sum(fragment.state_bytes for fragment in kernel.fragments(state)) == state.table.nbytes
+    assert len(kernel.fragments(state)) == len(state.tables[0]) == rows
+    assert kernel.fragments(state).state_bytes.sum() == state.tables[0].nbytes
 
 
 def test_absorbing_a_fragment_twice_counts_it_twice() -> None:
     kernel = kernel_of(Window(10, 10))
     state = kernel.open()
     kernel.process(state, block_of([(0, 0, 5)]))
-    kernel.absorb(state, state.table)
-    assert answers_of(kernel, kernel.close_until(state, FOREVER_US)) == [(0, 10, 2, 5)]
+    kernel.absorb(state, state.tables)
+    assert answers_of(kernel.close_until(state, FOREVER_US)) == [(0, 10, 2, 5)]
 
 
 def test_long_tops_of_few_keys_far_apart_need_no_memory_for_the_keys_between() -> None:

@@ -223,6 +223,7 @@ def test_equal_rows_keep_their_places_when_a_state_moves_part_by_part() -> None:
     state = made.open()
     made.process(state, block([(0, "", 0), (1, "", 1), (1, "", 1)]))
     made.close_until(state, 2)
-    made.absorb(state, made.extract(state, ["1/1"]))
+    second = made.fragments(state).ids[1:2]
+    made.absorb(state, made.extract(state, second))
     made.process(state, block([(3, "", 7)]))
     assert rows(made.close_until(state, FOREVER_US), "rows") == [(4,)]

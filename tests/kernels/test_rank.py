@@ -104,6 +104,6 @@ def test_a_state_that_lost_all_known_keys_takes_rows_in() -> None:
     state = made.open()
     made.process(state, block([(0, "a")]))
     made.close_until(state, 1)
-    made.extract(state, [fragment.id for fragment in made.fragments(state)])
+    made.extract(state, made.fragments(state).ids)
     made.process(state, block([(5, "a")]))
     assert rows(made.close_until(state, 6), "ts") == [(5,)]

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.kernels.block import Block
-from shoal.kernels.kernel import concat_blocks, gathered_rows, kept
+from shoal.kernels.kernel import concat_blocks, kept
+from shoal.kernels.rowkernel import gathered_rows
 from shoal.kernels.table import INSTANCE, RowTable, concat_rows, from_arrow, objects, to_arrow
 
 COLUMNS = [

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from shoal.kernels.block import Block, arrow_schema
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
-from shoal.kernels.panes import PaneTable
-from shoal.kernels.table import INSTANCE, RowTable, Tables
+from shoal.kernels.parts import table_from_arrow
+from shoal.kernels.table import Tables
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId
 from shoal.model.partitioning import DECLARED, Partitioning, operator_of
@@ -158,7 +158,7 @@ class InProcess:
 def _resent(table: Any) -> Any:
     """A table as it comes out of a file or a message."""
     batch = table.to_arrow()
-    return RowTable.from_arrow(batch) if INSTANCE in batch.schema.names else PaneTable.from_arrow(batch)
+    return table_from_arrow(batch)
 
 
 def _with_plain_times(schema: pa.Schema) -> pa.Schema:

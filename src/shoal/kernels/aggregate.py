@@ -1,50 +1,34 @@
 """The windowed-aggregate kernel: constant logic, its state an argument, its fragments movable at any time."""
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.kernels import loops
 from shoal.kernels.block import Block, Column
 from shoal.kernels.cells import Cells, codes_of
-from shoal.kernels.kernel import NEVER_US
+from shoal.kernels.kernel import Shared, StatefulKernel
 from shoal.kernels.panes import Ints, PaneShape, PaneTable, closed_windows, concat_tables, grouping, merged, partial
 from shoal.kernels.table import INSTANCE, Tables
 from shoal.model.expression import Expression
-from shoal.model.fragment import Fragment, FragmentId
 from shoal.model.schema import TIME
 from shoal.model.window import Window
 
 WINDOW_END = "window_end"
 """Column of every answer that holds the end of the window."""
-WINDOW = "#window"
-"""Block column that tells the number of the window an answer belongs to: its end divided by the slide."""
-
-
-@dataclass
-class PaneState:
-    """The state of one or many instances: their panes, and how far event time has been closed."""
-
-    table: PaneTable
-    watermark_us: int = NEVER_US
 
 
 @dataclass(frozen=True)
-class AggregateKernel:
+class AggregateKernel(StatefulKernel):
     """Aggregates per key and window, over panes; with `having`, only of windows whose aggregates fulfil it."""
 
     shape: PaneShape
     time: str
     having: Expression | None = None
 
-    @property
-    def hold_us(self) -> int:
-        """Answers lie just before the end of their window, which the watermark has only just reached."""
-        return 0
+    late_reason = "has closed all windows of this row"
 
     def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
         """The keys aggregated by."""
@@ -86,62 +70,43 @@ class AggregateKernel:
         return first <= last
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
-        """State and partial aggregates merged, and the answers of the windows that the watermark closes on its way."""
-        known = PaneState(self.gathered([state, fresh])[0], before_us)
-        answers = self.close_until(known, after_us)
-        columns = dict(answers.columns)
-        columns[WINDOW_END] = columns.pop(WINDOW) * self.window.slide_us
-        columns[TIME] = columns[WINDOW_END] - 1
-        return {0: known.table}, Block(columns, answers.length)
+        """State and partial aggregates merged, and the results of the windows that the watermark closes on its way."""
+        table: PaneTable = self.gathered([state, fresh])[0]
+        first, last = self.window_range(before_us, after_us)
+        closed = closed_windows(self.shape, table, first, last, self.having)
+        ends = closed.window * self.window.slide_us
+        columns = {INSTANCE: closed.instance, **closed.columns, WINDOW_END: ends, TIME: ends - 1}
+        return {0: table.where(table.pane + self.window.panes > last)}, Block(columns, ends.size)
 
-    def open(self) -> PaneState:
-        """The state before any event."""
-        return PaneState(self.shape.empty())
+    def lift_timely(self, port: int, block: Block, watermark_us: int, shared: Shared) -> tuple[Tables, Block]:  # noqa: ARG002
+        """Partial aggregates of the rows that are not late; kernels with the same panes and groups share them."""
+        if not block.length:
+            return {}, block
+        shape = self.shape
+        panes = shared.once(("panes", self.time, shape.window.slide_us), lambda: self.panes(block))
+        late = self.late_panes(panes, watermark_us)
+        if late.any():
+            return {0: self.partial(block.where(~late), panes[~late])}, block.take(np.flatnonzero(late))
+        group = ("cells", self.time, shape.window.slide_us, shape.keys, shape.by_instance)
+        cells = shared.once(group, lambda: self.cells(block, panes, shared.instances))
+        return {0: self.partial(block, panes, cells)}, Block({}, 0)
 
-    def process(self, state: PaneState, block: Block) -> Block:
-        """Take events in; returns those that came too late for every window they belong to."""
-        panes = self.panes(block)
-        late = self.late_panes(panes, state.watermark_us)
-        timely = block.where(~late)
-        if timely.length:
-            panes = panes[~late] if timely is not block else panes
-            state.table = merged(self.shape, [state.table, self.partial(timely, panes)])
-        return block.take(np.flatnonzero(late))
+    def with_condition(self, condition: Expression) -> "AggregateKernel":
+        """The kernel with a condition on its aggregates; itself where the condition asks for more than these."""
+        known = {name for name, _ in self.shape.aggregates}
+        return replace(self, having=condition) if set(condition.columns()) <= known else self
 
-    def close_until(self, state: PaneState, watermark_us: int) -> Block:
-        """The answers of all windows that end at or before the watermark, each given once.
+    def identity(self, number: int, table: PaneTable) -> list[Column]:  # noqa: ARG002
+        """Pane and keys."""
+        return [table.pane, *table.keys]
 
-        The block has the columns `INSTANCE` and `WINDOW`, the keys, and the aggregates under their names.
-        """
-        first, last = self.window_range(state.watermark_us, watermark_us)
-        closed = closed_windows(self.shape, state.table, first, last, self.having)
-        answers = Block({INSTANCE: closed.instance, WINDOW: closed.window, **closed.columns}, closed.window.size)
-        state.table = state.table.where(state.table.pane + self.shape.window.panes > last)
-        state.watermark_us = max(state.watermark_us, watermark_us)
-        return answers
+    def deadlines_us(self, number: int, table: PaneTable) -> Ints:  # noqa: ARG002
+        """When the last window of each pane closes."""
+        return (table.pane + self.window.panes) * self.window.slide_us
 
-    def fragments(self, state: PaneState) -> list[Fragment]:
-        """One fragment per row: due when its last window closes, worth as much as it has seen events."""
-        window, table = self.shape.window, state.table
-        row_bytes = table.nbytes // max(1, len(table))
-        return [
-            Fragment(name, int(instance), row_bytes, (int(pane) + window.panes) * window.slide_us, float(count))
-            for name, instance, pane, count in zip(
-                self._names(table), table.instance, table.pane, table.slots[0], strict=True
-            )
-        ]
-
-    def extract(self, state: PaneState, fragments: Iterable[FragmentId]) -> PaneTable:
-        """Take fragments out of a state."""
-        wanted = set(fragments)
-        chosen = np.array([name in wanted for name in self._names(state.table)], bool)
-        taken = state.table.take(np.flatnonzero(chosen))
-        state.table = state.table.take(np.flatnonzero(~chosen))
-        return taken
-
-    def absorb(self, state: PaneState, fragments: PaneTable) -> None:
-        """Put fragments into a state, merging those that are there already."""
-        state.table = merged(self.shape, [state.table, fragments])
+    def utility(self, number: int, table: PaneTable) -> NDArray[np.float64]:  # noqa: ARG002
+        """As much as a pane has seen events."""
+        return table.slots[0].astype(np.float64)
 
     def panes(self, block: Block) -> Ints:
         """The pane of every row."""
@@ -173,8 +138,3 @@ class AggregateKernel:
         """Numbers of the windows that close when the watermark goes from one time to another."""
         slide = self.shape.window.slide_us
         return before_us // slide + 1, after_us // slide
-
-    def _names(self, table: PaneTable) -> list[FragmentId]:
-        keys = [key.to_pylist() if isinstance(key, pa.Array) else key.tolist() for key in table.keys]
-        rows = zip(table.instance.tolist(), table.pane.tolist(), *keys, strict=True)
-        return [FragmentId(json.dumps(row)) for row in rows]

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from shoal.kernels.block import Block, Column, take
 from shoal.kernels.compiled import compiled
 from shoal.kernels.evaluate import evaluate
-from shoal.kernels.kernel import NOTHING, RowKernel, concat_blocks, kept
+from shoal.kernels.kernel import NOTHING, concat_blocks, kept
 from shoal.kernels.order import group_numbers
+from shoal.kernels.rowkernel import RowKernel
 from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.model.expression import Expression
 from shoal.model.schema import TIME

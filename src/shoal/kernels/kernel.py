@@ -5,18 +5,21 @@ as the watermark goes on. State can be taken apart into fragments and put togeth
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.block import Block, Column
+from shoal.kernels.identity import ids_of, listed
 from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
-from shoal.model.fragment import Fragment, FragmentId
+from shoal.model.expression import Expression
+from shoal.model.fragment import NO_DEADLINE_US, Fragments, Ids
 from shoal.model.schema import TIME
 
+T = TypeVar("T")
 NEVER_US = -(1 << 62)
 """Watermark before the first event."""
 FOREVER_US = 1 << 62
@@ -48,8 +51,24 @@ class Kernel(Protocol):
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
         """Which rows come too late to be counted."""
 
+    @property
+    def late_reason(self) -> str:
+        """What an operator did that made a row late, as in "has closed all windows of this row"."""
+
     def lift(self, port: int, block: Block) -> Tables:
         """A block in the form that travels: partial aggregates, or rows."""
+
+    def lift_timely(self, port: int, block: Block, watermark_us: int, shared: "Shared") -> tuple[Tables, Block]:
+        """Lift the rows of a block that are not late; returns also those that are.
+
+        Called for every block where it is read. `shared` holds what other kernels have computed of the same block.
+        """
+
+    def with_condition(self, condition: Expression) -> Self:
+        """The kernel that leaves out results which do not fulfil a condition, or itself where it cannot.
+
+        Called while a program is built, if all readers of the results begin with this condition.
+        """
 
     def gathered(self, tables: Sequence[Tables]) -> Tables:
         """Several tables as one, merged where that makes them smaller."""
@@ -63,153 +82,170 @@ class Kernel(Protocol):
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """The state after what has come and after the watermark went on, and the answers, with instance and time."""
 
+    def open(self) -> "State":
+        """The state before any event."""
+
+    def process(self, state: "State", block: Block, port: int = 0) -> Block:
+        """Take a block of an input into a state; returns the rows that came too late, which are not taken in."""
+
+    def close_until(self, state: "State", watermark_us: int) -> Block:
+        """Move the watermark of a state on, never back; returns the results not yet asked for, each once."""
+
+    def identity(self, number: int, table: Any) -> list[Column]:
+        """The columns that say, beside the instance, what a row of state table `number` is.
+
+        They do not change while the row stays in the state, so that its fragment keeps its id. Rows that are equal in
+        them are one fragment and always move together.
+        """
+
+    def fragments(self, state: "State") -> Fragments:
+        """List all fragments of a state."""
+
+    def extract(self, state: "State", ids: Ids) -> Tables:
+        """Take the fragments with some ids out of a state; ids that it does not have are ignored.
+
+        May be called between any two blocks. The other fragments keep their ids.
+        """
+
+    def absorb(self, state: "State", piece: Tables) -> None:
+        """Put what was extracted, here or elsewhere, into a state, merged with what it has of the same fragments.
+
+        Pieces may come in any order, and with others out. Results are those of an undisturbed run if all that a
+        result depends on is back before it is decided: before the watermark moves on, and, where results are given as
+        rows meet (a join), before the next block.
+        """
+
 
 @dataclass
 class State:
-    """The state of one or many instances, how far event time has been closed, and answers not yet asked for."""
+    """The state of one or many instances: tables, the watermark, and results not yet asked for."""
 
     tables: Tables = field(default_factory=dict)
     watermark_us: int = NEVER_US
-    answers: list[Block] = field(default_factory=list)
+    results: list[Block] = field(default_factory=list)
 
 
-class RowKernel(ABC):
-    """The part that kernels over rows have in common: rows travel as they are, and every row is a fragment."""
+@dataclass(frozen=True)
+class Shared:
+    """What has been computed of one block already, for all kernels that read it.
 
-    columns: Sequence[tuple[str, ...]]
-    """Per input, the columns kept of it."""
-    times: Sequence[str]
-    """Per input, the column that holds event time."""
+    `form`: what was done to the block before; blocks of one form are the same. `instances`: number of instances.
+    """
+
+    instances: int
+    cache: dict[Any, Any] = field(default_factory=dict)
+    form: tuple[str, ...] = ()
+
+    def once(self, name: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """A value made for the first kernel that asks for it by name, and kept for the others."""
+        key = (self.form, *name)
+        if key not in self.cache:
+            self.cache[key] = make()
+        found: T = self.cache[key]
+        return found
+
+
+class StatefulKernel(ABC):
+    """What all kernels have in common: how blocks are taken in, and how state is taken apart into fragments."""
+
     hold_us: int = 0
+    late_reason: str = "has gone on past the time of this row"
 
     @abstractmethod
-    def keys(self, port: int) -> tuple[str, ...]:
-        """Columns of an input by which state is told apart within an instance."""
+    def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
+        """Which rows come too late to be counted."""
 
-    def table_keys(self, number: int, table: RowTable) -> list[Column]:  # noqa: ARG002  (a kernel may know better)
-        """The key columns of the rows of a table: every table holds them under the names they have in the input."""
-        return [table[name] for name in self.keys(0)]
+    @abstractmethod
+    def lift(self, port: int, block: Block) -> Tables:
+        """A block in the form that travels."""
+
+    @abstractmethod
+    def gathered(self, tables: Sequence[Tables]) -> Tables:
+        """Several tables as one."""
 
     @abstractmethod
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
-        """The state after what has come and after the watermark went on, and the answers."""
+        """The state after new input and after the watermark moved on, and the results."""
 
-    def reads(self, port: int) -> frozenset[str]:
-        """Columns of an input that the kernel looks at."""
-        return frozenset({*self.columns[port], self.times[port]})
+    @abstractmethod
+    def identity(self, number: int, table: Any) -> list[Column]:
+        """The columns that say, beside the instance, what a row of a table is."""
 
-    def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
-        """Rows before the watermark: their order, or what they would meet, has been decided."""
-        late: NDArray[np.bool_] = self._times(port, block) < watermark_us
-        return late
+    def deadlines_us(self, number: int, table: Any) -> Ints | None:  # noqa: ARG002  (a kernel may know better)
+        """The watermark at which each row of a table is needed at the latest; None where there is no such time."""
+        return None
 
-    def lift(self, port: int, block: Block) -> Tables:
-        """The rows with the columns that are needed."""
-        if not block.length:
-            return {}
-        columns = {name: block.columns[name] for name in self.columns[port]}
-        return {port: RowTable({INSTANCE: block.columns[INSTANCE], TIME: self._times(port, block), **columns})}
+    def utility(self, number: int, table: Any) -> NDArray[np.float64]:  # noqa: ARG002  (a kernel may know better)
+        """What each row of a table is worth, compared with the others."""
+        return np.ones(len(table))
 
-    def gathered(self, tables: Sequence[Tables]) -> Tables:
-        """Tables of each number one under another."""
-        return gathered_rows(tables)
+    def lift_timely(self, port: int, block: Block, watermark_us: int, shared: Shared) -> tuple[Tables, Block]:  # noqa: ARG002
+        """Lift the rows of a block that are not late; returns also those that are."""
+        late = self.late(port, block, watermark_us)
+        if not late.any():
+            return self.lift(port, block), Block({}, 0)
+        return self.lift(port, block.where(~late)), block.take(np.flatnonzero(late))
 
-    def together(self, tables: Sequence[Tables]) -> Tables:
-        """Tables of each number one under another."""
-        return gathered_rows(tables)
-
-    def due(self, before_us: int, after_us: int) -> bool:  # noqa: ARG002  (a kernel may know better)
-        """Any row may be answered at any time."""
-        return True
+    def with_condition(self, condition: Expression) -> Self:  # noqa: ARG002  (a kernel may know better)
+        """The kernel itself: it checks no condition."""
+        return self
 
     def open(self) -> State:
         """The state before any event."""
         return State()
 
     def process(self, state: State, block: Block, port: int = 0) -> Block:
-        """Take events in; returns those that came too late."""
+        """Take a block into a state; returns the rows that came too late."""
         late = self.late(port, block, state.watermark_us)
         fresh = self.lift(port, block.where(~late))
         self._advance(state, fresh, state.watermark_us)
         return block.take(np.flatnonzero(late))
 
     def close_until(self, state: State, watermark_us: int) -> Block:
-        """All answers that have become certain, each given once."""
+        """Move the watermark of a state on; returns the results not yet asked for."""
         self._advance(state, {}, max(state.watermark_us, watermark_us))
-        answers, state.answers = concat_blocks(state.answers), []
-        return answers
+        results, state.results = concat_blocks(state.results), []
+        return results
 
-    def fragments(self, state: State) -> list[Fragment]:
-        """One fragment per row of state, due when the kernel says."""
-        found = []
-        for number, table in state.tables.items():
-            row_bytes = table.nbytes // max(1, len(table))
-            deadlines = self.deadlines_us(number, table)
-            for row, instance in enumerate(table.instance.tolist()):
-                deadline = None if deadlines is None else int(deadlines[row])
-                found.append(Fragment(FragmentId(f"{number}/{row}"), instance, row_bytes, deadline, 1.0))
-        return found
+    def fragments(self, state: State) -> Fragments:
+        """All fragments of a state: rows of equal identity are one."""
+        return listed([self._rows(number, table) for number, table in sorted(state.tables.items()) if len(table)])
 
-    def extract(self, state: State, fragments: Iterable[FragmentId]) -> Tables:
-        """Take fragments out of a state."""
-        wanted = set(fragments)
-        taken: Tables = {}
-        for number, table in list(state.tables.items()):
-            chosen = np.array([f"{number}/{row}" in wanted for row in range(len(table))], bool)
-            taken[number] = table.where(chosen)
-            state.tables[number] = table.where(~chosen)
-        state.tables = kept(state.tables)
+    def extract(self, state: State, ids: Ids) -> Tables:
+        """Take the fragments with some ids out of a state."""
+        wanted = {number: np.isin(self._ids(number, table), ids) for number, table in state.tables.items()}
+        taken = {number: table.where(wanted[number]) for number, table in state.tables.items()}
+        state.tables = kept({number: table.where(~wanted[number]) for number, table in state.tables.items()})
         return kept(taken)
 
-    def absorb(self, state: State, fragments: Tables) -> None:
-        """Put fragments into a state."""
-        state.tables = self.gathered([state.tables, fragments])
+    def absorb(self, state: State, piece: Tables) -> None:
+        """Put what was extracted into a state."""
+        state.tables = self.gathered([state.tables, piece])
 
-    def deadlines_us(self, number: int, table: RowTable) -> Ints | None:  # noqa: ARG002  (a kernel may know better)
-        """When each row of a table is needed at the latest; None where there is no such time."""
-        return None
+    def _ids(self, number: int, table: Any) -> Ids:
+        return ids_of(number, [table.instance, *self.identity(number, table)], len(table))
 
-    def _times(self, port: int, block: Block) -> Ints:
-        times: Ints = block.columns[TIME] if TIME in block.columns else block.columns[self.times[port]]
-        return times
+    def _rows(self, number: int, table: Any) -> Fragments:
+        """Every row of a table as a fragment."""
+        rows, deadlines_us = len(table), self.deadlines_us(number, table)
+        return Fragments(
+            self._ids(number, table),
+            np.full(rows, number),
+            table.instance,
+            np.full(rows, table.nbytes // rows),
+            np.full(rows, NO_DEADLINE_US) if deadlines_us is None else deadlines_us,
+            self.utility(number, table),
+            np.ones(rows, bool),
+        )
 
     def _advance(self, state: State, fresh: Tables, watermark_us: int) -> None:
-        state.tables, answers = self.advance(state.tables, fresh, state.watermark_us, watermark_us)
+        state.tables, results = self.advance(state.tables, fresh, state.watermark_us, watermark_us)
         state.watermark_us = watermark_us
-        if answers.length:
-            state.answers.append(answers)
+        if results.length:
+            state.results.append(results)
 
 
-class WholeRowKernel(RowKernel):
-    """A kernel of one input that keeps its rows with all their columns, which also decide the order of ties."""
-
-    key_names: tuple[str, ...]
-    names: tuple[str, ...]
-    time: str
-
-    def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
-        """The keys."""
-        return self.key_names
-
-    @property
-    def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
-        """All columns."""
-        return (self.names,)
-
-    @property
-    def times(self) -> Sequence[str]:  # type: ignore[override]
-        """Where event time is."""
-        return (self.time,)
-
-
-def gathered_rows(tables: Sequence[Tables]) -> Tables:
-    """Row tables of each number one under another."""
-    numbers = sorted({number for each in tables for number in each})
-    together = {number: concat_rows([each[number] for each in tables if number in each]) for number in numbers}
-    return {number: table for number, table in together.items() if table is not None}
-
-
-def kept(tables: Mapping[int, RowTable | None]) -> Tables:
+def kept(tables: Mapping[int, Any]) -> Tables:
     """The tables that have rows."""
     return {number: table for number, table in tables.items() if table is not None and len(table)}
 

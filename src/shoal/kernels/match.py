@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from shoal.kernels.block import Block, Column, take
 from shoal.kernels.evaluate import PREVIOUS, evaluate
-from shoal.kernels.kernel import FOREVER_US, NOTHING, WholeRowKernel, gathered_rows, kept
+from shoal.kernels.kernel import FOREVER_US, NOTHING, kept
 from shoal.kernels.order import due, group_numbers, in_order, starts
+from shoal.kernels.rowkernel import WholeRowKernel, gathered_rows
 from shoal.kernels.search import Program, search
 from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.model.expression import Expression
@@ -79,6 +80,10 @@ class MatchKernel(WholeRowKernel):
         found = search(self.program, begin, rows[TIME], rows[_FITS], rows[_BEGINS], self.within_us, limit)
         left = rows.with_columns(**{_BEGINS: found.begins}).where(found.kept)
         return kept({0: waiting, 1: left, 2: last}), self._answers(rows, found.match, found.row, found.variable)
+
+    def identity(self, number: int, table: RowTable) -> list[Column]:
+        """All of a row, be it waiting or in a partial match; the key of a last row."""
+        return super().identity(0 if number == 1 else number, table)
 
     def deadlines_us(self, number: int, table: RowTable) -> Ints | None:
         """When no row can come any more to a match that began with a row."""

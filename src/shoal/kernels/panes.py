@@ -96,6 +96,16 @@ class PaneTable:
         """The table under other instance numbers."""
         return PaneTable(instance, self.pane, self.keys, self.slots)
 
+    def events(self, instances: int) -> Ints:
+        """Number of events behind the rows of each instance."""
+        total = np.zeros(instances, np.int64)
+        np.add.at(total, self.instance, self.slots[0])
+        return total
+
+    def owned(self) -> "PaneTable":
+        """The table itself: aggregating has copied whatever it holds."""
+        return self
+
     def to_arrow(self) -> pa.RecordBatch:
         """The table as an Arrow batch, the inverse of `from_arrow`."""
         arrays = [pa.array(self.instance), pa.array(self.pane)]

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from shoal.kernels.block import Block
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import NOTHING, WholeRowKernel, gathered_rows, kept
+from shoal.kernels.kernel import NOTHING, kept
 from shoal.kernels.order import due, group_numbers, in_order, sortable
+from shoal.kernels.rowkernel import WholeRowKernel, gathered_rows
 from shoal.kernels.table import Ints, RowTable, Tables, concat_rows
 from shoal.model.schema import TIME
 

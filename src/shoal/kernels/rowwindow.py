@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.aggregate import WINDOW_END
-from shoal.kernels.block import Block, take
+from shoal.kernels.block import Block, Column, take
 from shoal.kernels.cells import Codes, cells_of, codes_of
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import FOREVER_US, NOTHING, WholeRowKernel, concat_blocks, gathered_rows, kept
+from shoal.kernels.kernel import FOREVER_US, NOTHING, concat_blocks, kept
 from shoal.kernels.order import due, group_numbers, in_order
 from shoal.kernels.panes import LARGEST_EXPANSION
+from shoal.kernels.rowkernel import WholeRowKernel, gathered_rows
 from shoal.kernels.slots import Slot, answer_columns, merged_values, partial_values, slots_of
 from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.model.aggregate import Aggregate
@@ -87,6 +88,11 @@ class RowWindowKernel(WholeRowKernel):
         if ending and answers.length:  # closed by no row, but by the end: not before what has been answered already
             answers = Block({**answers.columns, TIME: np.maximum(answers.columns[TIME], before_us)}, answers.length)
         return kept({0: waiting, 1: step.pieces_left(), 2: step.progress()}), answers
+
+    def identity(self, number: int, table: RowTable) -> list[Column]:
+        """All of a waiting row; key, pane and first window of a piece; the key of how far it has come."""
+        columns = super().identity(number, table)
+        return [*columns, table[_PANE], table[_FROM]] if number == 1 else columns
 
     def _empty(self, state: Tables) -> RowTable | None:
         known: RowTable | None = state.get(2)

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.aggregate import WINDOW_END
-from shoal.kernels.block import Block, take
+from shoal.kernels.block import Block, Column, take
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import NOTHING, RowKernel, kept
+from shoal.kernels.kernel import NOTHING, kept
 from shoal.kernels.order import group_numbers
+from shoal.kernels.rowkernel import RowKernel
 from shoal.kernels.slots import Slot, answer_columns, merged_values, partial_values, slots_of
 from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.model.aggregate import Aggregate
@@ -90,6 +91,15 @@ class SessionKernel(RowKernel):
         over = table[_LAST] + self.gap_us <= after_us
         done = table.where(over)
         return kept({0: table.where(~over)}), self._answers(done) if len(done) else NOTHING
+
+    def identity(self, number: int, table: RowTable) -> list[Column]:
+        """Key and beginning of a session."""
+        return [*self.table_keys(number, table), table[_FIRST]]
+
+    def utility(self, number: int, table: RowTable) -> NDArray[np.float64]:  # noqa: ARG002
+        """As much as a session has seen events."""
+        counts: NDArray[np.float64] = table["#slot0"].astype(np.float64)
+        return counts
 
     def deadlines_us(self, number: int, table: RowTable) -> Ints | None:  # noqa: ARG002
         """When each session ends, if nothing more comes."""

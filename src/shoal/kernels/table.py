@@ -39,6 +39,12 @@ class Table(Protocol):
     def with_instances(self, instance: Ints) -> Self:
         """The table under other instance numbers."""
 
+    def events(self, instances: int) -> Ints:
+        """Number of events behind the rows of each instance, of so many."""
+
+    def owned(self) -> Self:
+        """The table without views of memory that others may write again."""
+
     def to_arrow(self) -> pa.RecordBatch:
         """The table as an Arrow batch."""
 
@@ -99,6 +105,14 @@ class RowTable:
         """The table under other instance numbers."""
         return RowTable({**self.columns, INSTANCE: instance})
 
+    def events(self, instances: int) -> Ints:
+        """Number of events behind the rows of each instance: one each."""
+        return np.bincount(self.instance, minlength=instances)
+
+    def owned(self) -> "RowTable":
+        """The table with copies of the columns that look into memory of others."""
+        return RowTable({name: _owned(column) for name, column in self.columns.items()})
+
     def to_arrow(self) -> pa.RecordBatch:
         """The table as an Arrow batch, the inverse of `from_arrow`."""
         arrays = [to_arrow(column) for column in self.columns.values()]
@@ -116,6 +130,10 @@ def concat_rows(tables: Sequence[RowTable]) -> RowTable | None:
     if len(tables) < 2:
         return tables[0] if tables else None
     return RowTable({name: concat([table.columns[name] for table in tables]) for name in tables[0].columns})
+
+
+def _owned(column: Column) -> Column:
+    return column.copy() if isinstance(column, np.ndarray) and column.base is not None else column
 
 
 def to_arrow(column: Column) -> pa.Array:

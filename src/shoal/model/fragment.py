@@ -1,19 +1,84 @@
-"""Fragments: the smallest parts of an instance's state that can move on their own."""
+"""Fragments: the smallest parts of an instance's state that can move on their own.
 
-from dataclasses import dataclass
-from typing import NewType
+State has millions of them, so they are listed in columns. An id says what a fragment is and not where it lies: it
+stays the same while other fragments come and go, on another worker, and in another process.
+"""
 
-FragmentId = NewType("FragmentId", str)
-"""Name of a fragment, unique within one kernel's state."""
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NewType
+
+import numpy as np
+from numpy.typing import NDArray
+
+FragmentId = NewType("FragmentId", int)
+"""64 bits that name a fragment within the state of one kernel."""
+Ids = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+NO_DEADLINE_US = (1 << 63) - 1
+"""Deadline of a fragment that no watermark ever asks for."""
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """What a mechanism knows of a fragment: whose it is, how large, how urgent, how useful."""
+    """What a mechanism knows of one fragment: whose it is, how large, how urgent, how useful."""
 
     id: FragmentId
+    table: int
     instance: int
     state_bytes: int
     deadline_us: int | None
     utility: float
     essential: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Fragments:
+    """Fragments in columns of equal length, each id once.
+
+    `table`: number of the state table that holds it. `deadline_us`: the watermark at which it is needed at the latest,
+    or `NO_DEADLINE_US`. `utility`: what it is worth, compared with others. `essential`: whether its instance can do
+    nothing without it.
+    """
+
+    ids: Ids
+    table: Ints
+    instance: Ints
+    state_bytes: Ints
+    deadline_us: Ints
+    utility: NDArray[np.float64]
+    essential: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        """Reject columns of different lengths."""
+        lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns of fragments must be of equal length; got {lengths}")
+
+    @classmethod
+    def none(cls) -> "Fragments":
+        """No fragments."""
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing.astype(np.uint64), nothing, nothing, nothing, nothing, np.zeros(0), np.zeros(0, bool))
+
+    @classmethod
+    def concat(cls, parts: "Sequence[Fragments]") -> "Fragments":
+        """Several lists as one."""
+        if len(parts) < 2:
+            return parts[0] if parts else cls.none()
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    def __len__(self) -> int:
+        """Number of fragments."""
+        return int(self.ids.size)
+
+    def __iter__(self) -> Iterator[Fragment]:
+        """Look at the fragments one by one."""
+        columns: list[list[Any]] = [getattr(self, field.name).tolist() for field in fields(self)]
+        for id_, table, instance, size, deadline_us, utility, essential in zip(*columns, strict=True):
+            due_us = None if deadline_us == NO_DEADLINE_US else deadline_us
+            yield Fragment(FragmentId(id_), table, instance, size, due_us, utility, essential)
+
+    def where(self, mask: NDArray[np.bool_]) -> "Fragments":
+        """The fragments that a mask selects."""
+        return Fragments(*(getattr(self, field.name)[mask] for field in fields(self)))
