@@ -40,8 +40,12 @@ def parted(tables: Tables, part_of: Sequence[int] | NDArray[np.integer[Any]], pa
 
 def renumbered(table: Table, number_of: NDArray[np.int64]) -> Table:
     """The rows of the instances that have a new number, under that number; the others have a negative one."""
-    numbers = number_of[table.instance]
-    return table.with_instances(numbers).where(numbers >= 0)
+    return assigned(table, number_of[table.instance])
+
+
+def assigned(table: Table, instance: NDArray[np.int64]) -> Table:
+    """The rows of a table under other instances, one for each row; rows with a negative one are left out."""
+    return table.with_instances(instance).where(instance >= 0)
 
 
 def table_from_arrow(batch: pa.RecordBatch) -> Table:

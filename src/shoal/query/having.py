@@ -6,20 +6,19 @@ A window that nobody wants is then never written out with its keys. The readers 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from shoal.kernels.aggregate import AggregateKernel
 from shoal.model.expression import Expression
 from shoal.query.lane import Lane
 from shoal.query.steps import DispatchByOrigin, Filter, Step
 
 
 def with_conditions(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
-    """The lanes, those of windowed aggregates with the condition that all their readers share."""
+    """The lanes, each with the condition that all its readers share, where its kernel can check it."""
     return tuple(_with_condition(lane, lanes) for lane in lanes)
 
 
 def _with_condition(lane: Lane, lanes: Iterable[Lane]) -> Lane:
     kernel = lane.kernel
-    if not isinstance(kernel, AggregateKernel):
+    if kernel is None:
         return lane
     readers = [feed.steps for other in lanes for feed in other.feeds if feed.origin == lane.number]
     readers += [outlet.steps for outlet in lane.outlets]
@@ -29,9 +28,7 @@ def _with_condition(lane: Lane, lanes: Iterable[Lane]) -> Lane:
     wanted = conditions[0]
     if any(condition is None or condition.text != wanted.text for condition in conditions):
         return lane
-    if not set(wanted.columns()) <= {name for name, _ in kernel.shape.aggregates}:
-        return lane
-    return replace(lane, kernel=replace(kernel, having=wanted))
+    return replace(lane, kernel=kernel.with_condition(wanted))
 
 
 def _first_condition(steps: Sequence[Step]) -> Expression | None:

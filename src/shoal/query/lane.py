@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.kernels.aggregate import AggregateKernel
 from shoal.kernels.block import Block, arrow_schema, as_arrow
-from shoal.kernels.kernel import NEVER_US, Kernel
+from shoal.kernels.kernel import NEVER_US, Kernel, Shared
 from shoal.kernels.table import INSTANCE, Tables
 from shoal.model.graph import InstanceId
 from shoal.model.schema import TIME, Schema
@@ -138,28 +137,8 @@ class Lane:
         key, prepared = feed.prepared(block, cache)
         if self.processing:
             prepared = Block({**prepared.columns, TIME: np.full(prepared.length, now_us)}, prepared.length)
-        elif isinstance(kernel, AggregateKernel):
-            return self._partials(kernel, key, prepared, watermark_us, cache)
-        late = kernel.late(feed.port, prepared, watermark_us)
-        if not late.any():
-            return kernel.lift(feed.port, prepared), Block({}, 0)
-        return kernel.lift(feed.port, prepared.where(~late)), prepared.take(np.flatnonzero(late))
-
-    def _partials(
-        self, kernel: AggregateKernel, key: tuple[str, ...], prepared: Block, watermark_us: int, cache: BlockCache
-    ) -> tuple[Tables, Block]:
-        """Partial aggregates, with panes and groups shared by the lanes that begin alike."""
-        if not prepared.length:
-            return {}, prepared
-        shape = kernel.shape
-        panes = _once(cache, (key, "panes", kernel.time, shape.window.slide_us), lambda: kernel.panes(prepared))
-        late = kernel.late_panes(panes, watermark_us)
-        if late.any():
-            timely = prepared.where(~late)
-            return {0: kernel.partial(timely, panes[~late])}, prepared.take(np.flatnonzero(late))
-        group = (key, "cells", kernel.time, shape.window.slide_us, shape.keys, shape.by_instance)
-        cells = _once(cache, group, lambda: kernel.cells(prepared, panes, len(self.instances)))
-        return {0: kernel.partial(prepared, panes, cells)}, Block({}, 0)
+            key, cache = (), {}  # no other lane reads rows with these times
+        return kernel.lift_timely(feed.port, prepared, watermark_us, Shared(len(self.instances), cache, key))
 
     def labelled(self, results: Block) -> Block:
         """Results under the declared instances, by which everything behind the lane knows them."""
@@ -178,9 +157,3 @@ class Lane:
         values = pa.array(self.constants).take(pa.array(declared))
         column = values if isinstance(self.constants[0], str) else values.to_numpy()
         return tables, Block({**answers.columns, self.constant_key: column}, answers.length)
-
-
-def _once(cache: BlockCache, key: Any, make: Any) -> Any:
-    if key not in cache:
-        cache[key] = make()
-    return cache[key]

@@ -7,18 +7,17 @@ import pyarrow as pa
 
 from shoal.connectors.admission import Refusal, dead_letters
 from shoal.connectors.source import RawBatch
-from shoal.kernels.aggregate import AggregateKernel
 from shoal.kernels.block import Block
 from shoal.kernels.table import INSTANCE
 from shoal.model.schema import TIME
 from shoal.query.lane import Lane
 from shoal.query.program import Input
 
-_PASSED = {True: "has closed all windows of this row", False: "has gone on past the time of this row"}
-
 
 def late_letters(lane: Lane, late: Block, inputs: Mapping[str, Input]) -> pa.RecordBatch:
     """Dead letters for rows that came too late, each told which operator had gone on."""
+    if lane.kernel is None:
+        raise TypeError("a lane without a kernel has no late rows")
     names = [name for name in late.columns if name not in (INSTANCE, TIME)]
     arrays = [pa.array(c) if isinstance(c, np.ndarray) else c for c in (late.columns[name] for name in names)]
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
@@ -26,10 +25,9 @@ def late_letters(lane: Lane, late: Block, inputs: Mapping[str, Input]) -> pa.Rec
         at = names.index(name)
         batch = batch.set_column(at, name, batch.column(at).view(pa.timestamp("us")))
     stream = ", ".join(sorted(lane.streams))
-    numbers = late.columns[INSTANCE]
-    passed = _PASSED[isinstance(lane.kernel, AggregateKernel)]
+    numbers, reason = late.columns[INSTANCE], lane.kernel.late_reason
     refusals = [
-        Refusal("late", f"operator {lane.instances[number]} {passed}", np.flatnonzero(numbers == number))
+        Refusal("late", f"operator {lane.instances[number]} {reason}", np.flatnonzero(numbers == number))
         for number in np.unique(numbers).tolist()
     ]
     return dead_letters(stream, RawBatch(batch, f"stream {stream}"), refusals)

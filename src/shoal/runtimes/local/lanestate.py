@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.kernels.block import Block
 from shoal.kernels.kernel import NEVER_US, Kernel
-from shoal.kernels.table import INSTANCE, RowTable, Tables
+from shoal.kernels.parts import parted
+from shoal.kernels.table import INSTANCE, Tables
 from shoal.query.lane import Lane
 from shoal.runtimes.local.load import Ints, Load, per_instance
 from shoal.runtimes.local.node import EMPTY
@@ -58,7 +58,7 @@ class LaneState:
             block = block.where(~late)
         lifted = self._kernel.lift(port, block)
         if shared:
-            lifted = {number: _owned(table) for number, table in lifted.items()}
+            lifted = {number: table.owned() for number, table in lifted.items()}
         self.fresh.append(lifted)
         self.fresh_rows += _rows(lifted)
         if self.load is not None:
@@ -82,20 +82,19 @@ class LaneState:
     def take_out(self, instances: Iterable[int]) -> "dict[int, LaneState]":
         """The state of each of some instances, which are then no longer here."""
         wanted = list(instances)
-        leaving = np.zeros(len(self._lane.instances), bool)
-        leaving[wanted] = True
+        part_of = np.zeros(len(self._lane.instances), np.int64)
+        part_of[wanted] = np.arange(1, len(wanted) + 1)
         kept, fresh = self.kept_counts(), self.fresh_counts
-        tables, come = _where(self.tables, leaving), [_where(each, leaving) for each in self.fresh]
-        self._keep(_where(self.tables, ~leaving), [_where(each, ~leaving) for each in self.fresh])
-        self.fresh_counts = np.where(leaving, 0, fresh)
-        self._counted = (self.tables, np.where(leaving, 0, kept))
+        tables = parted(self.tables, part_of, len(wanted) + 1)
+        come = [parted(each, part_of, len(wanted) + 1) for each in self.fresh]
+        self._keep(tables[0], [each[0] for each in come])
+        self.fresh_counts = np.where(part_of, 0, fresh)
+        self._counted = (self.tables, np.where(part_of, 0, kept))
         found = {}
-        for instance in wanted:
-            alone = np.zeros(leaving.size, bool)
-            alone[instance] = True
+        for part, instance in enumerate(wanted, 1):
             taken = found[instance] = LaneState(self._lane, self.mark_us, self.load)
-            taken._keep(_where(tables, alone), [_where(each, alone) for each in come])
-            taken.fresh_counts = np.where(alone, fresh, 0)
+            taken._keep(tables[part], [each[part] for each in come])
+            taken.fresh_counts = np.where(part_of == part, fresh, 0)
         return found
 
     def absorb(self, others: "Sequence[LaneState]") -> None:
@@ -129,17 +128,3 @@ class LaneState:
 
 def _rows(tables: Tables) -> int:
     return sum(len(table) for table in tables.values())
-
-
-def _where(tables: Tables, wanted: NDArray[np.bool_]) -> Tables:
-    """The rows whose instances are wanted; tables without any are left out."""
-    chosen = {number: table.where(wanted[table.instance]) for number, table in tables.items()}
-    return {number: table for number, table in chosen.items() if len(table)}
-
-
-def _owned(table: object) -> object:
-    """A table that does not look into memory that will be used again; partial aggregates never do."""
-    if not isinstance(table, RowTable):
-        return table
-    columns = {n: c.copy() if isinstance(c, np.ndarray) and c.base is not None else c for n, c in table.columns.items()}
-    return RowTable(columns)

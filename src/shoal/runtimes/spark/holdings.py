@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from shoal.kernels.parts import assigned
 from shoal.kernels.table import Table, Tables
 from shoal.model.graph import InstanceId
 from shoal.model.partitioning import operator_of
@@ -144,7 +145,7 @@ class _Heirs:
             kept = np.isin(numbers, list(self.mine[lane_number]))
             if kept.any():
                 self.found[lane_number].update(np.unique(numbers[kept]).tolist())
-                yield lane_number, rows.with_instances(numbers).where(kept)
+                yield lane_number, assigned(rows, np.where(kept, numbers, -1))
 
     def written(self) -> Mapping[int, frozenset[int]]:
         """Per lane the instances that must be written in this round, whether they change or not."""

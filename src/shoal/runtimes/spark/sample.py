@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.kernels.block import Block
 from shoal.kernels.kernel import concat_blocks
+from shoal.kernels.parts import parted
 from shoal.kernels.table import Ints, Tables
 from shoal.query.lane import Lane
 
@@ -77,7 +76,7 @@ class Sampler:
         groups = len(alone) + 1
         parts = [(state, fresh)]
         if alone:
-            parts = list(zip(*(_parted(tables, group_of, groups) for tables in (state, fresh)), strict=True))
+            parts = list(zip(*(parted(tables, group_of, groups) for tables in (state, fresh)), strict=True))
         found, spent_s = [], []
         for before, new in parts:
             began = self.clock()
@@ -89,19 +88,6 @@ class Sampler:
             given = [block for _, block in found if block.length]
             answers = concat_blocks(given) if given else answers
         return Advanced(tables, answers, spent_s[0], dict(zip(alone, spent_s[1:], strict=True)))
-
-
-def _parted(tables: Tables, group_of: NDArray[np.int16], groups: int) -> list[Tables]:
-    """Tables taken apart by the groups of their instances."""
-    parts: list[Tables] = [{} for _ in range(groups)]
-    for number, table in tables.items():
-        group = group_of[table.instance]
-        order = np.argsort(group, kind="stable")
-        edges = np.searchsorted(group[order], np.arange(groups + 1))
-        for part, (first, last) in zip(parts, pairwise(edges.tolist()), strict=True):
-            if last > first:
-                part[number] = table.take(order[first:last])
-    return parts
 
 
 @lru_cache(maxsize=4)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.errors import CheckpointError
-from shoal.kernels.panes import PaneTable
-from shoal.kernels.table import INSTANCE, Ints, RowTable, Table, Tables
+from shoal.kernels.parts import renumbered, table_from_arrow
+from shoal.kernels.table import Ints, Table, Tables
 from shoal.model.graph import InstanceId
 
 MAGIC = b"SHOAL2\r\n"
@@ -63,13 +63,8 @@ def _part(content: bytes, entry: Mapping[str, object], place: str) -> Part:
     if zlib.crc32(blob) != entry["crc"]:
         raise CheckpointError(f"state file {place} is damaged: a checksum does not match")
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
-        table = table_from(reader.read_next_batch())
+        table = table_from_arrow(reader.read_next_batch())
     return Part(tuple(entry["instances"]), int(str(entry["table"])), table)  # type: ignore[arg-type]
-
-
-def table_from(batch: pa.RecordBatch) -> Table:
-    """The table that an Arrow batch holds: rows, or panes."""
-    return RowTable.from_arrow(batch) if INSTANCE in batch.schema.names else PaneTable.from_arrow(batch)
 
 
 def _pack(content: Table) -> bytes:
@@ -87,15 +82,10 @@ def parts_of(instances: Sequence[InstanceId], tables: Tables, numbers: Ints) -> 
     new_number = np.full(len(instances), -1, np.int64)
     new_number[numbers] = np.arange(numbers.size)
     named = tuple(instances[number] for number in numbers.tolist())
-    parts = []
-    for number, table in tables.items():
-        renumbered = new_number[table.instance]
-        parts.append(Part(named, number, table.with_instances(renumbered).where(renumbered >= 0)))
-    return parts
+    return [Part(named, number, renumbered(table, new_number)) for number, table in tables.items()]
 
 
 def chosen(part: Part, number_of: Mapping[InstanceId, int]) -> Table:
     """The rows of some instances, under the numbers they have in the lane that takes them over."""
     numbers = np.array([number_of.get(instance, -1) for instance in part.instances], np.int64)
-    renumbered = numbers[part.content.instance]
-    return part.content.with_instances(renumbered).where(renumbered >= 0)
+    return renumbered(part.content, numbers)

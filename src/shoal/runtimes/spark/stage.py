@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from shoal.errors import RunError
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
-from shoal.kernels.panes import PaneTable
+from shoal.kernels.parts import table_from_arrow
 from shoal.kernels.table import INSTANCE, Ints, Tables
 from shoal.query.lane import ENDED, NOW, Lane
 from shoal.query.program import Program
@@ -26,7 +26,6 @@ from shoal.runtimes.spark.holdings import Holdings, ahead, loaded, together
 from shoal.runtimes.spark.outbox import Outbox, WireRow
 from shoal.runtimes.spark.reports import HEADERS, REPORTS, Header, LaneReport, Report, lane_report, received
 from shoal.runtimes.spark.sample import Sampler
-from shoal.runtimes.spark.segment import table_from
 from shoal.runtimes.spark.store import StateStore
 from shoal.runtimes.spark.upkeep import ANEW_BYTES, OLDEST_EPOCHS, Upkeep
 
@@ -105,7 +104,7 @@ class Stage:
                 continue
             lane, table = wire.lane_and_table(address)
             if address >= 0 and self.program.lanes[lane].depth == self.depth:
-                self._fresh[lane].append({table: table_from(wire.unpack(content))})
+                self._fresh[lane].append({table: table_from_arrow(wire.unpack(content))})
             else:
                 self._pass_on.append((self.worker, address, content.to_pybytes()))
 
@@ -164,10 +163,7 @@ def _events(arrived: Iterable[Tables], size: int) -> Ints:
     total = np.zeros(size, np.int64)
     for tables in arrived:
         for table in tables.values():
-            if isinstance(table, PaneTable):
-                np.add.at(total, table.instance, table.slots[0])
-            else:
-                total += np.bincount(table.instance, minlength=size)
+            total += table.events(size)
     return total
 
 
