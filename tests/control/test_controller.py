@@ -9,10 +9,11 @@ from tests.control.world import GRAPH, World, committed
 from tests.policies.random_loads import RUNNABLE
 
 from shoal.control.controller import Controller
-from shoal.control.journal import Decided, Kept, Lost, Measured, Refused, Scaled
+from shoal.control.journal import Aborted, Decided, Kept, Lost, Measured, Refused, Scaled
 from shoal.control.settings import ControlSettings
+from shoal.model.binding import WorkerId
 from shoal.model.graph import Graph
-from shoal.model.messages import Rebind, RunEnded, WorkersLost
+from shoal.model.messages import MoveReport, MovesFinished, Rebind, RunEnded, WorkersLost
 from shoal.session.journal import ENTRIES
 from shoal.workloads.traffic import queries
 
@@ -196,6 +197,56 @@ def test_a_refusal_of_the_runtime_is_noted_and_frees_the_controller() -> None:
     world.binding = World(hot).binding
     world.run(10)
     assert len(world.decisions) == 2
+
+
+def move(place: int, aborted: str = "") -> MoveReport:
+    return MoveReport(GRAPH.stateful_instances[place], WorkerId(0), WorkerId(1), aborted=aborted)
+
+
+def test_a_decision_is_measured_by_the_first_whole_look_after_its_moves() -> None:
+    """However long they take; and nothing else is decided meanwhile."""
+    world = World(hot).run(1)
+    (rebind,) = world.moving
+    world.moving = []
+    world.run(30)
+    assert len(world.decisions) == 1
+    assert not any(isinstance(entry, Measured) for entry in world.entries)
+    world.step()  # half of a look, which does not count
+    world.tell(MovesFinished(rebind.id, (move(0),), at_s=world.now_s))
+    world.step()
+    assert not any(isinstance(entry, Measured) for entry in world.entries)
+    world.step()
+    assert [entry.number for entry in world.entries if isinstance(entry, Measured)] == [1]
+
+
+def test_a_decision_that_is_given_up_is_noted_and_not_measured() -> None:
+    world = World(hot).run(1)
+    rebind = world.moving.pop()
+    world.tell(MovesFinished(rebind.id, (move(0), move(1, "superseded"), move(2, "superseded")), at_s=world.now_s))
+    assert world.entries[-1] == Aborted(world.now_s, 1, 1, 2, "superseded")
+    world.binding = World(hot).binding
+    world.run(10)
+    assert [decision.number for decision in world.decisions] == [1, 2]
+    assert [entry.number for entry in world.entries if isinstance(entry, Measured)] == [2]
+
+
+def test_moves_of_others_and_of_an_earlier_process_say_nothing_of_a_decision() -> None:
+    world = World(hot).run(1)
+    rebind = world.moving.pop()
+    world.tell(MovesFinished("request 1", (move(0),), at_s=world.now_s))
+    world.tell(MovesFinished(rebind.id, (move(0),), resumed=True, at_s=world.now_s))
+    world.run(10)
+    assert not any(isinstance(entry, Measured | Aborted) for entry in world.entries)
+    assert len(world.decisions) == 1
+
+
+def test_a_decision_that_is_overtaken_by_other_workers_is_noted_as_given_up() -> None:
+    world = World(hot, workers=3).run(1)
+    rebind = world.moving.pop()
+    world.tell(WorkersLost((1,), "its thread died", at_s=world.now_s))
+    world.tell(MovesFinished(rebind.id, (move(0, "superseded"),), at_s=world.now_s))
+    assert world.entries[-1] == Aborted(world.now_s, 1, 0, 1, "superseded")
+    assert world.run(20).peaks[-1] < 1.3
 
 
 def test_queries_that_come_and_go_begin_a_new_layout() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import get_args
 
 from shoal.control.journal import (
+    Aborted,
     Begun,
     Decided,
     Divided,
@@ -42,6 +43,7 @@ STORY: list[Entry] = [
             10_000_000, (*MOVES, STAYED)),
     Measured(1004.0, 1, 5, 1.8, 1.05, 1.1, 0.4, 0.05, 1.0),
     Measured(1005.0, 2, 6, 1.8, 1.05, 1.79, 0.4, 0.0, 2.0),
+    Aborted(1005.5, 3, 12, 28, "superseded by a newer rebinding"),
     Kept(1006.0, 7, "2 s have passed", "guarded", "no move pays", 1.1, 1, (STAYED,)),
     Kept(1009.0, 9, "2 s have passed", "guarded", "no move pays", 1.1, 3),
     Scaled(1010.0, 11, 4, 8, "workers were busy for 93% of their time", 120),

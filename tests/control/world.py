@@ -8,7 +8,7 @@ from shoal.control.journal import Decided, Entry
 from shoal.control.settings import ControlSettings
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId
-from shoal.model.messages import CommandRefused, EpochCommitted, Event, Rebind, Repartition
+from shoal.model.messages import CommandRefused, EpochCommitted, Event, MovesFinished, Rebind, Repartition
 from shoal.model.partitioning import DECLARED, number_of, operator_of
 from shoal.model.snapshot import InstanceLoad, Snapshot
 from shoal.policies.static import round_robin
@@ -50,6 +50,7 @@ class World:
         self.controller = Controller(self.graph, self.policy, self.settings)
         self.binding = round_robin(self.graph, self.workers)
         self.moves = 0
+        self.moving: list[Rebind] = []
         self.partitioning = DECLARED
 
     @property
@@ -79,7 +80,10 @@ class World:
         mean = sum(busy) / len(busy)
         self.peaks.append(max(busy) / mean if mean else 1.0)
         self.now_s += self.epoch_s
+        done, self.moving = self.moving, []
         self.tell(committed(self.snapshot(busy), self.now_s))
+        for rebind in done:
+            self.tell(MovesFinished(rebind.id, at_s=self.now_s))
 
     def snapshot(self, busy: Sequence[float]) -> Snapshot:
         """What there is to see."""
@@ -112,6 +116,7 @@ class World:
             else:
                 assert isinstance(command, Rebind)
                 self.rebind(command.binding)
+                self.moving.append(command)
 
     def repartition(self, command: Repartition) -> None:
         """Split and merge as told."""
@@ -132,8 +137,8 @@ class World:
         return self
 
     def refuse(self, reason: str) -> None:
-        """Let the runtime refuse what was asked for."""
-        self.tell(CommandRefused(Rebind(self.binding), reason, at_s=self.now_s))
+        """Let the runtime refuse what was asked for last."""
+        self.tell(CommandRefused(self.moving.pop(), reason, at_s=self.now_s))
 
     @property
     def decisions(self) -> list[Decided]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from shoal.control.division import Divisions
 from shoal.control.history import History
-from shoal.control.journal import MOST_MOVES, Decided, Entry, Kept, Lost, Measured, Refused, Scaled
+from shoal.control.journal import MOST_MOVES, Aborted, Decided, Entry, Kept, Lost, Measured, Refused, Scaled
 from shoal.control.look import Look, peak, together
 from shoal.control.names import instance_names
 from shoal.control.proposal import Verdict, judged
@@ -33,8 +33,6 @@ from shoal.policies.layout import Layout
 from shoal.policies.loads import Loads
 from shoal.policies.scaling import resized
 
-WAITED_LOOKS = 5
-"""Looks after which moves count as done though the binding is not the one that was asked for."""
 WORTH = 0.25
 """Share of what it promised that a decision must have brought, if the next one is not to wait longer."""
 
@@ -56,11 +54,11 @@ NOTHING = Reaction()
 
 @dataclass
 class _Pending:
-    """A decision whose effect has not been seen yet."""
+    """A decision whose effect has not been measured yet, and whether its moves have been made."""
 
     decided: Decided
-    binding: Binding
-    looks: int = 0
+    rebind: str
+    made: bool = False
 
 
 class Controller:
@@ -81,6 +79,8 @@ class Controller:
         self._newest: Snapshot | None = None
         self._loads: Loads | None = None
         self._pending: _Pending | None = None
+        self._moving = ""
+        self._rebinds = 0
         self._decisions = 0
         self._rest_s = self.settings.rest_s
         self._rest_until_s = float("-inf")
@@ -95,13 +95,48 @@ class Controller:
         if isinstance(event, WorkersLost):
             return self._lost(event, now_s)
         if isinstance(event, CommandRefused):
-            self._pending = None
-            if isinstance(event.command, Repartition):
-                self._divisions.refuse(event.command)
-            return Reaction((), (Refused(now_s, type(event.command).__name__, event.reason),))
+            return self._refused(event, now_s)
         if isinstance(event, MovesFinished):
-            return NOTHING
+            return self._finished(event, now_s)
         return Reaction((), self._ended_streak())
+
+    def _refused(self, event: CommandRefused, now_s: float) -> Reaction:
+        command = event.command
+        if isinstance(command, Rebind) and command.id == self._moving:
+            self._moving = ""
+            if self._pending is not None and self._pending.rebind == command.id:
+                self._pending = None
+        if isinstance(command, Repartition):
+            self._divisions.refuse(command)
+        return Reaction((), (Refused(now_s, type(command).__name__, event.reason),))
+
+    def _finished(self, event: MovesFinished, now_s: float) -> Reaction:
+        """Moves have been made, or given up: then there is nothing to measure.
+
+        What was observed so far is partly from before, so that a whole observation follows before the decision is
+        measured, or another one taken.
+        """
+        if event.resumed:
+            return NOTHING
+        if event.rebind == self._moving:
+            self._moving, self._snapshots = "", []
+        pending = self._pending
+        if pending is None or pending.rebind != event.rebind:
+            return NOTHING
+        pending.made = not event.aborted
+        if pending.made and not self._moving:
+            return NOTHING
+        self._pending = None  # given up, or overtaken by other moves that change what would be measured
+        if pending.made:
+            return NOTHING
+        made, reason = len(event.moves) - len(event.aborted), event.aborted[0].aborted
+        return Reaction((), (Aborted(now_s, pending.decided.number, made, len(event.aborted), reason),))
+
+    def _command(self, binding: Binding, name: str) -> Rebind:
+        """A rebinding under an id that no other of this controller has."""
+        self._rebinds += 1
+        self._moving = f"{name} {self._rebinds}"
+        return Rebind(binding, id=self._moving)
 
     def _epoch(self, event: EpochCommitted, now_s: float) -> Reaction:
         snapshot = event.snapshot
@@ -124,7 +159,7 @@ class Controller:
         measured = self._measure(seen, event.epoch, now_s)
         measured += Reaction((), self._divisions.measured(seen, event.epoch, now_s))
         self._history.add(seen)
-        if now_s < self._rest_until_s or self._pending is not None:
+        if now_s < self._rest_until_s or self._pending is not None or self._moving:
             return measured
         return measured + (
             self._scale(seen, event.epoch, now_s)
@@ -176,10 +211,11 @@ class Controller:
         """The command for another number of workers, and how many instances move."""
         loads = self._loads if self._loads is not None else self._layout.loads(replace(newest, period_s=1.0))
         after = resized(loads, newest.binding, workers, self.settings.horizon_s)
-        self._pending = None
+        if self._pending is not None and self._pending.made:
+            self._pending = None  # what it brought cannot be told apart from what follows
         self._history.forget_workers()
         self._rest_until_s = now_s + self._rest_s
-        return Rebind(after), sum(1 for _ in newest.binding.diff(after))
+        return self._command(after, "resize"), sum(1 for _ in newest.binding.diff(after))
 
     def _divide(self, look: Look, epoch: int, now_s: float) -> Reaction | None:
         """Split what is too large for any worker, and merge what is idle."""
@@ -223,9 +259,10 @@ class Controller:
             moved_bytes=sum(move.state_bytes for move in moved),
             moves=verdict.moves[:MOST_MOVES],
         )
-        self._pending = _Pending(decided, verdict.binding)
+        command = self._command(verdict.binding, "decision")
+        self._pending = _Pending(decided, command.id)
         self._rest_until_s = now_s + self._rest_s
-        return Reaction((Rebind(verdict.binding),), (*self._ended_streak(), decided))
+        return Reaction((command,), (*self._ended_streak(), decided))
 
     def _keep(self, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
         """Say why nothing is done; once, however often that is the answer."""
@@ -245,14 +282,10 @@ class Controller:
         return (kept,) if kept is not None and kept.times else ()
 
     def _measure(self, look: Look, epoch: int, now_s: float) -> Reaction:
-        """Compare what the last decision brought with what it promised, once its moves are done."""
+        """Compare what the last decision brought with what it promised, by an observation from after its moves."""
         pending = self._pending
-        if pending is None:
+        if pending is None or not pending.made:
             return NOTHING
-        pending.looks += 1
-        done = all(look.binding.worker_of.get(i) == w for i, w in pending.binding.worker_of.items())
-        if pending.looks == 1 or (not done and pending.looks < WAITED_LOOKS):
-            return NOTHING  # the first look is partly from before the moves
         self._pending = None
         decided = pending.decided
         worth = decided.peak_before - look.peak >= WORTH * (decided.peak_before - decided.peak_expected)

@@ -90,6 +90,17 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Aborted:
+    """A decision was not carried out to its end: how many of its moves were made, how many not, and why not."""
+
+    at_s: float
+    number: int
+    made: int
+    given_up: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Scaled:
     """The number of workers was changed."""
 
@@ -158,4 +169,4 @@ class Ended:
     error: str = ""
 
 
-Entry = Begun | Decided | Kept | Measured | Scaled | Divided | DivisionMeasured | Lost | Refused | Ended
+Entry = Begun | Decided | Kept | Measured | Aborted | Scaled | Divided | DivisionMeasured | Lost | Refused | Ended

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from shoal.control.journal import (
+    Aborted,
     Begun,
     Decided,
     Divided,
@@ -51,8 +52,8 @@ def _lines(entry: Entry, most: int | None) -> list[str]:
         return _decided(entry, most)
     if isinstance(entry, Kept):
         return _kept(entry, most)
-    if isinstance(entry, Measured):
-        return [_measured(entry)]
+    if isinstance(entry, Measured | Aborted):
+        return [_measured(entry) if isinstance(entry, Measured) else _aborted(entry)]
     if isinstance(entry, Scaled):
         return [_scaled(entry)]
     if isinstance(entry, Divided | DivisionMeasured):
@@ -98,6 +99,11 @@ def _measured(entry: Measured) -> str:
     if entry.latency_before_s and entry.latency_after_s:
         text += f", the slowest latency from {readable(entry.latency_before_s)} to {readable(entry.latency_after_s)}"
     return text + (f"; the next decision waits {entry.rest_s:g} s" if brought < promised / 4 else "")
+
+
+def _aborted(entry: Aborted) -> str:
+    every = entry.made + entry.given_up
+    return f"decision {entry.number} was given up after {entry.made:,} of {_number(every, 'move')}: {entry.reason}"
 
 
 def _divided(entry: Divided | DivisionMeasured) -> str:

@@ -5,6 +5,7 @@ What fails can be run again step by step. After every turn it is made sure that 
 
 import random
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -78,10 +79,21 @@ class Controlled:
     def change(self, draw: random.Random) -> None:
         """All instances are given to workers drawn at random, at once."""
         binding = self.want(draw)
-        self.placement.change()
+        self.placement.change(time.perf_counter())
         assert self.placement.reached
         assert self.placement.current() == binding
         self.check()
+
+    def mix(self, draw: random.Random) -> None:
+        """Instances are asked for one by one, or given all at once as soon as nothing is on its way."""
+        if draw.random() < 0.7:
+            self.pursue(draw)
+        elif not self.placement.between:
+            self.change(draw)
+        else:
+            before = self.placement.current()
+            self.placement.change(time.perf_counter())
+            assert self.placement.current() == before
 
     def want(self, draw: random.Random) -> Binding:
         """All instances are to be with workers drawn at random, of a number drawn at random."""

@@ -226,7 +226,7 @@ def test_options_that_make_no_sense_are_refused(options: Mapping[str, Any], mess
         pytest.param({"scheduling": "luck"}, "scheduling must be one of state-based, fcfs", id="an unknown policy"),
         pytest.param({"memory": "heap"}, "memory must be one of block, queue; got 'heap'", id="an unknown memory"),
         pytest.param({"queues": "two"}, "queues must be one of none, single-queue", id="an unknown design"),
-        pytest.param({"rebinding": "slow"}, "rebinding must be one of non-blocking, blocking", id="an unknown way"),
+        pytest.param({"rebinding": "blocking"}, "choose a mechanism instead: megaphone or all-at-once", id="of before"),
         pytest.param({"pinning": "all"}, "pinning must be one of none, node, core; got 'all'", id="an unknown pinning"),
         pytest.param({"block_rows": "0"}, "block_rows must be at least 1; got 0", id="no room"),
         pytest.param({"block_rows": "many"}, "block_rows must be a whole number; got 'many'", id="no number"),

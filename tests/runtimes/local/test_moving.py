@@ -35,6 +35,7 @@ KINDS = {
     "workers that come and go": Kind(Controlled.pursue, most=5),
     "all at once at a standstill": Kind(Controlled.change, StillLane),
     "workers that come and go at standstills": Kind(Controlled.change, StillLane, most=5),
+    "both ways in turn": Kind(Controlled.mix, StillLane, most=5),
 }
 SHARES = st.sampled_from([0.05, 0.3, 0.8])
 

@@ -20,7 +20,7 @@ from shoal.model.messages import Rebind
 from shoal.policies.static import round_robin, shuffled
 from shoal.runtimes.local.bound import QUEUES
 from shoal.runtimes.local.memory import Sizes
-from shoal.runtimes.local.runtime import REBINDINGS
+from shoal.runtimes.local.migration import MECHANISMS
 
 MOST_WORKERS = 5
 
@@ -48,9 +48,9 @@ class Kind:
 
 KINDS = {
     "moves": Kind(shuffle),
-    "moves at a standstill": Kind(shuffle, {"rebinding": "blocking"}),
+    "moves at a standstill": Kind(shuffle, {"mechanism": "all-at-once"}),
     "workers that come and go": Kind(resize, {"most_workers": MOST_WORKERS}),
-    "workers that come and go at standstills": Kind(resize, {"most_workers": MOST_WORKERS, "rebinding": "blocking"}),
+    "workers that come and go at standstills": Kind(resize, {"most_workers": MOST_WORKERS, "mechanism": "all-at-once"}),
 }
 
 
@@ -80,8 +80,8 @@ def test_no_answer_of_any_graph_changes(
     assert nudged.refused == []
 
 
-@pytest.mark.parametrize("rebinding", REBINDINGS)
-def test_the_number_of_workers_follows_the_binding(rebinding: str) -> None:
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_number_of_workers_follows_the_binding(mechanism: str) -> None:
     """Told by the reports: more at once, fewer when those that go have nothing left."""
     graph, rows = witness.graph(), witness.numbered(2_000)
     steps = iter([5, 1, 4, 2])
@@ -94,7 +94,7 @@ def test_the_number_of_workers_follows_the_binding(rebinding: str) -> None:
             nudged.runtime.apply(Rebind(round_robin(graph, workers)))
             assert crew.threads == workers
 
-    options = {"most_workers": 5, "rebinding": rebinding, "sizes": Sizes(64, 2, 2)}
+    options = {"most_workers": 5, "mechanism": mechanism, "sizes": Sizes(64, 2, 2)}
     nudged = Nudged(graph, rows, 2, follow, options=options).run()
     nudged.assert_right()
     assert wanted == [2, 5, 1, 4, 2]
@@ -153,7 +153,7 @@ def test_a_run_does_not_begin_with_more_workers_than_it_may_have() -> None:
 
 
 def test_a_standstill_counts_as_time_spent_on_moves() -> None:
-    nudged = Nudged(witness.graph(), witness.numbered(600), 3, shuffle, options={"rebinding": "blocking"}).run()
+    nudged = Nudged(witness.graph(), witness.numbered(600), 3, shuffle, options={"mechanism": "all-at-once"}).run()
     nudged.assert_right()
     assert sum(report.moves for report in nudged.reports) > 10
     assert sum(report.migration_s for report in nudged.reports) >= sum(nudged.runtime.crew.stood_s) > 0

@@ -80,6 +80,12 @@ class Crew(ABC):
                 self._meeting = Meeting(act)
 
     @property
+    def standing_since_s(self) -> float:
+        """When the first worker stopped for the meeting that takes place now; for its action."""
+        meeting = self._meeting
+        return time.perf_counter() if meeting is None else meeting.began_s
+
+    @property
     def decisions(self) -> int:
         """How often a thread has asked what to do."""
         return sum(self._decisions)

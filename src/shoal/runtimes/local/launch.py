@@ -18,7 +18,10 @@ def made(launch: Launch) -> Runtime:
     settings = _settings(launch).bound(launch.policy, launch.most_workers)
     if launch.must_bind and settings.queues == NO_QUEUES:
         raise ConfigError("the local runtime binds instances to workers only with a policy; give it one")
-    return LocalRuntime(replace(settings, say=settings.say or launch.say).setup(launch.sources, launch.sink))
+    if launch.mechanism is not None and settings.queues == NO_QUEUES:
+        raise ConfigError("the local runtime moves instances only with a policy; give it one, or leave mechanism out")
+    told = replace(settings, say=settings.say or launch.say)
+    return LocalRuntime(told.setup(launch.sources, launch.sink, launch.mechanism))
 
 
 def _settings(launch: Launch) -> LocalSettings:

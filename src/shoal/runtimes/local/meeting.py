@@ -11,6 +11,7 @@ class Meeting:
     def __init__(self, action: Callable[[], None]) -> None:
         """Nobody has come yet."""
         self.over = False
+        self.began_s = 0.0
         self._action = action
         self._came = 0
         self._change = threading.Condition()
@@ -19,6 +20,7 @@ class Meeting:
         """Wait for the others; whoever sees that all are there acts for all. Returns how long one stood still."""
         began = time.perf_counter()
         with self._change:
+            self.began_s = self.began_s or began
             self._came += 1
             while not self.over and self._came < present():
                 self._change.wait()

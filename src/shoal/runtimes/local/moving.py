@@ -29,7 +29,7 @@ from shoal.runtimes.local.guest import Guest, Leaving
 from shoal.runtimes.local.lanestate import LaneState
 from shoal.runtimes.local.load import Load
 from shoal.runtimes.local.node import EMPTY
-from shoal.runtimes.local.ownership import Arrival, Closed, Invitation, Message, Ownership, Passed, Settled
+from shoal.runtimes.local.ownership import Arrival, Closed, HandOver, Invitation, Message, Ownership, Passed, Settled
 from shoal.runtimes.local.sleep import Sleep
 from shoal.runtimes.local.state import LaneNode
 
@@ -89,6 +89,13 @@ class MovingLane(LaneNode):
     def busy(self) -> bool:
         """Whether an instance is on its way in or out."""
         return bool(self._orders or self._invited or self._wanted or self._leaving or self._guests)
+
+    @property
+    def between(self) -> bool:
+        """Whether something is on its way between two workers, so that owners cannot be changed at once."""
+        if self._orders or self._invited or self._wanted or self._leaving or any(self.ownership.letters[self.home]):
+            return True
+        return any(guest.open for guest in list(self._guests.values()))
 
     def turn(self, events: int) -> int:
         """Take rows in and answer; then invite and give away what was asked for."""
@@ -163,8 +170,10 @@ class MovingLane(LaneNode):
         """The states first, then the names of the new owners, all at once."""
         for instance, state in self._state.take_out(target_of).items():
             self._own.remove(instance)
-            self.ownership.moved_bytes[self.home] += state.nbytes
-            self._letters(target_of[instance]).append(Arrival(instance, state))
+            state_bytes = state.nbytes
+            self.ownership.moved_bytes[self.home] += state_bytes
+            arrival = Arrival(instance, state, self.home, state_bytes, time.perf_counter())
+            self._letters(target_of[instance]).append(arrival)
         version = self.ownership.give(self.home, target_of)
         for instance, target in target_of.items():
             self._leaving[instance] = Leaving(target, version, self._state.mark_us, set(range(len(self.inputs))))
@@ -190,7 +199,9 @@ class MovingLane(LaneNode):
             self._wanted.append(message)
             return
         if isinstance(message, Arrival):
-            self._welcome(message.instance, message.state, set(range(len(self.inputs))))
+            guest = self._welcome(message.instance, message.state, set(range(len(self.inputs))))
+            guest.source, guest.state_bytes = message.source, message.state_bytes
+            guest.frozen_s = time.perf_counter() - message.left_s
             return
         guest = self._guests[message.instance]
         if isinstance(message, Passed):
@@ -201,10 +212,11 @@ class MovingLane(LaneNode):
             for block in guest.settle(message.number):
                 self._add_to(guest, message.number, block)
 
-    def _welcome(self, instance: int, state: LaneState, open_: set[int]) -> None:
+    def _welcome(self, instance: int, state: LaneState, open_: set[int]) -> Guest:
         state.load = self.load
         self._invited.pop(instance, None)
-        self._guests[instance] = Guest(state, state.mark_us, open_)
+        self._guests[instance] = guest = Guest(state, state.mark_us, open_)
+        return guest
 
     def _add_to(self, guest: Guest, number: int, block: Block) -> None:
         """Bring rows that have memory of their own to a guest's state."""
@@ -257,8 +269,14 @@ class MovingLane(LaneNode):
         here_us = self._state.mark_us
         joining = [i for i, guest in self._guests.items() if not guest.open and guest.state.mark_us == here_us]
         if joining:
-            self._state.absorb([self._guests.pop(instance).state for instance in joining])
+            guests = [(instance, self._guests.pop(instance)) for instance in joining]
+            self._state.absorb([guest.state for _, guest in guests])
             self._own.update(joining)
+            self.ownership.settled[self.home].extend(
+                HandOver(instance, guest.source, self.home, guest.state_bytes, guest.frozen_s, guest.late_s)
+                for instance, guest in guests
+                if guest.source is not None
+            )
 
     def _closed_us(self) -> int:
         marks = [guest.state.mark_us for guest in self._guests.values()]

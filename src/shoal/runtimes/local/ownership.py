@@ -23,10 +23,13 @@ class Invitation(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """A guest with its state."""
+    """An incoming instance with its state: who had it, how large it is, and when it was taken out there."""
 
     instance: int
     state: LaneState
+    source: int
+    state_bytes: int
+    left_s: float
 
 
 class Passed(NamedTuple):
@@ -49,6 +52,17 @@ class Closed(NamedTuple):
 
     instance: int
     mark_us: int
+
+
+class HandOver(NamedTuple):
+    """A move from worker to worker that is done; times as in `MoveReport`."""
+
+    instance: int
+    source: int
+    target: int
+    state_bytes: int
+    frozen_s: float
+    late_s: float = 0.0
 
 
 Message = Invitation | Arrival | Passed | Settled | Closed
@@ -74,7 +88,8 @@ class Ownership:
     read that it is the owner, and whoever reads a new version reads the owners that belong to it.
 
     `letters[w][v]` are what worker v has for worker w, in order, with one writer and one reader. `moves` and
-    `moved_bytes` count what each worker has given away. Only the owner of an instance gives it away.
+    `moved_bytes` count what each worker has given away; `settled[w]` are moves to worker w that are done, with one
+    writer and one reader. Only the owner of an instance gives it away.
     """
 
     def __init__(self, owner: NDArray[np.int64], workers: int) -> None:
@@ -84,6 +99,7 @@ class Ownership:
         self.letters: list[list[deque[Message]]] = [[deque() for _ in range(workers)] for _ in range(workers)]
         self.moves = [0] * workers
         self.moved_bytes = [0] * workers
+        self.settled: list[deque[HandOver]] = [deque() for _ in range(workers)]
         self._publishing = Lock()
 
     @property

@@ -1,12 +1,12 @@
 """Placements: the divided lanes of a run, whom their instances belong to, and what they do there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from shoal.errors import BindingError
-from shoal.model.binding import Binding, WorkerId
+from shoal.model.binding import Binding, Move, WorkerId
 from shoal.model.columns import LoadColumns
 from shoal.model.graph import InstanceId
 from shoal.model.snapshot import InstanceLoad
@@ -14,7 +14,7 @@ from shoal.query.lane import Lane
 from shoal.runtimes.local.load import Floats, Ints
 from shoal.runtimes.local.moving import MovingLane
 from shoal.runtimes.local.node import Node
-from shoal.runtimes.local.ownership import Ownership
+from shoal.runtimes.local.ownership import HandOver, Ownership
 from shoal.runtimes.local.split import MovingSplit
 from shoal.runtimes.local.standstill import StillLane, change_owners
 from shoal.runtimes.local.state import LaneNode
@@ -66,6 +66,7 @@ class Placement:
             for ownership, lane in {id(part.ownership): (part.ownership, part.lane) for part in parts}.values()
         ]
         place_of = {instance: n for n, instance in enumerate(i for lane in self.lanes for i in lane.lane.instances)}
+        self._found = {i: (lane, n) for lane in self.lanes for n, i in enumerate(lane.lane.instances)}
         self._known = frozenset(place_of)
         self._bound = tuple(instance for instance in binding.worker_of if instance in place_of)
         self._order = np.array([place_of[instance] for instance in self._bound], np.int64)
@@ -102,10 +103,49 @@ class Placement:
             for instance in np.flatnonzero(lane.ownership.owner != wanted).tolist():
                 lane.parts[wanted[instance]].invite(instance)
 
-    def change(self) -> None:
-        """Give all instances to the workers that are to have them; only while nobody does anything."""
+    def ask(self, instances: Iterable[InstanceId]) -> None:
+        """Have workers invite some of the instances they are to have, in this order."""
+        for instance in instances:
+            lane, number = self._found[instance]
+            lane.parts[int(self._wanted.worker_of[instance])].invite(number)
+
+    @property
+    def between(self) -> bool:
+        """Whether an instance is on its way between two workers; exact only while nobody does anything."""
+        return any(part.between for lane in self.lanes for part in lane.parts)
+
+    def change(self, since_s: float) -> None:
+        """Give all instances to the workers that are to have them; only while nobody does anything, as `since_s`.
+
+        Where some are still on their way, nothing is changed: it must be asked for again.
+        """
+        if self.between:
+            return
         for lane, wanted in zip(self.lanes, self._targets, strict=True):
-            change_owners(lane.ownership, [part for part in lane.parts if isinstance(part, StillLane)], wanted)
+            change_owners(lane.ownership, [part for part in lane.parts if isinstance(part, StillLane)], wanted, since_s)
+
+    def moves(self) -> list[Move]:
+        """What is not yet where it is to be."""
+        found: list[Move] = []
+        for lane, wanted in zip(self.lanes, self._targets, strict=True):
+            owner = lane.ownership.owner
+            found += [
+                Move(lane.lane.instances[number], WorkerId(int(owner[number])), WorkerId(int(wanted[number])))
+                for number in np.flatnonzero(owner != wanted).tolist()
+            ]
+        return found
+
+    def target(self, instance: InstanceId) -> WorkerId:
+        """The worker that is to have an instance."""
+        return self._wanted.worker_of[instance]
+
+    def settled(self) -> Iterator[tuple[InstanceId, HandOver]]:
+        """Moves that have been done since the last time; one thread asks."""
+        for lane in self.lanes:
+            for done in lane.ownership.settled:
+                while done:
+                    hand_over = done.popleft()
+                    yield lane.lane.instances[hand_over.instance], hand_over
 
     def _owners_of(self, binding: Binding) -> list[Ints]:
         """The workers of the instances of every lane."""

@@ -12,11 +12,12 @@ from typing import Any
 
 from shoal.connectors.sinks import Sink
 from shoal.connectors.source import Source
-from shoal.errors import ConfigError
+from shoal.errors import BindingError, ConfigError, ShoalError
+from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.histogram import merged
-from shoal.model.messages import Command, CommandRefused, Drain, Event, Rebind, RunEnded, WorkersLost
+from shoal.model.messages import Command, CommandRefused, Drain, Event, MovesFinished, Rebind, RunEnded, WorkersLost
 from shoal.model.topology import Topology
 from shoal.policies.scheduling import SCHEDULING, SchedulingPolicy, StateBased, Threads
 from shoal.query.fused import prepare
@@ -30,18 +31,15 @@ from shoal.runtimes.local.intake import SourceNode
 from shoal.runtimes.local.machine import PINNINGS, Machine
 from shoal.runtimes.local.memory import Keeper, Sizes
 from shoal.runtimes.local.metrics import Metrics
-from shoal.runtimes.local.moving import MovingLane
+from shoal.runtimes.local.migration import MECHANISMS, Migration
 from shoal.runtimes.local.node import Node, OutletNode
 from shoal.runtimes.local.placement import Placement
 from shoal.runtimes.local.report import Reports
 from shoal.runtimes.local.scheduler import Scheduler
-from shoal.runtimes.local.standstill import StillLane
 from shoal.runtimes.local.threads import ThreadPerNode
 from shoal.runtimes.local.wiring import Wiring
 from shoal.runtimes.protocol import Capabilities, Overhead, refuse_dataframes
 
-REBINDINGS = ("non-blocking", "blocking")
-"""How instances move: one by one while everything goes on, or all at once while all workers stand still."""
 CAPABILITIES = Capabilities(
     name="local",
     summary="threads of this process: results in milliseconds, nothing kept for a restart",
@@ -49,6 +47,7 @@ CAPABILITIES = Capabilities(
     interrupted="every event taken in has been answered",
     binds="with a policy",
     default_policy="state-based",
+    mechanisms=MECHANISMS,
     shares_queues=True,
     operator_metrics=True,
 )
@@ -60,7 +59,7 @@ class LocalSetup:
 
     With `queues` nodes are bound: to one queue, to one per processor node, or to one per worker. `chained` puts steps
     that follow each other into one node, and `fused` makes a compiled loop of those that see all events of a stream.
-    `rebinding` says whether instances move while everything goes on, or while all workers stand still. There may be up
+    `mechanism` is how instances move, unless a rebinding says otherwise; None stands for the default. There may be up
     to `most_workers`; 0 stands for as many as the machine has cores, if it begins with fewer. `processor_nodes` stands
     for those that the machine really has, 0. `pinning` holds workers to a core or to the cores of a memory node. `say`
     is told what keeps a run from starting at once.
@@ -74,7 +73,7 @@ class LocalSetup:
     queues: str | None = None
     processor_nodes: int = 0
     fused: bool = True
-    rebinding: str = REBINDINGS[0]
+    mechanism: str | None = None
     most_workers: int = 0
     pinning: str = PINNINGS[0]
     say: Callable[[str], None] | None = None
@@ -83,8 +82,7 @@ class LocalSetup:
         """Refuse what does not exist."""
         if self.queues is not None and self.queues not in QUEUES:
             raise ConfigError(f"queues must be one of {', '.join(QUEUES)}; got {self.queues!r}")
-        if self.rebinding not in REBINDINGS:
-            raise ConfigError(f"rebinding must be one of {', '.join(REBINDINGS)}; got {self.rebinding!r}")
+        mechanism_named(self.mechanism, MECHANISMS, "the local runtime")
         if self.pinning not in PINNINGS:
             raise ConfigError(f"pinning must be one of {', '.join(PINNINGS)}; got {self.pinning!r}")
         for name in ("processor_nodes", "most_workers"):
@@ -106,14 +104,14 @@ class LocalRuntime:
         self._reports: Reports
         self._placement: Placement | None = None
         self._machine = Machine.here()
-        self._rebinding = threading.Lock()
+        self._migration: Migration | None = None
 
     @property
     def capabilities(self) -> Capabilities:
         """Whether it binds instances, and what schedules them if not, is in its setup."""
         if self._setup.queues is not None:
             return replace(CAPABILITIES, binds="always", default_policy="round-robin")
-        return replace(CAPABILITIES, binds="never", default_policy=self._scheduling)
+        return replace(CAPABILITIES, binds="never", default_policy=self._scheduling, mechanisms=())
 
     @property
     def _scheduling(self) -> str:
@@ -169,8 +167,7 @@ class LocalRuntime:
         self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
         self._keeper = Keeper()
         bound = None if setup.queues is None else binding
-        part = StillLane if setup.rebinding == "blocking" else MovingLane
-        wiring = Wiring(program, setup.sizes, self._keeper, setup.chained, bound, setup.fused, part, most)
+        wiring = Wiring(program, setup.sizes, self._keeper, setup.chained, bound, setup.fused, parts=most)
         self._nodes = wiring.wire(setup.sources, self._location.name)
         prepare(wiring.chains, setup.say)
         self._crew = self._crew_of(binding.workers, most)
@@ -178,6 +175,8 @@ class LocalRuntime:
         self._metrics = Metrics(self._nodes, self._crew)
         self._delivery = Delivery(self._nodes, setup.sink)
         self._placement = None if bound is None else Placement(self._nodes, bound, most)
+        if self._placement is not None:
+            self._migration = Migration(self._placement, self._crew, self._topology_of, setup.mechanism)
         topology_of = None if isinstance(self._crew, ThreadPerNode) else self._topology_of
         self._reports = Reports(graph, self._nodes, self._crew, self._delivery, binding, self._placement, topology_of)
         self._crew.start()
@@ -211,31 +210,19 @@ class LocalRuntime:
         if isinstance(command, Drain):
             self.stop()
         elif isinstance(command, Rebind):
-            reason = self._rebind(command.binding)
-            if reason:
-                self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
+            self._rebind(command)
         else:
             reason = f"the local runtime cannot {type(command).__name__} while it runs"
             self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
 
-    def _rebind(self, binding: Binding) -> str:
-        """Begin to use a binding; says why not if that cannot be."""
-        if self._placement is None:
-            return "instances are bound to workers only with queues; set queues=worker-queue"
-        with self._rebinding:
-            reason = self._placement.want(binding)
-            if not reason:
-                if isinstance(self._crew, BoundCrew) and self._crew.threads != binding.workers:
-                    self._crew.resize(self._topology_of(binding.workers).node_of)
-                self._move(self._placement)
-        return reason
-
-    def _move(self, placement: Placement) -> None:
-        """Ask for what is not yet where it is to be."""
-        if self._setup.rebinding == "blocking":
-            self._crew.meet(placement.change)
-        else:
-            placement.invite()
+    def _rebind(self, command: Rebind) -> None:
+        """Begin to use a binding, or say why not if that cannot be."""
+        try:
+            if self._migration is None:
+                raise BindingError("instances are bound to workers only with queues; set queues=worker-queue")
+            self._migration.begin(command)
+        except ShoalError as error:
+            self._events.put(CommandRefused(command, str(error), at_s=self.now_s()))
 
     def stop(self) -> None:
         """Take no more events in, answer every open window, and end."""
@@ -250,12 +237,15 @@ class LocalRuntime:
             while self._crew.wait(self._delivery.interval_s):
                 self._delivery.deliver()
                 self._tell_losses()
+                self._tell_moves()
                 if self._reports.due(NOW_AND_THEN_S):
                     self._report()
-                    self._look_after_moves()
+                    if self._migration is not None:
+                        self._migration.go_on()
             self._delivery.deliver()
             self._tell_losses()
             self._report()
+            self._tell_moves(ended=True)
             error = self._crew.error
         except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
             error = failure
@@ -270,11 +260,11 @@ class LocalRuntime:
             reason = f"{type(error).__name__}: {error}"
             self._events.put(WorkersLost((worker,), reason, at_s=self.now_s()))
 
-    def _look_after_moves(self) -> None:
-        """Ask again: an invitation that was on its way may have taken an instance elsewhere since."""
-        with self._rebinding:
-            if self._placement is not None and not self._placement.reached:
-                self._move(self._placement)
+    def _tell_moves(self, *, ended: bool = False) -> None:
+        """Tell the session of rebindings that are finished; those that are not are given up at the end."""
+        if self._migration is not None:
+            for rebind, moves in self._migration.finished(ended=ended):
+                self._events.put(MovesFinished(rebind, moves, at_s=self.now_s()))
 
     def _report(self) -> None:
         """Tell the session what has happened since the last time."""

@@ -12,7 +12,8 @@ from shoal.policies.scheduling import SCHEDULING
 from shoal.runtimes.local.bound import QUEUES
 from shoal.runtimes.local.machine import PINNINGS
 from shoal.runtimes.local.memory import MEMORIES, Sizes
-from shoal.runtimes.local.runtime import REBINDINGS, LocalSetup
+from shoal.runtimes.local.migration import MECHANISMS
+from shoal.runtimes.local.runtime import LocalSetup
 
 MODES: Mapping[str, Mapping[str, str]] = {
     "TQ": {"scheduling": "threads", "memory": "queue"},
@@ -28,7 +29,6 @@ CHOICES = {
     "scheduling": tuple(SCHEDULING),
     "memory": MEMORIES,
     "queues": (NO_QUEUES, *QUEUES),
-    "rebinding": REBINDINGS,
     "pinning": PINNINGS,
 }
 
@@ -54,8 +54,6 @@ class LocalSettings:
     """Into how many groups workers are divided; 0 stands for the memory nodes of the machine."""
     most_workers: int = 0
     """How many there may be while it runs; 0 stands for as many as there are cores, if it begins with fewer."""
-    rebinding: str = REBINDINGS[0]
-    """Whether instances move while everything goes on, or while all workers stand still."""
     pinning: str = PINNINGS[0]
     """Whether a worker's thread stays on one core, on the cores of one memory node, or goes where it is put."""
     chained: bool = True
@@ -82,7 +80,7 @@ class LocalSettings:
         """The sizes of blocks and channels."""
         return Sizes(self.block_rows, self.chunk_blocks, self.active_chunks, self.memory, self.entry_rows)
 
-    def setup(self, sources: Mapping[str, Source], sink: Sink) -> LocalSetup:
+    def setup(self, sources: Mapping[str, Source], sink: Sink, mechanism: str | None = None) -> LocalSetup:
         """What the local runtime needs to run a job with these settings."""
         return LocalSetup(
             sources,
@@ -93,7 +91,7 @@ class LocalSettings:
             fused=self.fused,
             queues=None if self.queues == NO_QUEUES else self.queues,
             processor_nodes=self.processor_nodes,
-            rebinding=self.rebinding,
+            mechanism=mechanism,
             most_workers=self.most_workers,
             pinning=self.pinning,
             say=self.say,
@@ -112,6 +110,10 @@ class LocalSettings:
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "LocalSettings":
         """Settings from texts; `mode` stands for scheduling and memory together."""
+        if "rebinding" in given:
+            raise ConfigError(
+                f"the local runtime has no setting 'rebinding'; choose a mechanism instead: {' or '.join(MECHANISMS)}"
+            )
         known = {each.name: each.type for each in fields(cls) if each.name != "say"}
         mode = given.get("mode")
         if mode is not None and mode not in MODES:

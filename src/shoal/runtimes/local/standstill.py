@@ -6,6 +6,7 @@ instance is brought as far, which all that has been sent to the old one allows, 
 far, the instance is a guest there until it is.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,7 +18,7 @@ from shoal.runtimes.local.lanestate import LaneState
 from shoal.runtimes.local.load import Ints
 from shoal.runtimes.local.moving import MovingLane, apart
 from shoal.runtimes.local.node import EMPTY
-from shoal.runtimes.local.ownership import Ownership
+from shoal.runtimes.local.ownership import HandOver, Ownership
 
 
 class StillLane(MovingLane):
@@ -68,8 +69,9 @@ class StillLane(MovingLane):
         return rest if rest.length else EMPTY
 
 
-def change_owners(ownership: Ownership, parts: Sequence[StillLane], wanted: Ints) -> None:
-    """Give every instance to the worker that is to have it; nobody else may run meanwhile."""
+def change_owners(ownership: Ownership, parts: Sequence[StillLane], wanted: Ints, since_s: float) -> None:
+    """Give every instance to the worker that is to have it; nobody else may run, and has not `since_s`."""
+    made: list[HandOver] = []
     coming: dict[int, dict[int, LaneState]] = defaultdict(dict)
     for part in parts:
         leaving = np.flatnonzero((ownership.owner == part.home) & (wanted != part.home))
@@ -80,6 +82,10 @@ def change_owners(ownership: Ownership, parts: Sequence[StillLane], wanted: Ints
             coming[target][instance] = state
             ownership.moves[part.home] += 1
             ownership.moved_bytes[part.home] += state.nbytes
+            made.append(HandOver(instance, part.home, target, state.nbytes, 0.0))
     for target, arrived in coming.items():
         parts[target].take_up(arrived)
     ownership.assign(wanted)
+    frozen_s = time.perf_counter() - since_s
+    for each in made:
+        ownership.settled[each.target].append(each._replace(frozen_s=frozen_s))

@@ -27,6 +27,7 @@ from shoal.runtimes.local.node import Node, OutletNode, StepNode
 from shoal.runtimes.local.ownership import Ownership
 from shoal.runtimes.local.sleep import Sleep
 from shoal.runtimes.local.split import MovingSplit
+from shoal.runtimes.local.standstill import StillLane
 from shoal.runtimes.local.state import LaneNode
 
 Path = tuple[Origin, tuple[str, ...]]
@@ -43,7 +44,7 @@ class Wiring:
     chained: bool = True
     binding: Binding | None = None
     fused: bool = True
-    part: type[MovingLane] = MovingLane
+    part: type[MovingLane] = StillLane
     """What a divided lane has for every worker."""
     parts: int = 0
     """How many workers there may ever be, if more than the binding has."""
