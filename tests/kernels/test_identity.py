@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.errors import RunError
 from shoal.kernels.block import Column
 from shoal.kernels.identity import ids_of, listed
 from shoal.model.fragment import NO_DEADLINE_US, Fragments
@@ -95,3 +96,10 @@ def test_rows_of_one_id_are_one_fragment() -> None:
         (7, 20, 4, 4.0),
         (8, 10, None, 2.0),
     ]
+
+
+def test_an_id_of_two_instances_is_refused() -> None:
+    ids, ones = np.array([7, 8, 7], np.uint64), np.ones(3, np.int64)
+    rows = Fragments(ids, 0 * ones, np.array([4, 4, 5]), ones, ones, np.ones(3), np.ones(3, bool))
+    with pytest.raises(RunError, match="instances number 4 and 5 have the same id"):
+        listed([rows])

@@ -1,7 +1,7 @@
 """Ids of rows: 64 bits of hash over the columns that say what a row is, the same in every process and machine.
 
 Rows that are equal in these columns have the same id. Different rows have different ids but for the odd chance of two
-hashes of 64 bits being equal; nothing may rely on more than that rows of one id always move together.
+hashes of 64 bits being equal. Rows of one id always move together; where that would be wrong, it is refused.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from shoal.errors import RunError
 from shoal.kernels.block import Column
 from shoal.kernels.compiled import compiled
 from shoal.kernels.numbering import numbered
@@ -32,7 +33,10 @@ def ids_of(seed: int, columns: Sequence[Column], rows: int) -> Ids:
 
 
 def listed(parts: Sequence[Fragments]) -> Fragments:
-    """The fragments of several tables as one list; rows of equal id are one fragment, as large as all of them."""
+    """The fragments of several tables as one list; rows of equal id are one fragment, as large as all of them.
+
+    An id that rows of two instances share, by the chance of a hash, is refused: they could not move apart.
+    """
     rows = Fragments.concat(parts)
     numbers, distinct = numbered(rows.ids.view(np.int64))
     size = distinct.size
@@ -40,6 +44,10 @@ def listed(parts: Sequence[Fragments]) -> Fragments:
         return rows
     first = np.empty(size, np.int64)
     first[numbers[::-1]] = np.arange(len(rows))[::-1]
+    strange = np.flatnonzero(rows.instance != rows.instance[first][numbers])
+    if strange.size:
+        both = rows.instance[first][numbers[strange[0]]], rows.instance[strange[0]]
+        raise RunError(f"fragments of instances number {both[0]} and {both[1]} have the same id; they cannot be listed")
     deadline_us = rows.deadline_us[first]
     np.minimum.at(deadline_us, numbers, rows.deadline_us)
     essential = np.zeros(size, bool)
