@@ -82,16 +82,17 @@ def trials_of(part: str, quick: bool, capacity: float) -> Iterator[list[Trial]]:
         still = [Trial("no moves", "round-robin", int(rate * seconds), rate=rate, settings=EVEN, conf=LOCAL)]
         yield still + [
             Trial(
-                f"{rebinding}, every {each:g} s",
+                f"{mechanism}, every {each:g} s",
                 "round-robin",
                 int(rate * seconds),
                 rate=rate,
                 settings=EVEN,
-                conf={**LOCAL, "rebinding": rebinding},
+                conf=LOCAL,
+                mechanism=mechanism,
                 move_every_s=each,
             )
             for each in every
-            for rebinding in ("non-blocking", "blocking")
+            for mechanism in ("megaphone", "all-at-once")
         ]
     if part == "swinging":
         rate = 0.5 * capacity

@@ -32,6 +32,7 @@ class Trial:
     settings: dict[str, str] = field(default_factory=dict)
     control: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
+    mechanism: str | None = None
     epoch_rows: int = 20_000
     move_every_s: float = 0.0
     check: bool = False
@@ -55,6 +56,7 @@ def run_trial(trial: Trial) -> dict[str, Any]:
         workers=trial.workers,
         policy=trial.policy,
         control=ControlSettings.of(trial.control),
+        mechanism=trial.mechanism,
         local=LocalSettings.of(trial.conf) if trial.on == "local" else None,
         spark=spark,
     )

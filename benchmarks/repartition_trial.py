@@ -50,7 +50,7 @@ class Trial:
     phases: tuple[tuple[int, int], ...] = ((4, 24), (8, 12), (3, 12))
     keys: int = 0
     moves: int = 0
-    mechanism: str = "lazy"
+    mechanism: str = "all-at-once"
     hot: bool = True
     conf: Mapping[str, str] = field(default_factory=dict)
 

@@ -8,6 +8,7 @@ from tests.cli.test_main import shoal
 from tests.control.test_story import STORY
 
 from shoal.control.story import told
+from shoal.mechanisms.catalog import MECHANISMS
 from shoal.policies.catalog import SUMMARIES
 from shoal.session.journal import JournalFile
 from shoal.storage.codec import plain
@@ -32,6 +33,30 @@ def test_no_journal_is_a_clear_error(
     assert capfd.readouterr().err == (
         f"shoal: {tmp_path} has no journal; a run with --checkpoint DIR or --journal DIR keeps one there\n"
     )
+
+
+def test_mechanisms_are_listed_with_where_they_run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert shoal(monkeypatch, "mechanisms") == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(MECHANISMS)
+    assert [line.endswith("(default)") for line in lines] == [True, False, False]
+    assert shoal(monkeypatch, "mechanisms", "--json") == 0
+    listed = json.loads(capfd.readouterr().out)
+    assert {name: entry["runtimes"] for name, entry in listed.items()} == {
+        "megaphone": ["spark", "local"],
+        "all-at-once": ["spark", "local"],
+        "rhino": ["spark"],
+    }
+
+
+@pytest.mark.parametrize("on", ["spark", "local"])
+def test_an_old_name_of_a_mechanism_is_refused_with_the_new_one(
+    on: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert shoal(monkeypatch, "run", "traffic", "--on", on, "--policy", "guarded", "--mechanism", "lazy") == 2
+    assert "shoal: mechanism 'lazy' is now named all-at-once\n" in capfd.readouterr().err
 
 
 def test_policies_are_listed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def test_refusals_are_counted_by_reason() -> None:
 def test_a_summary_has_exactly_the_keys_of_the_contract() -> None:
     tally = Tally()
     tally.add(epoch(0, at_s=1.0))
-    data = Summary("traffic", "spark", "round-robin", "lazy", 2, Topology.of(1, 2), 0, 1.5, tally, "abc").data()
+    data = Summary("traffic", "spark", "round-robin", "megaphone", 2, Topology.of(1, 2), 0, 1.5, tally, "abc").data()
     assert list(data) == KEYS
     assert list(data["latency_ms"]) == ["mean", "p50", "p95", "p99", "max"]
     assert list(data["cost_share"]) == ["compute", "migration", "policy"]

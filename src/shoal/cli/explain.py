@@ -1,11 +1,14 @@
-"""`shoal explain` and `shoal policies`: what a run decided and why, and what can decide."""
+"""`shoal explain`, `shoal policies`, `shoal mechanisms`: what a run decided and why, and what can decide and move."""
 
 import json
 
 import click
 
 from shoal.control.story import told
+from shoal.mechanisms.catalog import DEFAULT
+from shoal.mechanisms.catalog import SUMMARIES as MECHANISM_SUMMARIES
 from shoal.policies.catalog import DYNAMIC, QUEUED, SUMMARIES
+from shoal.runtimes.registry import kinds
 from shoal.session.journal import read_journal
 from shoal.storage.codec import plain
 
@@ -40,3 +43,20 @@ def policies(as_json: bool) -> None:
 
 def _kind(name: str) -> str:
     return "adaptive" if name in DYNAMIC else "queue" if name in QUEUED else "static"
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def mechanisms(as_json: bool) -> None:
+    """List the mechanisms that move instances with their state between workers, and the runtimes that have them."""
+    able = [kind.capabilities for kind in kinds()]
+    runs_on = {name: [each.name for each in able if name in each.mechanisms] for name in MECHANISM_SUMMARIES}
+    if as_json:
+        described = {
+            name: {"summary": text, "runtimes": runs_on[name], "default": name == DEFAULT}
+            for name, text in MECHANISM_SUMMARIES.items()
+        }
+        click.echo(json.dumps(described))
+        return
+    for name, text in MECHANISM_SUMMARIES.items():
+        click.echo(f"{name:12} {', '.join(runs_on[name]):14} {text}{' (default)' if name == DEFAULT else ''}")

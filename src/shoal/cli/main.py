@@ -8,7 +8,7 @@ import click
 
 from shoal import __version__
 from shoal.cli.bench import BenchOptions, run_bench
-from shoal.cli.explain import explain, policies
+from shoal.cli.explain import explain, mechanisms, policies
 from shoal.cli.graph import write_graph
 from shoal.cli.instances import instances
 from shoal.cli.profile import ProfileOptions, run_profile
@@ -17,9 +17,10 @@ from shoal.cli.run import RunOptions, run_target
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError, RunError, ShoalError
 from shoal.experiments.engines import ENGINES
+from shoal.mechanisms.catalog import DEFAULT
 from shoal.model.aggregate import AGGREGATE_KINDS
 from shoal.policies.catalog import SUMMARIES
-from shoal.runtimes.registry import RUNTIMES, mechanism_names, option_values
+from shoal.runtimes.registry import RUNTIMES, option_values
 from shoal.workloads.catalog import WORKLOADS
 
 FAILED = 1
@@ -63,7 +64,11 @@ def cli() -> None:
     metavar="KEY=VALUE",
     help="When and how a policy is followed, e.g. trigger=periodic:2.",
 )
-@click.option("--mechanism", type=click.Choice(mechanism_names()), help="How moved state gets to its worker on Spark.")
+@click.option(
+    "--mechanism",
+    metavar="NAME",
+    help=f"How state gets to its worker, see `shoal mechanisms`  [default: {DEFAULT}]",
+)
 @click.option("--journal", metavar="DIR", help="Keep the journal of decisions here  [default: the checkpoint]")
 @click.option(
     "--scheduling",
@@ -219,6 +224,7 @@ cli.add_command(instances)
 cli.add_command(queries)
 cli.add_command(explain)
 cli.add_command(policies)
+cli.add_command(mechanisms)
 
 
 def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:

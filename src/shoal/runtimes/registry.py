@@ -47,8 +47,3 @@ def runtimes_that(can: Callable[[Capabilities], object]) -> str:
 def option_values(option: str) -> list[str]:
     """The values that an option of the command line has on some runtime, in the order in which they are declared."""
     return list(dict.fromkeys(value for kind in kinds() for value in kind.capabilities.options.get(option, ())))
-
-
-def mechanism_names() -> list[str]:
-    """The mechanisms that some runtime has."""
-    return list(dict.fromkeys(name for kind in kinds() for name in kind.capabilities.mechanisms))
