@@ -10,6 +10,7 @@ from shoal.runtimes.protocol import Capabilities, RuntimeKind
 RUNTIMES: Mapping[str, str] = {
     "spark": "shoal.runtimes.spark.launch:SPARK",
     "local": "shoal.runtimes.local.launch:LOCAL",
+    "reference": "shoal.runtimes.reference:REFERENCE",
 }
 """Module and name of every `RuntimeKind`."""
 

@@ -5,7 +5,6 @@ Nothing is kept for a restart: a run that is stopped takes no more events in, an
 
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +22,7 @@ from shoal.policies.scheduling import SCHEDULING, SchedulingPolicy, StateBased, 
 from shoal.query.fused import prepare
 from shoal.query.program import compile_graph
 from shoal.query.rehearsal import rehearse
+from shoal.runtimes.clock import WallClock
 from shoal.runtimes.events import EventQueue
 from shoal.runtimes.local.bound import QUEUES, BoundCrew
 from shoal.runtimes.local.crew import Crew
@@ -90,7 +90,7 @@ class LocalSetup:
                 raise ConfigError(f"{name} must be at least 0; got {getattr(self, name)}")
 
 
-class LocalRuntime:
+class LocalRuntime(WallClock):
     """Runs a graph on worker threads."""
 
     def __init__(self, setup: LocalSetup) -> None:
@@ -148,14 +148,6 @@ class LocalRuntime:
         """What the crew has spent on decisions, and how long markers took."""
         transit = merged([node.transit for node in self._nodes if isinstance(node, OutletNode)])
         return Overhead(self._crew.decisions, self._crew.deciding_s, transit)
-
-    def now_s(self) -> float:
-        """The wall clock."""
-        return time.time()
-
-    def cpu_s(self) -> float:
-        """Processor time of the calling thread."""
-        return time.thread_time()
 
     def start(self, graph: Graph, binding: Binding) -> None:
         """Begin; returns as soon as the workers run."""

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from shoal.errors import BindingError, GraphError
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.binding import Binding
-from shoal.model.graph import Graph, InstanceId, Query
+from shoal.model.graph import Graph, InstanceId
 from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
 from shoal.model.partitioning import DECLARED, Partitioning
-from shoal.query.program import Program, compile_graph
+from shoal.query.program import Program
+from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.spark.checkpoint import Goal, StateRef
 from shoal.runtimes.spark.rebinding import RESTARTED, SUPERSEDED, Rebinding
 
@@ -81,6 +81,11 @@ class Position:
         rebinding = self.rebinding and self.rebinding.moving(self.binding.diff(self.coming))
         return replace(self, binding=self.coming, coming=None, rebinding=rebinding)
 
+    @property
+    def arrangement(self) -> Arrangement:
+        """The part that commands change."""
+        return Arrangement(self.graph, self.binding, self.partitioning)
+
     def with_graph(self, graph: Graph, binding: Binding) -> "Position":
         """Another graph: instances stay where they are unless the number of workers is another.
 
@@ -97,16 +102,10 @@ class Position:
 
     def repartitioned(self, command: Repartition) -> "Position":
         """The position after instances are split and merged; raises where a change makes no sense."""
-        partitioning = self.partitioning
-        for change in command.changes:
-            partitioning = partitioning.after(change, self.graph)
-        compile_graph(self.graph, partitioning)  # which rejects groups that have one key only
-        instances = partitioning.instances(self.graph)
-        if unknown := [instance for instance in command.worker_of if instance not in instances]:
-            raise BindingError(f"the binding names instance {unknown[0]!r}, which the partitioning does not have")
-        wanted = Binding.of({**self.binding.worker_of, **command.worker_of}, self.binding.workers)
+        after = self.arrangement.after(command, set())
         rebinding = self.rebinding and self.rebinding.with_workers(command.worker_of)
-        return replace(self, partitioning=partitioning, rebinding=rebinding).fitted(wanted, instances)
+        position = replace(self, partitioning=after.partitioning, rebinding=rebinding)
+        return position.fitted(after.binding, after.instances)
 
     def fitted(self, binding: Binding, instances: tuple[InstanceId, ...]) -> "Position":
         """The position under a binding for instances of which some are new, and some are gone."""
@@ -132,24 +131,19 @@ def changed(position: Position, command: Command, streams: set[str], mechanism: 
         return _rebound(position, command, mechanism)
     if isinstance(command, Repartition):
         return position.repartitioned(command)
-    if isinstance(command, AddQuery):
-        return _with_query(position, command.query, streams)
-    if isinstance(command, ReplaceQuery):
-        return _with_other_query(position, command.query, streams)
+    after = position.with_graph(position.arrangement.after(command, streams).graph, position.binding)
+    if isinstance(command, AddQuery | ReplaceQuery):
+        return _from_outside(after, command.query.name)
     if isinstance(command, RemoveQuery):
-        return _without_query(position, command.name)
+        return _removed(after, command.name)
     return position
 
 
 def _rebound(position: Position, command: Rebind, usual: str) -> Position:
     """Begin a rebinding; instances that it does not name go where the one before it would have brought them."""
-    binding = command.binding
     mechanism = mechanism_named(command.mechanism or usual, MECHANISMS, "Spark")
-    unknown = [instance for instance in binding.worker_of if instance not in position.binding.worker_of]
-    if unknown:
-        raise BindingError(f"the binding names instance {unknown[0]!r}, which the graph does not have")
     known = position.rebinding.goal if position.rebinding else position.binding
-    goal = Binding({**known.worker_of, **binding.worker_of}, binding.workers)
+    goal = replace(position.arrangement, binding=known).after(command, set()).binding
     begun = Rebinding(command.id, mechanism.name, goal)
     return replace(position.without_rebinding(SUPERSEDED), rebinding=begun)
 
@@ -167,44 +161,15 @@ def goal_of(rebinding: Rebinding | None, compiled: Program) -> Goal | None:
     return Goal(rebinding.id, rebinding.mechanism, goal.workers, numbers(goal, compiled))
 
 
-def _with_query(position: Position, query: Query, streams: set[str]) -> Position:
-    _check_streams(query, streams)
-    return _from_outside(position, position.graph.with_query(query), query.name)
-
-
-def _with_other_query(position: Position, query: Query, streams: set[str]) -> Position:
-    _check_streams(query, streams)
-    queries = position.graph.queries
-    if query.name not in queries:
-        raise GraphError(f"no query is named {query.name!r}; there are {', '.join(queries)}; add it instead")
-    before = queries[query.name]
-    if query.table == before.table and list(query.columns.items()) != list(before.columns.items()):
-        raise GraphError(
-            f"query {query.name!r} must write table {query.table!r} with the columns that it has, "
-            f"{', '.join(before.columns)}; got {', '.join(query.columns)}; give it another table"
-        )
-    graph = Graph({name: query if name == query.name else other for name, other in queries.items()})
-    return _from_outside(position, graph, query.name)
-
-
-def _check_streams(query: Query, streams: set[str]) -> None:
-    if missing := [stream for stream in query.streams if stream not in streams]:
-        raise GraphError(f"query {query.name!r} reads stream {missing[0]!r}, which has no source in this run")
-
-
-def _from_outside(position: Position, graph: Graph, name: str) -> Position:
-    """Another graph, in which a query is no longer, or not, the one that the job declares under its name."""
+def _from_outside(position: Position, name: str) -> Position:
+    """A query is no longer, or not, the one that the job declares under its name."""
     added = tuple(dict.fromkeys((*position.added, name)))
     removed = tuple(other for other in position.removed if other != name)
     if name in position.declared:
         removed = (*removed, name)
-    return replace(position.with_graph(graph, position.binding), added=added, removed=removed)
+    return replace(position, added=added, removed=removed)
 
 
-def _without_query(position: Position, name: str) -> Position:
-    graph = position.graph.without_query(name)
-    if not graph.queries:
-        raise GraphError(f"query {name!r} is the last one; drain or stop the run instead of removing it")
+def _removed(position: Position, name: str) -> Position:
     added = tuple(other for other in position.added if other != name)
-    removed = tuple(dict.fromkeys((*position.removed, name)))
-    return replace(position.with_graph(graph, position.binding), added=added, removed=removed)
+    return replace(position, added=added, removed=tuple(dict.fromkeys((*position.removed, name))))

@@ -21,6 +21,7 @@ from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.messages import Command, CommandRefused, Drain, Event, RunEnded
 from shoal.model.topology import Topology
+from shoal.runtimes.clock import WallClock
 from shoal.runtimes.events import EventQueue
 from shoal.runtimes.protocol import Capabilities
 from shoal.runtimes.spark import wire
@@ -71,7 +72,7 @@ class SparkSetup:
         mechanism_named(self.mechanism, MECHANISMS, "Spark")
 
 
-class SparkRuntime:
+class SparkRuntime(WallClock):
     """Runs a graph as one streaming job; commands take effect at the next epoch."""
 
     def __init__(self, setup: SparkSetup) -> None:
@@ -134,14 +135,6 @@ class SparkRuntime:
     def events(self) -> Iterable[Event]:
         """What happens, as it happens; ends with `RunEnded`."""
         return self._events
-
-    def now_s(self) -> float:
-        """The wall clock of the driver."""
-        return time.time()
-
-    def cpu_s(self) -> float:
-        """Processor time of the calling thread."""
-        return time.thread_time()
 
     def metrics(self) -> list[dict[str, Any]]:
         """None of Shoal's: Spark's own are in its interface."""

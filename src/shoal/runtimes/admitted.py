@@ -1,0 +1,47 @@
+"""What an epoch takes in of one stream: rows that fit its schema as blocks, all others as dead letters."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from shoal.connectors.admission import admit, dead_letters, file_letter
+from shoal.connectors.source import BadFile, RawBatch
+from shoal.kernels.block import Block, arrow_schema
+from shoal.kernels.kernel import NEVER_US
+from shoal.query.program import Program
+
+
+@dataclass
+class Admitted:
+    """Counts what came of one stream, and checks it; `now_us` is the time of the epoch."""
+
+    program: Program
+    stream: str
+    now_us: int
+    rows: int = 0
+    newest_us: int = NEVER_US
+    dead: list[pa.RecordBatch] = field(default_factory=list)
+    refused: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def block(self, raw: RawBatch | BadFile) -> Block | None:
+        """The rows of a batch that got in; None where there are none."""
+        if isinstance(raw, BadFile):
+            self.refused["file"] += 1
+            self.dead.append(file_letter(self.stream, raw))
+            return None
+        source = self.program.inputs[self.stream]
+        full = arrow_schema(source.schema)
+        expected = pa.schema([full.field(name) for name in self.program.columns(self.stream)])
+        ahead = source.max_ahead_us
+        admitted = admit(raw, expected, source.time, None if ahead is None else self.now_us + ahead)
+        self.rows += raw.batch.num_rows
+        for refusal in admitted.refusals:
+            self.refused[refusal.reason] += int(refusal.rows.size)
+        if admitted.refusals:
+            self.dead.append(dead_letters(self.stream, raw, admitted.refusals))
+        if not admitted.batch.num_rows:
+            return None
+        block = Block.from_arrow(admitted.batch)
+        self.newest_us = max(self.newest_us, int(block.columns[source.time].max()))
+        return block

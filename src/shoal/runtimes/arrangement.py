@@ -1,0 +1,128 @@
+"""Arrangements: which queries run, how instances divide their keys, where each instance runs, and what changes that."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from shoal.errors import BindingError, GraphError
+from shoal.kernels.table import Tables
+from shoal.model.binding import Binding
+from shoal.model.graph import Graph, InstanceId, Query
+from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.partitioning import DECLARED, Partitioning, operator_of
+from shoal.query.division import assigned_again
+from shoal.query.program import Program, compile_graph
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """What commands can change between two epochs."""
+
+    graph: Graph
+    binding: Binding
+    partitioning: Partitioning = DECLARED
+
+    @cached_property
+    def program(self) -> Program:
+        """The form that runs."""
+        return compile_graph(self.graph, self.partitioning)
+
+    def after(self, command: Command, streams: set[str]) -> "Arrangement":
+        """The arrangement after a command; raises where it makes no sense. `streams` are those that have a source."""
+        if isinstance(command, Rebind):
+            return self._rebound(command.binding)
+        if isinstance(command, Repartition):
+            return self._repartitioned(command)
+        if isinstance(command, AddQuery):
+            _check_streams(command.query, streams)
+            return self.with_graph(self.graph.with_query(command.query), self.binding)
+        if isinstance(command, ReplaceQuery):
+            _check_streams(command.query, streams)
+            return self.with_graph(_replaced(self.graph, command.query), self.binding)
+        if isinstance(command, RemoveQuery):
+            return self.with_graph(_without(self.graph, command.name), self.binding)
+        return self
+
+    def with_graph(self, graph: Graph, binding: Binding) -> "Arrangement":
+        """Another graph: instances stay where they are unless the number of workers is another."""
+        kept = self.binding if self.binding.workers == binding.workers else binding
+        partitioning = self.partitioning.fitted(graph)
+        return Arrangement(graph, kept.fitted(partitioning.instances(graph)), partitioning)
+
+    def _rebound(self, binding: Binding) -> "Arrangement":
+        if unknown := [instance for instance in binding.worker_of if instance not in self.binding.worker_of]:
+            raise BindingError(f"the binding names instance {unknown[0]!r}, which the graph does not have")
+        wanted = Binding({**self.binding.worker_of, **binding.worker_of}, binding.workers)
+        return replace(self, binding=wanted)
+
+    def _repartitioned(self, command: Repartition) -> "Arrangement":
+        partitioning = self.partitioning
+        for change in command.changes:
+            partitioning = partitioning.after(change, self.graph)
+        compile_graph(self.graph, partitioning)  # which rejects groups that have one key only
+        instances = partitioning.instances(self.graph)
+        if unknown := [instance for instance in command.worker_of if instance not in instances]:
+            raise BindingError(f"the binding names instance {unknown[0]!r}, which the partitioning does not have")
+        wanted = Binding.of({**self.binding.worker_of, **command.worker_of}, self.binding.workers)
+        return replace(self, partitioning=partitioning, binding=wanted.fitted(instances))
+
+    @property
+    def instances(self) -> tuple[InstanceId, ...]:
+        """The instances that hold state."""
+        return self.partitioning.instances(self.graph)
+
+
+def _check_streams(query: Query, streams: set[str]) -> None:
+    if missing := [stream for stream in query.streams if stream not in streams]:
+        raise GraphError(f"query {query.name!r} reads stream {missing[0]!r}, which has no source in this run")
+
+
+def _replaced(graph: Graph, query: Query) -> Graph:
+    queries = graph.queries
+    if query.name not in queries:
+        raise GraphError(f"no query is named {query.name!r}; there are {', '.join(queries)}; add it instead")
+    before = queries[query.name]
+    if query.table == before.table and list(query.columns.items()) != list(before.columns.items()):
+        raise GraphError(
+            f"query {query.name!r} must write table {query.table!r} with the columns that it has, "
+            f"{', '.join(before.columns)}; got {', '.join(query.columns)}; give it another table"
+        )
+    return Graph({name: query if name == query.name else other for name, other in queries.items()})
+
+
+def _without(graph: Graph, name: str) -> Graph:
+    smaller = graph.without_query(name)
+    if not smaller.queries:
+        raise GraphError(f"query {name!r} is the last one; drain or stop the run instead of removing it")
+    return smaller
+
+
+def state_after(before: Arrangement, after: Arrangement, state: Mapping[int, Tables]) -> dict[int, Tables]:
+    """State by lane of one arrangement, as the lanes of another hold it; what belongs to no instance any more is left.
+
+    1. An instance that both have takes its rows along, to whichever lane and number it has then.
+    2. Rows of instances that were split or merged are divided again by their keys.
+    """
+    heirs = before.partitioning.heirs(after.partitioning, after.graph)
+    lanes = [lane for lane in after.program.lanes if lane.kernel is not None]
+    places = {instance: (lane, number) for lane in lanes for number, instance in enumerate(lane.instances)}
+    first_of = {operator_of(instance): places[instance] for instance in reversed(places)}
+    found: dict[int, list[Tables]] = defaultdict(list)
+    for lane, tables in state.items():
+        instances = before.program.lanes[lane].instances
+        for slot, table in tables.items():
+            for number in np.unique(table.instance).tolist():
+                instance = instances[number]
+                rows = table.where(table.instance == number)
+                if instance in heirs:
+                    home, declared = first_of[operator_of(instance)]
+                    found[home.number].append({slot: rows.with_instances(assigned_again(home, slot, rows, declared))})
+                elif instance in places:
+                    home, there = places[instance]
+                    found[home.number].append({slot: rows.with_instances(np.full(len(rows), there))})
+    return {
+        lane.number: lane.kernel.together(found[lane.number]) for lane in lanes if lane.kernel and found[lane.number]
+    }

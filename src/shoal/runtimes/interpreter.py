@@ -1,0 +1,91 @@
+"""The interpreter: one epoch of a compiled program in this thread, every stream and every lane once."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.connectors.admission import DEAD_LETTERS
+from shoal.connectors.source import BadFile, RawBatch
+from shoal.kernels.block import Block
+from shoal.kernels.table import INSTANCE, Tables
+from shoal.model.graph import InstanceId
+from shoal.model.snapshot import InstanceLoad
+from shoal.query.lane import Lane
+from shoal.query.late import late_letters
+from shoal.query.program import Program
+from shoal.query.router import Router
+from shoal.runtimes.admitted import Admitted
+
+EMPTY: Mapping[str, int] = {}
+
+
+class Interpreted:
+    """One epoch: what it takes in, and what comes out, by table.
+
+    `marks` are the watermarks before it, `now_us` its processing time. First every stream is read, then all lanes are
+    computed.
+    """
+
+    def __init__(self, program: Program, marks: Mapping[str, int], now_us: int) -> None:
+        """Nothing read yet."""
+        self.rows, self.refused = 0, defaultdict[str, int](int)
+        self.results: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        self._fresh: dict[int, list[Tables]] = defaultdict(list)
+        self._program, self._before, self._now_us = program, marks, now_us
+
+    def read(self, stream: str, raw: Iterable[RawBatch | BadFile]) -> int:
+        """Admit and route rows of a stream; returns the newest event time among them."""
+        admitted, router = Admitted(self._program, stream, self._now_us), self._router()
+        for block in map(admitted.block, raw):
+            if block is not None:
+                router.take(stream, block)
+        self.rows += admitted.rows
+        self._collect(router, admitted.dead, admitted.refused)
+        return admitted.newest_us
+
+    def computed(self, state: dict[int, Tables], marks: Mapping[str, int]) -> dict[InstanceId, InstanceLoad]:
+        """Bring what was read to the state, lane behind lane; returns what every instance had to do."""
+        loads: dict[InstanceId, InstanceLoad] = {}
+        for lane in sorted(self._program.lanes, key=lambda lane: lane.depth):
+            if lane.kernel is not None:
+                began_s, sent = time.perf_counter(), self._fresh[lane.number]
+                fresh = lane.kernel.together(sent) if sent else {}
+                marks_us = lane.watermark_us(self._before), lane.watermark_us(marks)
+                state[lane.number], results = lane.advanced(state.get(lane.number, {}), fresh, *marks_us)
+                router = self._router()
+                router.answered(lane, results)
+                self._collect(router)
+                loads.update(_loads(lane, fresh, state[lane.number], results, time.perf_counter() - began_s))
+        return loads
+
+    def _router(self) -> Router:
+        return Router(self._program, [0] * len(self._program.instances), self._before, self._now_us)
+
+    def _collect(self, router: Router, dead: Iterable[Any] = (), refused: Mapping[str, int] = EMPTY) -> None:
+        """Hand on what a router holds: rows for lanes, results, and rows that came too late."""
+        for parcel in router.parcels():
+            self._fresh[parcel.lane].append({parcel.table: parcel.content})
+        late = [late_letters(lane, rows, self._program.inputs) for lane, rows in router.late]
+        letters = [*dead, *late]
+        for table, batches in {**router.results, **({DEAD_LETTERS: letters} if letters else {})}.items():
+            self.results[table] += batches
+        for reason, number in (*refused.items(), *(("late", batch.num_rows) for batch in late)):
+            self.refused[reason] += number
+
+
+def _loads(lane: Lane, fresh: Tables, state: Tables, results: Block, took_s: float) -> dict[InstanceId, InstanceLoad]:
+    """What each instance of a lane had to do; time is divided by events and results."""
+    size = len(lane.instances)
+    events, held = np.zeros(size), np.zeros(size)
+    for table in fresh.values():
+        events += table.events(size)
+    for table in state.values():
+        held += np.bincount(table.instance, minlength=size) * (table.nbytes / max(1, len(table)))
+    emitted = np.bincount(results.columns[INSTANCE], minlength=size)
+    cost_s = took_s * (events + emitted) / max(1.0, float((events + emitted).sum()))
+    values = zip(events.tolist(), cost_s.tolist(), emitted.tolist(), held.tolist(), strict=True)
+    return {i: InstanceLoad(int(e), c, r, int(h)) for i, (e, c, r, h) in zip(lane.instances, values, strict=True)}

@@ -1,0 +1,191 @@
+"""The reference runtime: one epoch after another in the thread that follows the run, with all state in memory.
+
+It is the shortest right way to run a graph, so it is what other runtimes can be compared with, and queries debugged
+on: a breakpoint in a function of the user's own stops in plain sight. Each epoch reads what every source has, sends it
+through the compiled program once, and writes the results. Bindings are checked and counted, but nothing depends on
+them. Nothing is kept for a restart: a run that is stopped emits every open window and ends.
+"""
+
+import contextlib
+import queue
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from shoal.connectors.admission import DEAD_LETTERS
+from shoal.connectors.source import BadFile, Offset, RawBatch
+from shoal.errors import ConfigError, ShoalError
+from shoal.kernels.kernel import FOREVER_US, NEVER_US
+from shoal.kernels.table import Tables
+from shoal.model.binding import Binding
+from shoal.model.graph import Graph, InstanceId
+from shoal.model.messages import Command, CommandRefused, Drain, EpochCommitted, Event, RunEnded
+from shoal.model.snapshot import InstanceLoad, Snapshot
+from shoal.model.topology import Topology
+from shoal.query.lane import ENDED, NOW
+from shoal.runtimes.arrangement import Arrangement, state_after
+from shoal.runtimes.clock import WallClock
+from shoal.runtimes.interpreter import Interpreted
+from shoal.runtimes.protocol import Capabilities, Launch, RuntimeKind, refuse_dataframes
+
+POLL_S = 0.01
+"""How long it waits before it asks sources again that had nothing new."""
+CAPABILITIES = Capabilities(
+    name="reference",
+    summary="a single-threaded interpreter to debug queries with; nothing kept for a restart",
+    starting="compiling queries ...",
+    interrupted="every event taken in has been answered",
+    changes_queries=True,
+)
+
+
+class ReferenceRuntime(WallClock):
+    """Runs a graph in the thread that iterates over `events`."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, launch: Launch) -> None:
+        """Prepare a run; nothing starts yet."""
+        self._sources, self._sink = launch.sources, launch.sink
+        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._ended: RunEnded | None = None
+        self._marks: dict[str, int] = {}
+        self._state: dict[int, Tables] = {}
+        self._loads: dict[InstanceId, InstanceLoad] = {}
+        self._epoch = self.consumed = 0
+        self._moves: list[InstanceId] = []
+
+    def start(self, graph: Graph, binding: Binding) -> None:
+        """Compile the graph and open the sources."""
+        refuse_dataframes(self._sources)
+        self._now = Arrangement(graph, binding)
+        _ = self._now.program
+        self._offsets: dict[str, Offset] = {stream: source.start() for stream, source in self._sources.items()}
+        with contextlib.ExitStack() as undo:
+            place = undo.enter_context(tempfile.TemporaryDirectory(prefix="shoal-reference-"))
+            self._cursors = {s: each.cursor(f"{place}/{n}") for n, (s, each) in enumerate(self._sources.items())}
+            self._left_behind = undo.pop_all()
+        self._run = self._epochs()
+
+    def events(self) -> Iterator[Event]:
+        """Run; whoever asks for the next event waits for the next epoch to be computed."""
+        try:
+            yield from self._run
+        except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
+            self._ended = RunEnded(failure, at_s=self.now_s())
+        self._left_behind.close()
+        self._ended = self._ended or RunEnded(at_s=self.now_s())
+        yield self._ended
+
+    def apply(self, command: Command) -> None:
+        """Ask for a change before the next epoch."""
+        if isinstance(command, Drain):
+            self.stop()
+        else:
+            self._commands.put(command)
+
+    def stop(self) -> None:
+        """Take no more events in, emit every open window, and end."""
+        self._stopping.set()
+
+    @property
+    def topology(self) -> Topology:
+        """As many workers as the binding names, all of them on paper."""
+        return Topology.of(1, self._now.binding.workers)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """None are kept."""
+        return []
+
+    def overhead(self) -> None:
+        """There is nobody who decides."""
+
+    def _epochs(self) -> Iterator[Event]:
+        """Every epoch, and a last one without input that closes all windows."""
+        while not self._stopping.is_set() and not all(offset["ended"] for offset in self._offsets.values()):
+            ends = {stream: self._cursors[stream].latest(start) for stream, start in self._offsets.items()}
+            if ends == self._offsets:
+                self._stopping.wait(POLL_S)
+                continue
+            yield from self._carried_out()
+            yield self._advanced(ends)
+        yield from self._carried_out(refusal="the run has taken in all of its input and is ending")
+        yield self._advanced(self._offsets, final=True)
+
+    def _carried_out(self, refusal: str = "") -> Iterator[CommandRefused]:
+        """Carry out the commands that wait; those that make no sense, or come too late, are refused."""
+        self._moves = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                command = self._commands.get_nowait()
+                try:
+                    if refusal:
+                        raise ConfigError(refusal)
+                    after = self._now.after(command, set(self._sources))
+                except ShoalError as error:
+                    yield CommandRefused(command, str(error), at_s=self.now_s())
+                    continue
+                self._moves += [move.instance for move in self._now.binding.diff(after.binding)]
+                if after.graph is not self._now.graph or after.partitioning is not self._now.partitioning:
+                    self._state = state_after(self._now, after, self._state)
+                self._now = after
+
+    def _advanced(self, ends: Mapping[str, Offset], *, final: bool = False) -> EpochCommitted:
+        """One epoch: read up to the given offsets, bring that to the state, write what comes out."""
+        began_s, program, before = self.now_s(), self._now.program, self._loads
+        now_us = round(began_s * 1e6)
+        epoch, marks = (
+            Interpreted(program, self._marks, now_us),
+            {**self._marks, NOW: max(now_us, self._marks.get(NOW, NEVER_US))},
+        )
+        for stream, end in ends.items():
+            if stream in program.inputs and end != self._offsets[stream]:
+                newest_us = epoch.read(stream, self._slices(stream, end)) - program.inputs[stream].lateness_us
+                marks[stream] = max(marks.get(stream, NEVER_US), newest_us)
+            if end["ended"]:
+                marks[ENDED + stream] = 0
+        if final:
+            marks.update(dict.fromkeys((*program.inputs, NOW), FOREVER_US))
+        loads = epoch.computed(self._state, marks)
+        for table, batches in epoch.results.items():
+            self._sink.write(table, self._epoch, pa.Table.from_batches(batches))
+        self._loads = {instance: loads[instance] for instance in self._now.instances}
+        self._offsets, self._marks, self.consumed = dict(ends), marks, self.consumed + epoch.rows
+        moved = sum(before[instance].state_bytes for instance in self._moves if instance in before)
+        self._epoch += 1
+        return self._report(epoch, began_s, moved)
+
+    def _slices(self, stream: str, end: Offset) -> Iterator[RawBatch | BadFile]:
+        for piece in self._cursors[stream].slices(self._offsets[stream], end, 1):
+            yield from self._sources[stream].read(piece, self._now.program.columns(stream))
+
+    def _report(self, epoch: Interpreted, began_s: float, moved_bytes: int) -> EpochCommitted:
+        now_s, now, number = self.now_s(), self._now, self._epoch - 1
+        took_s, binding = now_s - began_s, now.binding
+        counted = {table: sum(batch.num_rows for batch in batches) for table, batches in epoch.results.items()}
+        dead = counted.pop(DEAD_LETTERS, 0)
+        shares = [(binding.worker_of[instance], load.cost_s) for instance, load in self._loads.items()]
+        busy_s = tuple(sum(cost_s for at, cost_s in shares if at == worker) for worker in range(binding.workers))
+        marks = {stream: mark for stream, mark in self._marks.items() if stream in now.program.inputs}
+        late_s, there = dict.fromkeys(counted, took_s), self.topology
+        seen = Snapshot(number, binding, self._loads, marks, took_s, late_s, busy_s, there, now.graph, now.partitioning)
+        return EpochCommitted(
+            number, epoch.rows, sum(counted.values()), dead, len(self._moves),
+            sum(load.state_bytes for load in self._loads.values()), moved_bytes, took_s, took_s, took_s, 0.0, 0.0,
+            seen, refusals=dict(epoch.refused), at_s=now_s,
+        )  # fmt: skip
+
+
+def made(launch: Launch) -> ReferenceRuntime:
+    """A runtime that takes no settings at all."""
+    if launch.checkpoint is not None:
+        raise ConfigError("the reference runtime keeps nothing for a restart; leave the checkpoint out")
+    launch.refuse(CAPABILITIES.name, "conf", "local", "spark", "interval_s")
+    return ReferenceRuntime(launch)
+
+
+REFERENCE = RuntimeKind(CAPABILITIES, made)
