@@ -20,6 +20,7 @@ STATEFUL = 3
 RUNTIMES: list[Any] = [
     pytest.param({"on": "spark"}, id="spark", marks=pytest.mark.spark),
     pytest.param({"on": "local", "local": LocalSettings(queues="worker-queue", block_rows=512)}, id="local"),
+    pytest.param({"on": "reference"}, id="reference"),
 ]
 
 

@@ -1,8 +1,9 @@
 """What every runtime must do; a new runtime is one more line in `RUNTIMES`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from tests.small_city import REGIONS, answers, city, city_events, digest
 
 from shoal.connectors.sinks import MemorySink, ParquetSink
+from shoal.errors import ConfigError
 from shoal.model.aggregate import count, max_
 from shoal.model.binding import Binding
 from shoal.model.expression import col
@@ -19,31 +21,68 @@ from shoal.model.messages import EpochCommitted
 from shoal.model.window import hop, tumbling
 from shoal.policies.static import round_robin, shuffled
 from shoal.query.stream import Stream
+from shoal.runtimes.local.settings import LocalSettings
+from shoal.runtimes.protocol import Capabilities
+from shoal.runtimes.registry import RUNTIMES as REGISTERED
+from shoal.runtimes.registry import runtime_kind
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import Run, start
 from shoal.workloads.traffic import vehicles
 from shoal.workloads.workload import Ready
 
-RUNTIMES = [pytest.param("spark", marks=pytest.mark.spark)]
+RUNTIMES = [
+    pytest.param(("spark", {}, None), marks=pytest.mark.spark, id="spark"),
+    pytest.param(("local", {"policy": "round-robin", "local": LocalSettings(most_workers=8)}, 40_000.0), id="local"),
+    pytest.param(("reference", {}, None), id="reference"),
+]
+"""Name, options, and the rate of streams without an end where epochs do not bound what is taken in."""
 Step = Callable[[Run, EpochCommitted], bool]
 """Looks at an epoch, acts if it likes, and says whether it is done."""
 
 
-class Launch(Protocol):
-    """Starts a job on the runtime under test."""
+@dataclass(frozen=True)
+class Launch:
+    """Starts jobs on the runtime under test."""
 
-    def __call__(self, job: Job, **options: Any) -> Run: ...
+    on: str
+    options: Mapping[str, Any]
+    rate: float | None
+
+    def __call__(self, job: Job, **options: Any) -> Run:
+        return start(job, on=self.on, **{**self.options, **options})
+
+    @property
+    def can(self) -> Capabilities:
+        return runtime_kind(self.on).capabilities
+
+    def endless(self) -> Ready:
+        """The small city as a stream that goes on until it is drained."""
+        return city(events=None, rows_per_epoch=1_500, rate=self.rate)
+
+    def refuses_checkpoint(self, kept: Mapping[str, Any]) -> bool:
+        """Whether the runtime keeps no checkpoint; then it must say so."""
+        if not self.can.keeps_checkpoint:
+            with pytest.raises(ConfigError, match=f"the {self.on} runtime keeps nothing for a restart"):
+                self(city().job, **kept)
+        return not self.can.keeps_checkpoint
+
+    def refuses(self, *steps: Step) -> bool:
+        """Whether queries cannot be changed; then every step must be refused, and the results be right."""
+        if not self.can.changes_queries:
+            ready = self.endless()
+            run = self(ready.job)
+            run.wait(Script(*steps, *pause(1), drain))
+            assert len(run.refused) == len(steps)
+            assert all(f"the {self.on} runtime cannot" in refused.reason for refused in run.refused)
+            assert differences(answers(run), ready.expected(run.consumed)) == []
+        return not self.can.changes_queries
 
 
 @pytest.fixture(scope="module", params=RUNTIMES)
 def launch(request: pytest.FixtureRequest) -> Launch:
-    given = {"spark": request.getfixturevalue("spark")} if request.param == "spark" else {}
-
-    def launched(job: Job, **options: Any) -> Run:
-        return start(job, on=request.param, **{**given, **options})
-
-    return launched
+    on, options, rate = request.param
+    return Launch(on, {**options, "spark": request.getfixturevalue("spark")} if on == "spark" else options, rate)
 
 
 @pytest.fixture(scope="module")
@@ -123,11 +162,6 @@ def is_gone(query: Query, event: EpochCommitted) -> bool:
     return instances(query).isdisjoint(event.snapshot.binding.worker_of)
 
 
-def endless(rows_per_epoch: int = 1_500) -> Ready:
-    """The small city as a stream that goes on until it is drained."""
-    return city(events=None, rows_per_epoch=rows_per_epoch)
-
-
 def fastest_of_region_1() -> Query:
     """A query that shares no state with the city's own."""
     part = vehicles().filter(col("region") == 1).key_by("vehicle_type")
@@ -162,6 +196,10 @@ def assert_fastest_is_right(run: Run, script: Script, query: Query) -> None:
 
 def without(tables: dict[str, pa.Table], query: str) -> dict[str, pa.Table]:
     return {name: table.filter(pc.not_equal(table["query"], query)) for name, table in tables.items()}
+
+
+def test_every_registered_runtime_is_in_this_list() -> None:
+    assert [each.id for each in RUNTIMES] == list(REGISTERED)
 
 
 ALL_CASES = [(profile, seed, workers) for profile in ("W1", "W2", "W3") for seed in (0, 1, 2) for workers in (1, 2, 8)]
@@ -214,7 +252,7 @@ def test_no_binding_and_no_epoch_size_changes_a_result(
 
 
 def test_the_number_of_workers_can_change_while_it_runs(launch: Launch) -> None:
-    ready = endless()
+    ready = launch.endless()
     graph = ready.job.graph
 
     def reached(workers: int) -> Step:
@@ -239,7 +277,10 @@ def test_queries_without_state_with_key_groups_and_with_shared_state_are_right_t
     ready = city(rows_per_epoch=2_000)
     job = Job.of("three", queries, ready.job.sources)
     kept: dict[str, Any] = {"checkpoint": str(tmp_path), "sink": MemorySink(), "workers": 3}
-    launch(job, **kept).wait(Script(rebind(shuffled(job.graph, 3, seed=1)), stop))
+    if launch.refuses_checkpoint(kept):
+        del kept["checkpoint"]
+    else:
+        launch(job, **kept).wait(Script(rebind(shuffled(job.graph, 3, seed=1)), stop))
     run = launch(job, **kept)
     run.wait(lambda run, event: run.rebind(shuffled(job.graph, 3, seed=event.epoch)))
     counts = ready.expected(9_000)["vehicle_count"]
@@ -252,6 +293,8 @@ def test_queries_without_state_with_key_groups_and_with_shared_state_are_right_t
 
 def test_a_run_that_is_stopped_goes_on_where_it_was(launch: Launch, undisturbed: str, tmp_path: Path) -> None:
     kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
+    if launch.refuses_checkpoint(kept):
+        return
     ready, script = city(rows_per_epoch=1_000), Script()
     for steps in ([stop], [*pause(1), stop], []):
         script.steps = list(steps)
@@ -264,7 +307,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(launch: Launch, undisturbed:
 
 
 def test_draining_answers_every_window(launch: Launch) -> None:
-    ready = endless()
+    ready = launch.endless()
     run = launch(ready.job)
     run.wait(Script(*pause(2), drain))
     assert run.consumed >= 3 * 1_500
@@ -272,7 +315,9 @@ def test_draining_answers_every_window(launch: Launch) -> None:
 
 
 def test_a_query_can_be_added_without_touching_the_others(launch: Launch) -> None:
-    ready, query = endless(), fastest_of_region_1()
+    if launch.refuses(add(fastest_of_region_1())):
+        return
+    ready, query = launch.endless(), fastest_of_region_1()
     script = Script(*pause(2), add(query), until(lambda event: takes_part(query, event)), *pause(3), drain)
     run = launch(ready.job)
     run.wait(script)
@@ -282,7 +327,9 @@ def test_a_query_can_be_added_without_touching_the_others(launch: Launch) -> Non
 
 
 def test_a_query_can_be_removed_without_touching_the_others(launch: Launch) -> None:
-    ready, name = endless(), "avg_speed[2]"
+    if launch.refuses(remove("avg_speed[2]")):
+        return
+    ready, name = launch.endless(), "avg_speed[2]"
     query = ready.job.graph.queries[name]
     script = Script(*pause(2), remove(name), until(lambda event: is_gone(query, event)), *pause(1), drain)
     run = launch(ready.job)
@@ -296,7 +343,9 @@ def test_a_query_can_be_removed_without_touching_the_others(launch: Launch) -> N
 
 
 def test_a_query_that_comes_back_starts_anew(launch: Launch) -> None:
-    ready, query = endless(), fastest_of_region_1()
+    if launch.refuses(add(fastest_of_region_1()), remove("fastest")):
+        return
+    ready, query = launch.endless(), fastest_of_region_1()
     here, gone = until(lambda event: takes_part(query, event)), until(lambda event: is_gone(query, event))
     again = Script(add(query), here, remove("fastest"), gone, add(query), here, *pause(3), drain)
     run = launch(ready.job)
@@ -310,15 +359,20 @@ def test_a_query_that_comes_back_starts_anew(launch: Launch) -> None:
 
 
 def test_a_refused_command_is_reported_and_the_run_goes_on(launch: Launch) -> None:
-    ready = endless()
+    ready = launch.endless()
     somewhere_else = Stream("ships", {"ts": "timestamp", "speed": "float64"}, time="ts").select("speed").sink("ships")
     unknown = Binding.of({InstanceId("nobody/0"): 0}, workers=2)
     everyone = ready.job.graph.stateful_instances
     too_few = Binding.of({everyone[0]: 0}, workers=1)
-    refusals = [
+    wrong_queries = [
         (remove("avg_speed[99]"), "no query is named 'avg_speed[99]'"),
         (add(somewhere_else), "query 'ships' reads stream 'ships', which has no source in this run"),
         (add(ready.job.graph.queries["avg_speed[0]"]), "query 'avg_speed[0]' is declared twice"),
+    ]
+    if not launch.can.changes_queries:
+        wrong_queries = [(step, f"the {launch.on} runtime cannot") for step, _ in wrong_queries]
+    refusals = [
+        *wrong_queries,
         (rebind(unknown), "the binding names instance 'nobody/0', which the graph does not have"),
         (rebind(too_few), "is bound to worker 1; there are workers 0..0"),
     ]
@@ -332,7 +386,9 @@ def test_a_refused_command_is_reported_and_the_run_goes_on(launch: Launch) -> No
 
 def test_queries_added_and_removed_are_remembered_after_a_restart(launch: Launch, tmp_path: Path) -> None:
     kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": MemorySink()}
-    ready, query, name = endless(), fastest_of_region_1(), "vehicle_count[3]"
+    if launch.refuses_checkpoint(kept):
+        return
+    ready, query, name = launch.endless(), fastest_of_region_1(), "vehicle_count[3]"
     removed = ready.job.graph.queries[name]
     script = Script(
         do(lambda run: run.add(query), lambda run: run.remove(name)),
@@ -353,7 +409,9 @@ def test_queries_added_and_removed_are_remembered_after_a_restart(launch: Launch
 
 def test_a_job_changed_between_two_runs_keeps_the_state_of_what_is_the_same(launch: Launch, tmp_path: Path) -> None:
     kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": MemorySink()}
-    ready, query = endless(), fastest_of_region_1()
+    if launch.refuses_checkpoint(kept):
+        return
+    ready, query = launch.endless(), fastest_of_region_1()
     script = Script(*pause(1), stop)
     launch(ready.job, **kept).wait(script)
     same = [each for each in ready.job.graph.queries.values() if each.table != "avg_speed"]
