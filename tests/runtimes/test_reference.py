@@ -68,6 +68,22 @@ def test_no_binding_and_no_partitioning_changes_a_result(name: str, seed: int) -
     assert_right(run, ready)
 
 
+def test_a_rebinding_is_finished_with_the_epoch_that_it_takes_effect_in() -> None:
+    def move(run: Run, event: EpochCommitted) -> None:
+        if event.epoch == 1:
+            run.rebind(shuffled(run.graph, 2, seed=1))
+            run.rebind(shuffled(run.graph, 2, seed=2), mechanism="rhino")
+
+    run = start(city(rows_per_epoch=1_500).job, on="reference")
+    tally = run.wait(move)
+    [finished] = run.finished
+    assert len(finished.moves) == tally.moves > 0
+    assert sum(each.state_bytes for each in finished.moves) == tally.state_bytes_moved > 0
+    assert [refused.reason for refused in run.refused] == [
+        "mechanism rhino does not run on runtime reference; there are all-at-once"
+    ]
+
+
 def test_everything_runs_in_the_thread_that_follows_the_run() -> None:
     @udf("int64")
     def thread(k: Any) -> Any:
@@ -118,7 +134,7 @@ def test_sources_that_only_spark_can_read_are_refused() -> None:
         pytest.param({"conf": {"a": "b"}}, "conf= is not for the reference runtime", id="conf"),
         pytest.param({"local": LocalSettings()}, "local= is not for the reference runtime", id="local"),
         pytest.param({"interval_s": 1.0}, "interval_s= is not for the reference runtime", id="interval"),
-        pytest.param({"mechanism": "lazy"}, "mechanism lazy is not one of runtime reference", id="mechanism"),
+        pytest.param({"mechanism": "rhino"}, "mechanism rhino does not run on runtime reference", id="mechanism"),
         pytest.param({"policy": "node-queue"}, "workers of runtime reference share no queue", id="queues"),
     ],
 )

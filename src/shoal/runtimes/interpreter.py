@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.connectors.admission import DEAD_LETTERS
-from shoal.connectors.source import BadFile, RawBatch
+from shoal.connectors.source import Slice, Source
 from shoal.kernels.block import Block
 from shoal.kernels.table import INSTANCE, Tables
 from shoal.model.graph import InstanceId
@@ -37,12 +37,13 @@ class Interpreted:
         self._fresh: dict[int, list[Tables]] = defaultdict(list)
         self._program, self._before, self._now_us = program, marks, now_us
 
-    def read(self, stream: str, raw: Iterable[RawBatch | BadFile]) -> int:
+    def read(self, stream: str, source: Source, pieces: Iterable[Slice]) -> int:
         """Admit and route rows of a stream; returns the newest event time among them."""
         admitted, router = Admitted(self._program, stream, self._now_us), self._router()
-        for block in map(admitted.block, raw):
-            if block is not None:
-                router.take(stream, block)
+        for piece in pieces:
+            for block in map(admitted.block, source.read(piece, self._program.columns(stream))):
+                if block is not None:
+                    router.take(stream, block)
         self.rows += admitted.rows
         self._collect(router, admitted.dead, admitted.refused)
         return admitted.newest_us

@@ -86,6 +86,11 @@ class Launch:
             if getattr(self, name):
                 raise ConfigError(f"{name}= is not for the {runtime} runtime; leave it out")
 
+    def refuse_checkpoint(self, runtime: str) -> None:
+        """Raise an error if a checkpoint is given; called by a runtime that keeps none."""
+        if self.checkpoint is not None:
+            raise ConfigError(f"the {runtime} runtime keeps nothing for a restart; leave the checkpoint out")
+
 
 def refuse_dataframes(sources: Mapping[str, Any]) -> None:
     """Raise an error if a source can only be read by Spark; called by a runtime without Spark."""
@@ -149,6 +154,17 @@ class Runtime(Protocol):
 
     def overhead(self) -> Overhead | None:
         """What the runtime has spent on itself; None where it does not measure that."""
+
+
+class Unmeasured:
+    """The part of the protocol that a runtime without measurements of its own need not write."""
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """None are kept."""
+        return []
+
+    def overhead(self) -> None:
+        """Nothing is known of it."""
 
 
 class Reply(Protocol):

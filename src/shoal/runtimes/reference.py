@@ -11,25 +11,35 @@ import queue
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa
 
 from shoal.connectors.admission import DEAD_LETTERS
-from shoal.connectors.source import BadFile, Offset, RawBatch
+from shoal.connectors.source import Offset
 from shoal.errors import ConfigError, ShoalError
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.table import Tables
-from shoal.model.binding import Binding
+from shoal.mechanisms.catalog import mechanism_named
+from shoal.model.binding import Binding, Move
 from shoal.model.graph import Graph, InstanceId
-from shoal.model.messages import Command, CommandRefused, Drain, EpochCommitted, Event, RunEnded
+from shoal.model.messages import (
+    Command,
+    CommandRefused,
+    Drain,
+    EpochCommitted,
+    Event,
+    MoveReport,
+    MovesFinished,
+    Rebind,
+    RunEnded,
+)
 from shoal.model.snapshot import InstanceLoad, Snapshot
 from shoal.model.topology import Topology
 from shoal.query.lane import ENDED, NOW
 from shoal.runtimes.arrangement import Arrangement, state_after
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.interpreter import Interpreted
-from shoal.runtimes.protocol import Capabilities, Launch, RuntimeKind, refuse_dataframes
+from shoal.runtimes.protocol import Capabilities, Launch, RuntimeKind, Unmeasured, refuse_dataframes
 
 POLL_S = 0.01
 """How long it waits before it asks sources again that had nothing new."""
@@ -38,11 +48,12 @@ CAPABILITIES = Capabilities(
     summary="a single-threaded interpreter to debug queries with; nothing kept for a restart",
     starting="compiling queries ...",
     interrupted="every event taken in has been answered",
+    mechanisms=("all-at-once",),
     changes_queries=True,
 )
 
 
-class ReferenceRuntime(WallClock):
+class ReferenceRuntime(WallClock, Unmeasured):
     """Runs a graph in the thread that iterates over `events`."""
 
     capabilities = CAPABILITIES
@@ -57,7 +68,7 @@ class ReferenceRuntime(WallClock):
         self._state: dict[int, Tables] = {}
         self._loads: dict[InstanceId, InstanceLoad] = {}
         self._epoch = self.consumed = 0
-        self._moves: list[InstanceId] = []
+        self._finished: list[tuple[str, list[MoveReport]]] = []
 
     def start(self, graph: Graph, binding: Binding) -> None:
         """Compile the graph and open the sources."""
@@ -97,13 +108,6 @@ class ReferenceRuntime(WallClock):
         """As many workers as the binding names, all of them on paper."""
         return Topology.of(1, self._now.binding.workers)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """None are kept."""
-        return []
-
-    def overhead(self) -> None:
-        """There is nobody who decides."""
-
     def _epochs(self) -> Iterator[Event]:
         """Every epoch, and a last one without input that closes all windows."""
         while not self._stopping.is_set() and not all(offset["ended"] for offset in self._offsets.values()):
@@ -113,30 +117,40 @@ class ReferenceRuntime(WallClock):
                 continue
             yield from self._carried_out()
             yield self._advanced(ends)
+            for rebind, moves in self._finished:
+                yield MovesFinished(rebind, tuple(moves), at_s=self.now_s())
         yield from self._carried_out(refusal="the run has taken in all of its input and is ending")
         yield self._advanced(self._offsets, final=True)
 
     def _carried_out(self, refusal: str = "") -> Iterator[CommandRefused]:
         """Carry out the commands that wait; those that make no sense, or come too late, are refused."""
-        self._moves = []
-        with contextlib.suppress(queue.Empty):
-            while True:
-                command = self._commands.get_nowait()
-                try:
-                    if refusal:
-                        raise ConfigError(refusal)
-                    after = self._now.after(command, set(self._sources))
-                except ShoalError as error:
-                    yield CommandRefused(command, str(error), at_s=self.now_s())
-                    continue
-                self._moves += [move.instance for move in self._now.binding.diff(after.binding)]
-                if after.graph is not self._now.graph or after.partitioning is not self._now.partitioning:
-                    self._state = state_after(self._now, after, self._state)
-                self._now = after
+        self._finished = []
+        while not self._commands.empty():
+            command = self._commands.get_nowait()
+            try:
+                if refusal:
+                    raise ConfigError(refusal)
+                if isinstance(command, Rebind):
+                    mechanism_named(command.mechanism or "all-at-once", CAPABILITIES.mechanisms, "runtime reference")
+                after = self._now.after(command, set(self._sources))
+            except ShoalError as error:
+                yield CommandRefused(command, str(error), at_s=self.now_s())
+                continue
+            if isinstance(command, Rebind):
+                self._finished.append(
+                    (command.id, [self._moved(move) for move in self._now.binding.diff(after.binding)])
+                )
+            if after.graph is not self._now.graph or after.partitioning is not self._now.partitioning:
+                self._state = state_after(self._now, after, self._state)
+            self._now = after
+
+    def _moved(self, move: Move) -> MoveReport:
+        load = self._loads.get(move.instance)
+        return MoveReport(move.instance, move.source, move.target, 0 if load is None else load.state_bytes)
 
     def _advanced(self, ends: Mapping[str, Offset], *, final: bool = False) -> EpochCommitted:
         """One epoch: read up to the given offsets, bring that to the state, write what comes out."""
-        began_s, program, before = self.now_s(), self._now.program, self._loads
+        began_s, program = self.now_s(), self._now.program
         now_us = round(began_s * 1e6)
         epoch, marks = (
             Interpreted(program, self._marks, now_us),
@@ -144,7 +158,8 @@ class ReferenceRuntime(WallClock):
         )
         for stream, end in ends.items():
             if stream in program.inputs and end != self._offsets[stream]:
-                newest_us = epoch.read(stream, self._slices(stream, end)) - program.inputs[stream].lateness_us
+                pieces = self._cursors[stream].slices(self._offsets[stream], end, 1)
+                newest_us = epoch.read(stream, self._sources[stream], pieces) - program.inputs[stream].lateness_us
                 marks[stream] = max(marks.get(stream, NEVER_US), newest_us)
             if end["ended"]:
                 marks[ENDED + stream] = 0
@@ -155,35 +170,29 @@ class ReferenceRuntime(WallClock):
             self._sink.write(table, self._epoch, pa.Table.from_batches(batches))
         self._loads = {instance: loads[instance] for instance in self._now.instances}
         self._offsets, self._marks, self.consumed = dict(ends), marks, self.consumed + epoch.rows
-        moved = sum(before[instance].state_bytes for instance in self._moves if instance in before)
         self._epoch += 1
-        return self._report(epoch, began_s, moved)
+        return self._report(epoch, began_s)
 
-    def _slices(self, stream: str, end: Offset) -> Iterator[RawBatch | BadFile]:
-        for piece in self._cursors[stream].slices(self._offsets[stream], end, 1):
-            yield from self._sources[stream].read(piece, self._now.program.columns(stream))
-
-    def _report(self, epoch: Interpreted, began_s: float, moved_bytes: int) -> EpochCommitted:
+    def _report(self, epoch: Interpreted, began_s: float) -> EpochCommitted:
         now_s, now, number = self.now_s(), self._now, self._epoch - 1
         took_s, binding = now_s - began_s, now.binding
         counted = {table: sum(batch.num_rows for batch in batches) for table, batches in epoch.results.items()}
-        dead = counted.pop(DEAD_LETTERS, 0)
+        dead, moved = counted.pop(DEAD_LETTERS, 0), [move.state_bytes for _, moves in self._finished for move in moves]
         shares = [(binding.worker_of[instance], load.cost_s) for instance, load in self._loads.items()]
         busy_s = tuple(sum(cost_s for at, cost_s in shares if at == worker) for worker in range(binding.workers))
         marks = {stream: mark for stream, mark in self._marks.items() if stream in now.program.inputs}
         late_s, there = dict.fromkeys(counted, took_s), self.topology
         seen = Snapshot(number, binding, self._loads, marks, took_s, late_s, busy_s, there, now.graph, now.partitioning)
         return EpochCommitted(
-            number, epoch.rows, sum(counted.values()), dead, len(self._moves),
-            sum(load.state_bytes for load in self._loads.values()), moved_bytes, took_s, took_s, took_s, 0.0, 0.0,
+            number, epoch.rows, sum(counted.values()), dead, len(moved),
+            sum(load.state_bytes for load in self._loads.values()), sum(moved), took_s, took_s, took_s, 0.0, 0.0,
             seen, refusals=dict(epoch.refused), at_s=now_s,
         )  # fmt: skip
 
 
 def made(launch: Launch) -> ReferenceRuntime:
     """A runtime that takes no settings at all."""
-    if launch.checkpoint is not None:
-        raise ConfigError("the reference runtime keeps nothing for a restart; leave the checkpoint out")
+    launch.refuse_checkpoint(CAPABILITIES.name)
     launch.refuse(CAPABILITIES.name, "conf", "local", "spark", "interval_s")
     return ReferenceRuntime(launch)
 

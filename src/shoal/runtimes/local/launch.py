@@ -12,8 +12,7 @@ from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
 
 def made(launch: Launch) -> Runtime:
     """A runtime on threads of this process, which binds instances if a policy or the settings say so."""
-    if launch.checkpoint is not None:
-        raise ConfigError("the local runtime keeps nothing for a restart; leave the checkpoint out")
+    launch.refuse_checkpoint(CAPABILITIES.name)
     launch.refuse(CAPABILITIES.name, "spark", "interval_s")
     settings = _settings(launch).bound(launch.policy, launch.most_workers)
     if launch.must_bind and settings.queues == NO_QUEUES:

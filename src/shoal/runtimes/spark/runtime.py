@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +22,7 @@ from shoal.model.messages import Command, CommandRefused, Drain, Event, RunEnded
 from shoal.model.topology import Topology
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.events import EventQueue
-from shoal.runtimes.protocol import Capabilities
+from shoal.runtimes.protocol import Capabilities, Unmeasured
 from shoal.runtimes.spark import wire
 from shoal.runtimes.spark.capabilities import CAPABILITIES
 from shoal.runtimes.spark.checkpoint import Checkpoint
@@ -72,7 +71,7 @@ class SparkSetup:
         mechanism_named(self.mechanism, MECHANISMS, "Spark")
 
 
-class SparkRuntime(WallClock):
+class SparkRuntime(WallClock, Unmeasured):
     """Runs a graph as one streaming job; commands take effect at the next epoch."""
 
     def __init__(self, setup: SparkSetup) -> None:
@@ -135,13 +134,6 @@ class SparkRuntime(WallClock):
     def events(self) -> Iterable[Event]:
         """What happens, as it happens; ends with `RunEnded`."""
         return self._events
-
-    def metrics(self) -> list[dict[str, Any]]:
-        """None of Shoal's: Spark's own are in its interface."""
-        return []
-
-    def overhead(self) -> None:
-        """Spark decides what runs where, and does not say what that costs."""
 
     def _refuse(self, command: Command, reason: str) -> None:
         self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
