@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from shoal.errors import BindingError, GraphError
+from shoal.kernels.parts import assigned, parted
 from shoal.kernels.table import Tables
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph, InstanceId, Query
@@ -113,16 +114,16 @@ def state_after(before: Arrangement, after: Arrangement, state: Mapping[int, Tab
     found: dict[int, list[Tables]] = defaultdict(list)
     for lane, tables in state.items():
         instances = before.program.lanes[lane].instances
-        for slot, table in tables.items():
-            for number in np.unique(table.instance).tolist():
-                instance = instances[number]
-                rows = table.where(table.instance == number)
-                if instance in heirs:
-                    home, declared = first_of[operator_of(instance)]
-                    found[home.number].append({slot: rows.with_instances(assigned_again(home, slot, rows, declared))})
-                elif instance in places:
-                    home, there = places[instance]
-                    found[home.number].append({slot: rows.with_instances(np.full(len(rows), there))})
+        for instance, part in zip(instances, parted(tables, range(len(instances)), len(instances)), strict=True):
+            if instance in heirs:
+                home, first = first_of[operator_of(instance)]
+                again = {slot: assigned(rows, assigned_again(home, slot, rows, first)) for slot, rows in part.items()}
+            elif instance in places:
+                home, number = places[instance]
+                again = {slot: assigned(rows, np.full(len(rows), number)) for slot, rows in part.items()}
+            else:
+                continue
+            found[home.number] += [again] if again else []
     return {
         lane.number: lane.kernel.together(found[lane.number]) for lane in lanes if lane.kernel and found[lane.number]
     }
