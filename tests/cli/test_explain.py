@@ -46,7 +46,7 @@ def test_mechanisms_are_listed_with_where_they_run(
     listed = json.loads(capfd.readouterr().out)
     assert {name: entry["runtimes"] for name, entry in listed.items()} == {
         "megaphone": ["spark", "local"],
-        "all-at-once": ["spark", "local"],
+        "all-at-once": ["spark", "local", "reference"],
         "rhino": ["spark"],
     }
 
