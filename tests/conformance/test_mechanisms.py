@@ -1,14 +1,26 @@
-"""What every mechanism promises; a new one is run by all of these as soon as the catalog has it."""
+"""What every mechanism promises, as a plan and on every runtime that has it.
+
+A new one is run by all of these as soon as the catalog, and the capabilities of a runtime, have it.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.small_city import answers, city
 
 from shoal.mechanisms.catalog import MECHANISMS
 from shoal.mechanisms.plan import Queue, StepKind, Transfer
 from shoal.model.binding import WorkerId
 from shoal.model.costs import LinkCosts
 from shoal.model.graph import InstanceId
+from shoal.model.messages import EpochCommitted
+from shoal.policies.static import shuffled
+from shoal.runtimes.registry import kinds
+from shoal.session.digest import differences
+from shoal.session.run import Run, start
 
 WORKERS = 5
 
@@ -97,3 +109,47 @@ def test_what_is_left_of_a_plan_can_be_planned_again(
     assert sorted(each.instance for queue in Queue for each in plan.served(queue) if queue is not Queue.PREAMBLE) == [
         *sorted(each.instance for each in rest)
     ]
+
+
+RUNS = [
+    pytest.param(kind.capabilities.name, name, marks=[pytest.mark.spark] * (kind.capabilities.name == "spark"))
+    for kind in kinds()
+    for name in kind.capabilities.mechanisms
+]
+CITIES: dict[str, dict[str, Any]] = {"spark": {"rows_per_epoch": 1_500}, "local": {"rate": 20_000.0}}
+"""Enough epochs to move something in: by rows, or by time."""
+
+
+def disturbed(
+    on: str, request: pytest.FixtureRequest, mechanism: str, act: Callable[[Run, EpochCommitted], str]
+) -> Run:
+    """A run of the small city in which something is done after every epoch."""
+    ready = city(**CITIES.get(on, {}))
+    given = {"spark": request.getfixturevalue("spark")} if on == "spark" else {}
+    asked: list[str] = []
+    run = start(ready.job, on=on, workers=3, policy="round-robin", mechanism=mechanism, **given)
+    tally = run.wait(lambda run, event: asked.append(act(run, event)))
+    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert tally.moves > 0
+    told = [event.rebind for event in run.finished]
+    assert len(told) == len(set(told))
+    late = {refused.command.id for refused in run.refused}  # type: ignore[union-attr]
+    assert set(told) <= set(asked) - late
+    assert any(not move.aborted for event in run.finished for move in event.moves)
+    return run
+
+
+@pytest.mark.parametrize(("on", "name"), RUNS)
+def test_random_rebindings_change_no_result(on: str, name: str, request: pytest.FixtureRequest) -> None:
+    run = disturbed(on, request, name, lambda run, event: run.rebind(shuffled(run.job.graph, 3, seed=event.epoch)))
+    assert run.mechanism == name
+
+
+@pytest.mark.parametrize("on", [pytest.param("spark", marks=pytest.mark.spark), "local"])
+def test_rebindings_by_each_mechanism_in_turn_change_no_result(on: str, request: pytest.FixtureRequest) -> None:
+    names = next(kind.capabilities.mechanisms for kind in kinds() if kind.capabilities.name == on)
+
+    def act(run: Run, event: EpochCommitted) -> str:
+        return run.rebind(shuffled(run.job.graph, 3, seed=event.epoch), names[event.epoch % len(names)])
+
+    disturbed(on, request, names[0], act)

@@ -12,6 +12,7 @@ from tests.end_to_end.crash import KILLED, SHOAL, Fault, Place, summary
 from tests.small_city import EVENTS, city, digest
 
 from shoal.query.program import compile_graph
+from shoal.runtimes.spark.checkpoint import Checkpoint
 from shoal.session.run import Run, start
 from shoal.workloads.linear_road import LINEAR_ROAD
 from shoal.workloads.workload import Amount, Ready
@@ -98,6 +99,34 @@ def test_a_run_killed_at_any_moment_goes_on_with_nothing_lost_or_doubled(
     place = Place(tmp_path)
     assert place.run(MOMENTS[moment]).returncode == KILLED
     assert place.finish(spark).consumed == EVENTS
+    assert place.digest() == quiet
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(PLAN, 3, "after"), id="when it is planned"),
+        pytest.param(Fault(MANIFEST, 3, "after"), id="when it is committed"),
+    ],
+)
+def test_a_run_killed_while_a_rebinding_is_announced_goes_on_with_it(
+    fault: Fault, tmp_path: Path, quiet: str, spark: "SparkSession"
+) -> None:
+    """Nobody asks for it again, and the second run would use another mechanism."""
+    place = Place(tmp_path)
+    assert place.run(fault, "--mechanism", "rhino", "--shuffle-bindings").returncode == KILLED
+    checkpoint = Checkpoint(str(tmp_path / "checkpoint"))
+    goal = (checkpoint.plan(2) if fault.function == PLAN else checkpoint.manifest(2)).goal
+    assert goal is not None
+    assert goal.mechanism == "rhino"
+    run = place.finish(spark)
+    (told,) = run.finished
+    assert (told.rebind, told.resumed, told.aborted) == (goal.rebind, True, ())
+    last = checkpoint.last_epoch()
+    assert last is not None
+    assert checkpoint.manifest(last).binding == goal.binding
+    assert checkpoint.manifest(last).goal is None
     assert place.digest() == quiet
 
 
