@@ -1,6 +1,6 @@
-"""One set of queries written in Python, in SQL and in YAML: the same graphs, and the same results on Spark."""
+"""One set of queries written in Python, in SQL and in YAML: the same graphs, and the same results."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -300,12 +300,22 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
     return made
 
 
-def test_python_sql_and_yaml_have_the_same_results(sources: dict[str, Files], spark: "SparkSession") -> None:
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param("local", id="Python on Spark, the others on threads"),
+        pytest.param("spark", id="all on Spark", marks=pytest.mark.slow),
+    ],
+)
+def test_python_sql_and_yaml_have_the_same_results(
+    others: str, sources: dict[str, Files], spark: "SparkSession"
+) -> None:
     digests = {}
-    for language, graph in (("python", in_python), ("sql", in_sql), ("yaml", in_yaml)):
-        run = start(Job(language, graph(*PYTHON), sources), spark=spark, workers=2)
+    for language, graph, on in (("python", in_python, "spark"), ("sql", in_sql, others), ("yaml", in_yaml, others)):
+        session: dict[str, Any] = {"spark": spark} if on == "spark" else {}
+        run = start(Job(language, graph(*PYTHON), sources), on=on, workers=2, **session)
         tally = run.wait()
-        assert tally.epochs >= 3
+        assert on != "spark" or tally.epochs >= 3
         assert {name for name, table in answers(run).items() if table.num_rows} == set(PYTHON)
         digests[language] = digest(run)
     assert len(set(digests.values())) == 1, digests

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.errors import ConfigError, RunError
+from shoal.errors import ConfigError, RunError, ShoalError
 from shoal.experiments import experiment as declared
 from shoal.experiments import files, report
 from shoal.experiments.engines import ENGINES, ready
@@ -79,8 +79,13 @@ def test_spark_joins_as_shoal_does() -> None:
 )
 def test_a_trial_that_cannot_run_says_why(trial: Trial, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHOAL_FLINK_PYTHON", raising=False)
-    with pytest.raises(RunError, match=message):
-        run_apart(trial)
+    with pytest.raises(ShoalError, match=message):
+        ENGINES[trial.engine](trial)
+
+
+def test_what_a_trial_says_in_its_own_process_is_the_error_of_the_caller() -> None:
+    with pytest.raises(RunError, match=r"ysb on duckdb: .*DuckDB answers one batch"):
+        run_apart(Trial("ysb", "duckdb", rate="5"))
 
 
 def test_an_engine_that_does_not_exist_is_refused() -> None:

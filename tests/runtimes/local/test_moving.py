@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -40,12 +41,15 @@ KINDS = {
 SHARES = st.sampled_from([0.05, 0.3, 0.8])
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(cases(), st.integers(1, 3), st.integers(1, 64), SHARES, st.integers(0, 2**32))
-def test_any_order_of_turns_and_moves_gives_the_answers_of_no_moves(
-    kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int
-) -> None:
+ANY_RUN = (cases(), st.integers(1, 3), st.integers(1, 64), SHARES, st.integers(0, 2**32))
+
+
+def first(quick: int, seeds: int) -> list[Any]:
+    """So many seeds, of which only the first are for every day."""
+    return [pytest.param(seed, marks=() if seed < quick else pytest.mark.slow) for seed in range(seeds)]
+
+
+def check(kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int) -> None:
     graph, rows = case
     controlled = Controlled(graph, rows, workers, Sizes(block_rows, 2, 2), kind.part, kind.most)
     controlled.run(random.Random(seed), share, lambda draw: kind.act(controlled, draw))
@@ -53,7 +57,27 @@ def test_any_order_of_turns_and_moves_gives_the_answers_of_no_moves(
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("seed", range(12))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(*ANY_RUN)
+def test_any_order_of_turns_and_moves_gives_the_answers_of_no_moves(
+    kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int
+) -> None:
+    check(kind, case, workers, block_rows, share, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(*ANY_RUN)
+def test_many_more_orders_of_turns_and_moves_give_the_answers_of_no_moves(
+    kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int
+) -> None:
+    check(kind, case, workers, block_rows, share, seed)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("seed", first(4, 12))
 def test_rows_come_to_every_instance_once_and_in_order(kind: Kind, seed: int) -> None:
     draw = random.Random(seed)
     rows, seen = witness.numbered(300), Witness()
@@ -74,7 +98,7 @@ LAZY: dict[str, Callable[[Node], bool]] = {
 
 @pytest.mark.parametrize("lazy", LAZY.values(), ids=LAZY)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first(2, 6))
 def test_nobody_is_further_than_what_a_part_will_answer_that_has_just_woken_up(
     kind: Kind, lazy: Callable[[Node], bool], seed: int
 ) -> None:
