@@ -82,11 +82,31 @@ class Division:
 
         `declared`: the declared instance of its operator, where that has only one.
         """
-        keys = kernel.table_keys(number, table)
+        return self.by_keys(kernel.table_keys(number, table), len(table), declared)
+
+    def by_keys(self, keys: Sequence[Column], length: int, declared: int) -> Ints:
+        """The instance of every row of one operator, by its keys alone.
+
+        `declared`: the declared instance of the operator, where that has only one.
+        """
         if not self.partition:
-            return self.assigned(np.full(len(table), declared, np.int64), keys)
-        groups = group_numbers([keys[place] for place in self.partition], len(table), len(self.numbers))
+            return self.assigned(np.full(length, declared, np.int64), keys)
+        groups = group_numbers([keys[place] for place in self.partition], length, len(self.numbers))
         return self.assigned(groups, keys)
+
+    def relabelled(self, kernel: Kernel, tables: Tables, concerned: NDArray[np.bool_], declared: int) -> Tables:
+        """Tables in which the rows of the instances concerned, all of one operator, are those of who has their slots.
+
+        `declared`: the declared instance of the operator, where that has only one.
+        """
+        found = dict(tables)
+        for number, table in tables.items():
+            rows = np.flatnonzero(concerned[table.instance])
+            if rows.size:
+                instances = table.instance.copy()
+                instances[rows] = self.reassigned(kernel, number, table.take(rows), declared)
+                found[number] = table.with_instances(instances)
+        return found
 
     def labelled(self, results: Block) -> Block:
         """Results with the numbers of declared instances."""

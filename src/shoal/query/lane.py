@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from shoal.kernels.block import Block, arrow_schema, as_arrow
 from shoal.kernels.kernel import NEVER_US, Kernel, Shared
-from shoal.kernels.table import INSTANCE, Tables
+from shoal.kernels.table import INSTANCE, Ints, Tables
 from shoal.model.graph import InstanceId
 from shoal.model.schema import TIME, Schema
 from shoal.query.flow import QUERY
@@ -144,16 +144,23 @@ class Lane:
         """Results under the declared instances, by which everything behind the lane knows them."""
         return results if self.division is None else self.division.labelled(results)
 
-    def advanced(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
-        """State and what has come brought together, and the answers that the watermark makes certain on its way."""
+    def advanced(
+        self, state: Tables, fresh: Tables, before_us: int, after_us: int, declared_of: Ints | None = None
+    ) -> tuple[Tables, Block]:
+        """State and what has come brought together, and the answers that the watermark makes certain on its way.
+
+        `declared_of`: the declared instance of every number, where numbers are others than those of the division.
+        """
         if self.kernel is None:
             raise TypeError("a lane without a kernel has no state")
         tables, answers = self.kernel.advance(state, fresh, before_us, after_us)
         if not self.constant_key or not answers.length:
             return tables, answers
         declared = answers.columns[INSTANCE]
-        if self.division is not None:
-            declared = self.division.declared[declared]
+        if declared_of is None and self.division is not None:
+            declared_of = self.division.declared
+        if declared_of is not None:
+            declared = declared_of[declared]
         values = pa.array(self.constants).take(pa.array(declared))
         column = values if isinstance(self.constants[0], str) else values.to_numpy()
         return tables, Block({**answers.columns, self.constant_key: column}, answers.length)

@@ -2,6 +2,7 @@
 
 import random
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,12 +51,13 @@ class Nudged:
     sink: MemorySink = field(default_factory=MemorySink)
     runtime: LocalRuntime = field(init=False)
     draw: random.Random = field(init=False)
+    _nudging: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def run(self) -> "Nudged":
         """To the end, with threads that take turns as often as they can."""
         self.draw = random.Random(self.seed)
         sources = {
-            stream: NudgingSource(source.rows, source.schema, self.draw.randint(1, 30), lambda: self.nudge(self))
+            stream: NudgingSource(source.rows, source.schema, self.draw.randint(1, 30), self._nudge)
             for stream, source in sources_of(self.graph, self.rows).items()
         }
         options = {"queues": "worker-queue", "sizes": Sizes(self.draw.randint(1, 20), 2, 2), "fused": False}
@@ -64,6 +66,11 @@ class Nudged:
             self.runtime.start(self.graph, shuffled(self.graph, self.workers, self.seed))
             self.events = list(self.runtime.events())
         return self
+
+    def _nudge(self) -> None:
+        """Sources ask from several threads, one at a time, so that draws and commands are in one order."""
+        with self._nudging:
+            self.nudge(self)
 
     @property
     def reports(self) -> list[EpochCommitted]:

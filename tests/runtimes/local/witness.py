@@ -47,6 +47,7 @@ class Witness:
 
     def __init__(self) -> None:
         self.rows: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        self.of_keys: dict[tuple[int, int, int], list[int]] = defaultdict(list)
         self.overlaps: list[Instance] = []
         self.workers: dict[Instance, set[str]] = defaultdict(set)
         self._inside: dict[Instance, threading.Lock] = defaultdict(threading.Lock)
@@ -62,6 +63,7 @@ class Witness:
             with self._alone(lane, np.unique(instances).tolist()):
                 for instance, number in zip(instances.tolist(), block.columns[name].tolist(), strict=True):
                     self.rows[lane, port, instance].append(number)
+                    self.of_keys[lane, port, number * 7 % KEYS].append(number)
                 return add(state, port, block, shared=shared)
 
         def seen_go_on(state: LaneState, mark_us: int) -> Block:
@@ -85,17 +87,25 @@ class Witness:
 
     def assert_in_order(self, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         """Every row of a stream came once to each lane that reads it, in order; those of lanes before it are sorted."""
+        self._assert_in_order(self.rows, len(rows["left"]))
+
+    def assert_in_order_by_key(self, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """The same where instances may be split and merged: in order within every key, whichever instance has it."""
+        self._assert_in_order(self.of_keys, len(rows["left"]))
+
+    def _assert_in_order(self, seen: Mapping[tuple[int, int, int], list[int]], rows: int) -> None:
         assert self.overlaps == []
-        of_streams = [numbers for numbers in self._by_input().values() if _is_whole(numbers, len(rows["left"]))]
+        of_streams = [numbers for numbers in _by_input(seen).values() if _is_whole(numbers, rows)]
         assert len(of_streams) == 3  # both inputs of the join, and the window beside it
         for instances in of_streams:
             assert all(numbers == sorted(numbers) for numbers in instances.values())
 
-    def _by_input(self) -> dict[tuple[int, int], dict[int, list[int]]]:
-        found: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
-        for (lane, port, instance), numbers in self.rows.items():
-            found[lane, port][instance] = numbers
-        return found
+
+def _by_input(seen: Mapping[tuple[int, int, int], list[int]]) -> dict[tuple[int, int], dict[int, list[int]]]:
+    found: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
+    for (lane, port, instance), numbers in seen.items():
+        found[lane, port][instance] = numbers
+    return found
 
 
 def _is_whole(instances: Mapping[int, list[int]], rows: int) -> bool:

@@ -54,11 +54,15 @@ class Load:
     """The books of one part; who runs the part writes them, anybody may read.
 
     `events`, `results` and `cost_s` are sums per instance since the beginning, `rows` those of its state now.
+    `relabelled` is how many more rows came to it than splits had labelled with it, because instances were split or
+    merged while the rows were on their way.
     """
 
     def __init__(self, instances: int) -> None:
         """Nothing has happened."""
+        self.size = instances
         self.events = np.zeros(instances, np.int64)
+        self.relabelled = np.zeros(instances, np.int64)
         self.results = np.zeros(instances, np.int64)
         self.cost_s = np.zeros(instances)
         self.rows = np.zeros(instances, np.int64)
@@ -74,6 +78,10 @@ class Load:
         """Rows come in, of these instances."""
         self._worked = True
         count(instances, self._taken)
+
+    def relabel(self, before: Ints, after: Ints) -> None:
+        """Rows that come in labelled with some instances are of others."""
+        self.relabelled += np.bincount(after, minlength=self.size) - np.bincount(before, minlength=self.size)
 
     def bring(self, fresh: Ints, kept: Ints, answers: Ints) -> None:
         """So many rows per instance are brought to so many of its state; the answers are of these instances."""

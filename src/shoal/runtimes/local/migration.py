@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from shoal.errors import BindingError, MechanismError
 from shoal.mechanisms.catalog import mechanism_named
+from shoal.mechanisms.mechanism import Mechanism
 from shoal.mechanisms.plan import Plan, Queue, StepKind, Transfer
-from shoal.model.binding import Move
+from shoal.model.binding import Move, WorkerId
 from shoal.model.costs import LinkCosts
 from shoal.model.graph import InstanceId
-from shoal.model.messages import MoveReport, Rebind
+from shoal.model.messages import MoveReport, Rebind, Repartition
 from shoal.model.topology import Topology
 from shoal.runtimes.local.bound import BoundCrew
 from shoal.runtimes.local.crew import Crew
@@ -27,6 +28,7 @@ MECHANISMS = ("megaphone", "all-at-once")
 """The mechanisms whose plans can be executed between threads; the first is the default."""
 QUEUES = frozenset({Queue.CRITICAL, Queue.NORMAL})
 STEPS = frozenset(StepKind) - {StepKind.PREAMBLE, StepKind.DROP}
+DIVIDED = "split or merged before it was moved"
 SUPERSEDED = "superseded by a newer rebinding"
 ENDED = "the run has ended"
 
@@ -80,8 +82,34 @@ class Migration:
         self._open: list[Rebinding] = []
         self._lock = threading.Lock()
 
-    def begin(self, command: Rebind) -> None:
-        """Begin a rebinding, which supersedes the one before; raises where it makes no sense."""
+    def begin(self, command: Rebind | Repartition) -> None:
+        """Begin a rebinding, which supersedes the one before, or a repartition; raises where it makes no sense."""
+        if isinstance(command, Rebind):
+            self._rebind(command)
+        else:
+            self._repartition(command)
+
+    def _repartition(self, command: Repartition) -> None:
+        """Split and merge; moves of the instances that are concerned are given up."""
+        with self._lock:
+            reason = self._placement.repartition(command)
+            if reason:
+                raise BindingError(reason)
+            self._give_up_divided()
+            self._pauses = pauses(mechanism_named(self._usual, MECHANISMS, "the local runtime"))
+            self._move()
+
+    def _give_up_divided(self) -> None:
+        """Moves of instances that are being split or merged, or are gone, are not waited for any more."""
+        self._count_in()
+        for each in self._open:
+            each.abort(DIVIDED, self._placement.target)
+
+    def _count_in(self) -> None:
+        for instance, made in self._placement.settled():
+            next((each for each in self._open if each.add(instance, made)), None)
+
+    def _rebind(self, command: Rebind) -> None:
         mechanism = mechanism_named(command.mechanism or self._usual, MECHANISMS, "the local runtime")
         placement, workers = self._placement, command.binding.workers
         with self._lock:
@@ -120,18 +148,21 @@ class Migration:
     def go_on(self) -> None:
         """Ask again: a request that was on its way may have taken an instance elsewhere since."""
         with self._lock:
-            if self._placement.reached:
-                return
-            if self._pauses:
-                self._stop_and_change()
-            else:
-                self._placement.invite()
+            if self._placement.go_on():
+                self._give_up_divided()
+            if not self._placement.reached:
+                self._move()
+
+    def _move(self) -> None:
+        if self._pauses:
+            self._stop_and_change()
+        else:
+            self._placement.invite()
 
     def finished(self, *, ended: bool = False) -> Iterator[tuple[str, tuple[MoveReport, ...]]]:
         """Rebindings whose moves are all made or given up since the last time, the oldest first."""
         with self._lock:
-            for instance, made in self._placement.settled():
-                next((each for each in self._open if each.add(instance, made)), None)
+            self._count_in()
             if ended:
                 for each in self._open:
                     each.abort(ENDED, lambda _: None)
@@ -140,6 +171,12 @@ class Migration:
             done = [each for each in self._open if not each.left and (each is not newest or reached)]
             self._open = [each for each in self._open if each not in done]
         yield from ((each.id, tuple(each.done)) for each in done)
+
+
+def pauses(mechanism: Mechanism) -> bool:
+    """Whether the plans of a mechanism stop instances."""
+    any_ = Transfer(InstanceId("any/0"), WorkerId(0), WorkerId(1))
+    return StepKind.PAUSE in mechanism.plan([any_], LinkCosts()).kinds
 
 
 def executable(plan: Plan) -> Plan:

@@ -29,7 +29,18 @@ from shoal.runtimes.local.guest import Guest, Leaving
 from shoal.runtimes.local.lanestate import LaneState
 from shoal.runtimes.local.load import Load
 from shoal.runtimes.local.node import EMPTY
-from shoal.runtimes.local.ownership import Arrival, Closed, HandOver, Invitation, Message, Ownership, Passed, Settled
+from shoal.runtimes.local.ownership import (
+    Arrival,
+    Closed,
+    Gone,
+    HandOver,
+    Invitation,
+    Message,
+    Ownership,
+    Passed,
+    Settled,
+)
+from shoal.runtimes.local.reassignment import Reassigner, Reassignment
 from shoal.runtimes.local.sleep import Sleep
 from shoal.runtimes.local.state import LaneNode
 
@@ -51,16 +62,18 @@ class MovingLane(LaneNode):
         """A part behind the channels of its feeds."""
         super().__init__(lane, feeds, inputs, home)
         self.ownership = ownership
-        self.load = Load(len(lane.instances))
+        self.load = Load(ownership.owner.size)
         self.moving_s = 0.0
-        self._state = LaneState(lane, load=self.load)
+        self._state = LaneState(lane, load=self.load, slots=ownership.slots)
         self._orders: deque[int] = deque()
         self._invited: dict[int, int] = {}
         self._wanted: list[Invitation] = []
         self._leaving: dict[int, Leaving] = {}
         self._guests: dict[int, Guest] = {}
         self._seen = [0] * len(self.inputs)
-        self._own = {number for number, owner in enumerate(ownership.owner.tolist()) if owner == home}
+        mine, declared = np.flatnonzero(ownership.owner == home), len(lane.instances)
+        self._own = set(mine[mine < declared].tolist())
+        self._reassigner = Reassigner(self._state.kernel, ownership, home, mine[mine >= declared].tolist())
         self.sleep = Sleep(phase=0 if self._own else 1)
         ownership.sleep(home, asleep=self.sleep.asleep)
 
@@ -68,10 +81,14 @@ class MovingLane(LaneNode):
         """Ask for an instance of another worker; may be called by any thread."""
         self._orders.append(instance)
 
+    def reassign(self, order: Reassignment) -> None:
+        """Give the keys of some instances to others; may be called by any thread."""
+        self._reassigner.asked.append(order)
+
     @property
     def waiting(self) -> bool:
         """Whether rows or letters wait, or orders that can be carried out."""
-        if super().waiting or any(self.ownership.letters[self.home]):
+        if super().waiting or any(self.ownership.letters[self.home]) or self._reassigner.asked:
             return True
         return bool(self._orders) and (self.sleep.asleep or self.sleep.heard)
 
@@ -87,8 +104,9 @@ class MovingLane(LaneNode):
 
     @property
     def busy(self) -> bool:
-        """Whether an instance is on its way in or out."""
-        return bool(self._orders or self._invited or self._wanted or self._leaving or self._guests)
+        """Whether an instance is on its way in or out, or is being split or merged."""
+        moving = self._orders or self._invited or self._wanted or self._leaving or self._guests
+        return bool(moving) or self._reassigner.busy
 
     @property
     def between(self) -> bool:
@@ -104,6 +122,7 @@ class MovingLane(LaneNode):
         taken = super().turn(events)
         if self.busy:
             began = time.perf_counter()
+            self._reassign()
             self._send_invitations()
             self._give_away()
             self._pass_marks()
@@ -137,6 +156,11 @@ class MovingLane(LaneNode):
         awake = not self.sleep.asleep and self.sleep.told(self._seen)
         return super()._watermark() if awake else self._state.mark_us
 
+    def _reassign(self) -> None:
+        if self._reassigner.busy:
+            missing = self._reassigner.go_on(self._state, self._own, self._seen)
+            self._orders.extend(number for number in missing if number not in self._orders)
+
     def _send_invitations(self) -> None:
         if self._orders and self.sleep.asleep:
             self._wake_up()
@@ -152,6 +176,7 @@ class MovingLane(LaneNode):
         """Answer invitations that can be answered now; the others wait, or go on to the owner."""
         waiting, self._wanted = self._wanted, []
         ready: dict[int, int] = {}
+        kept, unused = self._reassigner.kept if waiting else set(), self._reassigner.unused
         for invitation in waiting:
             instance, target, told_us = invitation
             owner = ready.get(instance, int(self.ownership.owner[instance]))
@@ -159,7 +184,9 @@ class MovingLane(LaneNode):
                 self._invited.pop(instance, None)
             elif owner != self.home:
                 self._letters(owner).append(invitation)
-            elif instance not in self._own or self._state.mark_us < told_us:
+            elif instance in unused:
+                self._letters(target).append(Gone(instance))
+            elif instance not in self._own or instance in kept or self._state.mark_us < told_us:
                 self._wanted.append(invitation)  # not before it has come here and settled, and is as far
             else:
                 ready[instance] = target
@@ -203,6 +230,9 @@ class MovingLane(LaneNode):
             guest.source, guest.state_bytes = message.source, message.state_bytes
             guest.frozen_s = time.perf_counter() - message.left_s
             return
+        if isinstance(message, Gone):
+            self._invited.pop(message.instance, None)
+            return
         guest = self._guests[message.instance]
         if isinstance(message, Passed):
             self._add_to(guest, message.number, message.block)
@@ -215,6 +245,7 @@ class MovingLane(LaneNode):
     def _welcome(self, instance: int, state: LaneState, open_: set[int]) -> Guest:
         state.load = self.load
         self._invited.pop(instance, None)
+        self._reassigner.unused.discard(instance)
         self._guests[instance] = guest = Guest(state, state.mark_us, open_)
         return guest
 
@@ -224,6 +255,8 @@ class MovingLane(LaneNode):
 
     def _add(self, number: int, block: Block, packet: Packet) -> None:
         """Rows of guests go to their own state, rows of instances that have left are passed on."""
+        if self._reassigner.busy:
+            block = self._reassigner.arriving(self._ports[number], block, self.load)
         if self._guests or self._leaving:
             chosen = self._among(block, {*self._guests, *self._leaving})
             if chosen.any():
@@ -238,7 +271,7 @@ class MovingLane(LaneNode):
 
     def _among(self, block: Block, instances: Collection[int]) -> NDArray[np.bool_]:
         """Which rows of a block are of some instances."""
-        special = np.zeros(len(self.lane.instances), bool)
+        special = np.zeros(self.load.size, bool)
         special[list(instances)] = True
         return special[block.columns[INSTANCE]]
 
@@ -250,6 +283,9 @@ class MovingLane(LaneNode):
             guest.hold(number, block, self._state.mark_us)
         else:
             self._add_to(guest, number, block)
+
+    def _refuse(self, late: Block) -> None:
+        super()._refuse(self.ownership.slots.labelled(late))
 
     def _answers(self, mark_us: int) -> list[Block]:
         """Answers of what is settled here, and of guests as far as their old owners have promised."""

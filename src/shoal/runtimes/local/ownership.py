@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.block import Block
+from shoal.query.division import Division, Ints
 from shoal.runtimes.local.lanestate import LaneState
+from shoal.runtimes.local.slots import Slots
 
 T = TypeVar("T")
 
@@ -65,19 +67,27 @@ class HandOver(NamedTuple):
     late_s: float = 0.0
 
 
-Message = Invitation | Arrival | Passed | Settled | Closed
+class Gone(NamedTuple):
+    """An instance that was asked for is no longer there: it was merged into another."""
+
+    instance: int
+
+
+Message = Invitation | Arrival | Passed | Settled | Closed | Gone
 
 
 class Owners(NamedTuple):
     """Who owns the instances of a lane at one time; nothing in it is ever written again.
 
     `owner[i]` is the worker of instance i. `versions[w]` counts how often worker w has given instances away, or woken
-    up. `asleep[w]` says whether the part of worker w is told nothing, see `Sleep`.
+    up. `asleep[w]` says whether the part of worker w is told nothing, see `Sleep`. `division` says which instances have
+    the slots of the declared ones, where that is not as declared.
     """
 
     owner: NDArray[np.int64]
     versions: tuple[int, ...]
     asleep: tuple[bool, ...]
+    division: Division | None = None
 
 
 class Ownership:
@@ -89,12 +99,14 @@ class Ownership:
 
     `letters[w][v]` are what worker v has for worker w, in order, with one writer and one reader. `moves` and
     `moved_bytes` count what each worker has given away; `settled[w]` are moves to worker w that are done, with one
-    writer and one reader. Only the owner of an instance gives it away.
+    writer and one reader. Only the owner of an instance gives it away, or gives its keys to others. A number that no
+    instance has is with the worker that had it last.
     """
 
-    def __init__(self, owner: NDArray[np.int64], workers: int) -> None:
-        """Nothing has moved yet."""
+    def __init__(self, owner: NDArray[np.int64], workers: int, slots: Slots | None = None) -> None:
+        """Nothing has moved yet; without slots, all instances are declared ones."""
         self.workers = workers
+        self.slots = slots or Slots(np.arange(owner.size), owner.size)
         self.now = Owners(_fixed(owner), (0,) * workers, (False,) * workers)
         self.letters: list[list[deque[Message]]] = [[deque() for _ in range(workers)] for _ in range(workers)]
         self.moves = [0] * workers
@@ -114,6 +126,17 @@ class Ownership:
             owner[list(target_of)] = list(target_of.values())
             return self._publish(worker, owner, asleep=self.now.asleep[worker])
 
+    def reassign(self, worker: int, cells: Ints, numbers: Ints) -> int:
+        """A worker gives keys of its instances to others, which are also its own; the version of that change.
+
+        `cells` are places in the table of slots, counted row by row, and `numbers` the instances that have them then.
+        """
+        with self._publishing:
+            owner = self.now.owner.copy()
+            owner[numbers] = worker
+            division = self.slots.after(self.now.division, cells, numbers)
+            return self._publish(worker, owner, asleep=self.now.asleep[worker], division=division)
+
     def wake(self, worker: int) -> int:
         """The part of a worker, which says so itself, is to be told everything again; the version of that change."""
         with self._publishing:
@@ -129,10 +152,11 @@ class Ownership:
         with self._publishing:
             self.now = self.now._replace(owner=_fixed(owner))
 
-    def _publish(self, worker: int, owner: NDArray[np.int64], *, asleep: bool) -> int:
-        versions, sleeping = self.now.versions, self.now.asleep
+    def _publish(self, worker: int, owner: NDArray[np.int64], *, asleep: bool, division: Division | None = None) -> int:
+        versions, sleeping, division = self.now.versions, self.now.asleep, division or self.now.division
         version = versions[worker] + 1
-        self.now = Owners(_fixed(owner), _with(versions, worker, version), _with(sleeping, worker, asleep))
+        asleep_now = _with(sleeping, worker, asleep)
+        self.now = Owners(_fixed(owner), _with(versions, worker, version), asleep_now, division)
         return version
 
 

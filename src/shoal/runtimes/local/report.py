@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.messages import EpochCommitted
+from shoal.model.partitioning import DECLARED
 from shoal.model.snapshot import Snapshot
 from shoal.model.topology import Topology
 from shoal.runtimes.local.crew import Crew
@@ -93,7 +94,7 @@ class Reports:
 
     def _snapshot(self, period_s: float, busy_s: Sequence[float], held: Mapping[LaneNode, int]) -> Snapshot:
         placement = self._placement
-        binding = self._binding if placement is None else placement.current()
+        binding, partitioning = (self._binding, DECLARED) if placement is None else placement.current()
         topology = None if self._topology_of is None else self._topology_of(binding.workers)
         return Snapshot(
             self._epoch,
@@ -105,6 +106,7 @@ class Reports:
             () if topology is None else tuple(busy_s[: topology.workers]),
             topology,
             self._graph,
+            partitioning,
         )
 
     def _new_refusals(self) -> dict[str, int]:

@@ -16,7 +16,17 @@ from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.binding import Binding
 from shoal.model.graph import Graph
 from shoal.model.histogram import merged
-from shoal.model.messages import Command, CommandRefused, Drain, Event, MovesFinished, Rebind, RunEnded, WorkersLost
+from shoal.model.messages import (
+    Command,
+    CommandRefused,
+    Drain,
+    Event,
+    MovesFinished,
+    Rebind,
+    Repartition,
+    RunEnded,
+    WorkersLost,
+)
 from shoal.model.topology import Topology
 from shoal.policies.scheduling import SCHEDULING, SchedulingPolicy, StateBased, Threads
 from shoal.query.fused import prepare
@@ -166,7 +176,7 @@ class LocalRuntime(WallClock):
         self._crew.settle = settle
         self._metrics = Metrics(self._nodes, self._crew)
         self._delivery = Delivery(self._nodes, setup.sink)
-        self._placement = None if bound is None else Placement(self._nodes, bound, most)
+        self._placement = None if bound is None else Placement(self._nodes, bound, most, graph)
         if self._placement is not None:
             self._migration = Migration(self._placement, self._crew, self._topology_of, setup.mechanism)
         topology_of = None if isinstance(self._crew, ThreadPerNode) else self._topology_of
@@ -198,17 +208,17 @@ class LocalRuntime(WallClock):
         return self._events
 
     def apply(self, command: Command) -> None:
-        """Drain, or rebind where instances are bound; nothing else can be changed while a local run goes on."""
+        """Drain; where instances are bound, rebind, or split and merge them; nothing else can be changed."""
         if isinstance(command, Drain):
             self.stop()
-        elif isinstance(command, Rebind):
+        elif isinstance(command, Rebind | Repartition):
             self._rebind(command)
         else:
             reason = f"the local runtime cannot {type(command).__name__} while it runs"
             self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
 
-    def _rebind(self, command: Rebind) -> None:
-        """Begin to use a binding, or say why not if that cannot be."""
+    def _rebind(self, command: Rebind | Repartition) -> None:
+        """Begin to move, split or merge instances, or say why not if that cannot be."""
         try:
             if self._migration is None:
                 raise BindingError("instances are bound to workers only with queues; set queues=worker-queue")

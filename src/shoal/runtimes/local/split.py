@@ -1,10 +1,12 @@
 """Splits: in front of every input of a divided lane, the node that sends rows to who owns their instance."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.kernels.block import Block
 from shoal.kernels.compiled import compiled
 from shoal.kernels.table import INSTANCE
 from shoal.runtimes.local.channel import Channel, Packet, Stamp
@@ -20,12 +22,13 @@ class MovingSplit(Node):
     `sent` counts the rows of every instance.
     """
 
-    def __init__(self, ownership: Ownership, source: Channel, home: int = 0) -> None:
-        """Behind a channel; output w is that of worker w."""
+    def __init__(self, ownership: Ownership, source: Channel, home: int = 0, keys: Sequence[str] = ()) -> None:
+        """Behind a channel, whose rows have these key columns; output w is that of worker w."""
         super().__init__("split", [source], home)
         self.ownership = ownership
         self.sent = np.zeros(ownership.owner.size, np.int64)
         self._seen = ownership.now.versions
+        self._keys = tuple(keys)
         self._starts = np.zeros(ownership.workers + 1, np.int64)
         divide(self.sent[:0], ownership.owner, self.sent, self.sent[:0], self._starts)  # loads its code in time
 
@@ -46,6 +49,10 @@ class MovingSplit(Node):
 
     def _divide(self, packet: Packet) -> None:
         block, owners = packet.block, self.ownership.now
+        if owners.division is not None and block.length:
+            keys = [block.columns[name] for name in self._keys]
+            numbers = owners.division.assigned(block.columns[INSTANCE], keys)
+            block = Block({**block.columns, INSTANCE: numbers}, block.length)
         self.produced += block.length
         rows = np.empty(block.length, np.int64)
         self._starts[:] = 0

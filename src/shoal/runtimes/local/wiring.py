@@ -26,6 +26,7 @@ from shoal.runtimes.local.moving import MovingLane
 from shoal.runtimes.local.node import Node, OutletNode, StepNode
 from shoal.runtimes.local.ownership import Ownership
 from shoal.runtimes.local.sleep import Sleep
+from shoal.runtimes.local.slots import Slots
 from shoal.runtimes.local.split import MovingSplit
 from shoal.runtimes.local.standstill import StillLane
 from shoal.runtimes.local.state import LaneNode
@@ -145,12 +146,16 @@ class Wiring:
 
     def _add_parts(self, lane: Lane, binding: Binding) -> None:
         """A part for every worker there may be, also for those without instances yet."""
-        owner = np.array([binding.worker_of[instance] for instance in lane.instances], np.int64)
-        ownership = Ownership(owner, max(self.parts, binding.workers))
+        workers = max(self.parts, binding.workers)
+        slots = Slots.of(lane)
+        owner = np.zeros(slots.declared.size, np.int64)
+        owner[: len(lane.instances)] = [binding.worker_of[instance] for instance in lane.instances]
+        ownership = Ownership(owner, workers, slots)
         parts: list[list[tuple[Feed, Channel]]] = [[] for _ in range(ownership.workers)]
         for feed in lane.feeds:
             for before in self._after(feed.origin, feed.steps):
-                split = MovingSplit(ownership, self._from(before, _wanted(lane, feed)), before.home)
+                keys = lane.kernel.keys(feed.port) if lane.kernel is not None else ()
+                split = MovingSplit(ownership, self._from(before, _wanted(lane, feed)), before.home, keys)
                 split.stream = before.stream
                 self.nodes.append(split)
                 for feeds in parts:
