@@ -18,7 +18,7 @@ JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def begin(namespace: dict[str, Any]) -> None:
     """An empty directory to work in, and the session all tests share, which must not be started in there."""
-    from shoal.runtimes.spark.cluster import spark_session
+    from shoal.runtimes.spark.cluster.session import spark_session
 
     spark_session(cores=2)
     namespace["__name__"] = "__main__"  # classes of a document travel to Spark's workers by value

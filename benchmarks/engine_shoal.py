@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import shoal
 from shoal.experiments.machine import cpu_s
-from shoal.model.messages import EpochCommitted
+from shoal.model.control.messages import EpochCommitted
 
 
 @dataclass

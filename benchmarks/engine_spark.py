@@ -11,7 +11,7 @@ from measured import Measured
 from pyspark.sql import DataFrame, SparkSession
 
 from shoal.experiments.machine import cpu_s
-from shoal.runtimes.spark.cluster import spark_session
+from shoal.runtimes.spark.cluster.session import spark_session
 
 # Settings that help plain Spark here; Shoal neither needs nor feels them. The default state store takes a tenth to a
 # quarter less CPU time than RocksDB; top-3 aggregates fall back to sorting at 128 keys unless told otherwise; and large

@@ -25,8 +25,8 @@ from spread import text as spread_text
 
 import shoal
 from shoal.experiments.machine import cores, cpu_by_kind_s, described, sentence
-from shoal.workloads.traffic import STREAM, queries, vehicles
-from shoal.workloads.traffic_events import TrafficEvents
+from shoal.workloads.traffic.events import TrafficEvents
+from shoal.workloads.traffic.queries import STREAM, queries, vehicles
 
 SPARK_SCHEMA = "ts timestamp, vehicle long, region long, vehicle_type string, speed double"
 PARTITIONS = 2

@@ -23,9 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import shoal
-from shoal.workloads.traffic import STREAM, queries
-from shoal.workloads.traffic_events import TrafficEvents
-from shoal.workloads.traffic_oracle import SCHEMAS, WINDOW_S, expected
+from shoal.workloads.traffic.events import TrafficEvents
+from shoal.workloads.traffic.oracle import SCHEMAS, WINDOW_S, expected
+from shoal.workloads.traffic.queries import STREAM, queries
 
 REGIONS = 100
 VEHICLES = 100_000

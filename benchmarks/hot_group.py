@@ -21,14 +21,14 @@ import pyarrow as pa
 from record import add_options, written
 from table import plain
 
-from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import MemorySink
+from shoal.connectors.sources.generator import Generator
 from shoal.control.settings import ControlSettings
 from shoal.experiments.machine import described
-from shoal.model.expression import col
-from shoal.model.graph import Query
-from shoal.model.pattern import prev
-from shoal.query.stream import Stream
+from shoal.language.python.stream import Stream
+from shoal.model.query.expression import col
+from shoal.model.query.graph import Query
+from shoal.model.query.pattern import prev
 from shoal.session.digest import result_digest
 from shoal.session.job import Job
 from shoal.session.run import start
@@ -93,7 +93,7 @@ def run_trial(trial: Trial) -> dict[str, Any]:
     job = Job.of("hot-group", [query()], {"reports": source})
     given: dict[str, Any] = {}
     if trial.on == "spark":
-        from shoal.runtimes.spark.cluster import spark_session
+        from shoal.runtimes.spark.cluster.session import spark_session
 
         given["spark"] = spark_session(cores=trial.workers)
     if trial.on != "reference":

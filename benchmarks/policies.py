@@ -17,15 +17,15 @@ import numpy as np
 from record import add_options, written
 from table import plain
 
-from shoal.control.look import peak
+from shoal.control.observation import peak
 from shoal.experiments.machine import described
-from shoal.model.binding import Binding
-from shoal.model.graph import OPERATOR_KINDS, Graph
-from shoal.model.topology import Topology
+from shoal.model.control.binding import Binding
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import OPERATOR_KINDS, Graph
+from shoal.policies.binding.layout import ROW_BYTES, Layout
+from shoal.policies.binding.loads import Loads, summed
 from shoal.policies.catalog import DYNAMIC
-from shoal.policies.layout import ROW_BYTES, Layout
-from shoal.policies.loads import Loads, summed
-from shoal.workloads.traffic import queries
+from shoal.workloads.traffic.queries import queries
 
 REGIONS = (100, 1000)
 TOPOLOGY = Topology.of(nodes=2, workers=8)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.connectors.rate import Rate
 from shoal.connectors.sinks import MemorySink
+from shoal.connectors.sources.rate import Rate
 from shoal.control.settings import ControlSettings
-from shoal.model.binding import Binding
-from shoal.model.messages import EpochCommitted
-from shoal.policies.static import shuffled
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import EpochCommitted
+from shoal.policies.binding.static import shuffled
 from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.digest import differences, result_digest
 from shoal.session.run import Run, start
@@ -46,7 +46,7 @@ def run_trial(trial: Trial) -> dict[str, Any]:
     ready = WORKLOADS["skew"].ready(0, Amount(trial.events, rate, trial.epoch_rows), trial.settings)
     spark = None
     if trial.on == "spark":
-        from shoal.runtimes.spark.cluster import spark_session
+        from shoal.runtimes.spark.cluster.session import spark_session
 
         spark = spark_session(trial.conf)
     epochs: list[dict[str, float]] = []
@@ -84,7 +84,7 @@ def run_trial(trial: Trial) -> dict[str, Any]:
 
 def run_peer(trial: Trial) -> dict[str, Any]:
     """Spark's own: as many partitions as there would be workers, rows by the hash of their keys."""
-    from shoal.experiments import spark_sql
+    from shoal.experiments.engines import spark_sql
     from shoal.experiments.trial import Trial as Peer
 
     ready = WORKLOADS["skew"].ready(0, Amount(trial.events, None, trial.epoch_rows), trial.settings)

@@ -32,7 +32,7 @@ from spread import Spread
 from spread import text as spread_text
 
 from shoal.experiments.machine import cores, described, sentence
-from shoal.runtimes.spark.position import MECHANISMS
+from shoal.runtimes.spark.driver.position import MECHANISMS
 
 PARTS = ("workers", "moves")
 ENGINES = {"shoal": "Shoal, rebound while it runs", "spark": "Spark, stopped and repartitioned offline"}

@@ -21,14 +21,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 import shoal
-from shoal.model.binding import Binding
-from shoal.model.messages import Drain, EpochCommitted, Rebind, RunEnded
-from shoal.policies.static import round_robin
-from shoal.runtimes.spark.cluster import spark_session
-from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import Drain, EpochCommitted, Rebind, RunEnded
+from shoal.policies.binding.static import round_robin
+from shoal.runtimes.spark.cluster.session import spark_session
+from shoal.runtimes.spark.driver.runtime import SparkRuntime, SparkSetup
 from shoal.session.digest import differences
-from shoal.workloads.traffic import STREAM, vehicles
-from shoal.workloads.traffic_events import TrafficEvents
+from shoal.workloads.traffic.events import TrafficEvents
+from shoal.workloads.traffic.queries import STREAM, vehicles
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's Python workers do not look into this directory
 LATENESS_S = 10

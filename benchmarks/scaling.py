@@ -26,9 +26,9 @@ from spread import text as spread_text
 import shoal
 from shoal.experiments.machine import cores, described, sentence
 from shoal.session.digest import differences
-from shoal.workloads.traffic import STREAM, queries, vehicles
-from shoal.workloads.traffic_events import TrafficEvents
-from shoal.workloads.traffic_oracle import expected
+from shoal.workloads.traffic.events import TrafficEvents
+from shoal.workloads.traffic.oracle import expected
+from shoal.workloads.traffic.queries import STREAM, queries, vehicles
 
 VEHICLES = 100_000
 ROWS_PER_FILE = 200_000

@@ -34,11 +34,11 @@ import table
 
 import shoal
 from shoal.experiments.machine import cores, described, sentence
-from shoal.model.messages import EpochCommitted
+from shoal.model.control.messages import EpochCommitted
 from shoal.session.digest import differences
 from shoal.workloads.catalog import WORKLOADS
-from shoal.workloads.traffic import STREAM, queries
-from shoal.workloads.traffic_events import TrafficEvents
+from shoal.workloads.traffic.events import TrafficEvents
+from shoal.workloads.traffic.queries import STREAM, queries
 from shoal.workloads.workload import Amount
 
 REGIONS = 100

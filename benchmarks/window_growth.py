@@ -26,14 +26,14 @@ from spread import Spread
 from spread import text as spread_text
 
 import shoal
+from shoal.compiler.lane import NOW
+from shoal.compiler.program import compile_graph
+from shoal.compiler.router import Router
 from shoal.experiments.machine import described, sentence
-from shoal.kernels.block import Block
+from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.table import Tables
 from shoal.kernels.kernel import FOREVER_US
-from shoal.kernels.table import Tables
-from shoal.model.window import sessions
-from shoal.query.lane import NOW
-from shoal.query.program import compile_graph
-from shoal.query.router import Router
+from shoal.model.query.window import sessions
 from shoal.session.digest import differences
 
 RATE = 1_000

@@ -23,9 +23,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import shoal
-from shoal.workloads.ysb import STREAM, query
-from shoal.workloads.ysb_events import NAMES, VIEW, YsbEvents
-from shoal.workloads.ysb_oracle import SCHEMA, VIEWS, WINDOW_S, expected
+from shoal.workloads.ysb.events import NAMES, VIEW, YsbEvents
+from shoal.workloads.ysb.oracle import SCHEMA, VIEWS, WINDOW_S, expected
+from shoal.workloads.ysb.queries import STREAM, query
 
 EVENTS = YsbEvents()
 CAMPAIGN_OF_AD = EVENTS.campaign_of_ad()

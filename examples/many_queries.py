@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal import Generator, Graph, Job, Query, Stream, col, count, max_, start, tumbling
-from shoal.query.program import compile_graph
+from shoal.compiler.program import compile_graph
 
 MACHINES = 200
 START_US = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z

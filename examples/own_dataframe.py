@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from shoal import Job, Stream, count, max_, start, tumbling
-from shoal.runtimes.spark.cluster import spark_session
+from shoal.runtimes.spark.cluster.session import spark_session
 
 LINES = """\
 {"ts": "2024-01-01T08:00:00Z", "sensor": 1, "celsius": 20.5}

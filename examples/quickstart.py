@@ -5,7 +5,7 @@ last 30 seconds, every second. Shoal merges the hundred queries into one graph a
 """
 
 from shoal import Generator, Job, Stream, col, hop, mean, start
-from shoal.workloads.traffic_events import TrafficEvents
+from shoal.workloads.traffic.events import TrafficEvents
 
 vehicles = Stream("vehicles", {"ts": "timestamp", "region": "int64", "speed": "float64"}, time="ts")
 queries = [

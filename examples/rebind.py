@@ -5,9 +5,9 @@ of the first epochs, and the number of workers goes from two to four and down to
 """
 
 from shoal import Binding, Generator, Job, Run, Stream, count, hop, mean, start
-from shoal.model.messages import EpochCommitted
+from shoal.model.control.messages import EpochCommitted
 from shoal.session.digest import result_digest
-from shoal.workloads.traffic_events import TrafficEvents
+from shoal.workloads.traffic.events import TrafficEvents
 
 WORKERS = (4, 3, 1, 2)
 

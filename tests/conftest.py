@@ -18,8 +18,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """Shoal's own session, as a user gets it."""
-    from shoal.runtimes.spark.cluster import spark_session
-    from shoal.runtimes.spark.log import SPARK_LOG
+    from shoal.runtimes.spark.cluster.log import SPARK_LOG
+    from shoal.runtimes.spark.cluster.session import spark_session
 
     session = spark_session(cores=2)
     yield session

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from shoal.model.expression import Expression, col, lit
-from shoal.model.lookup import lookup
+from shoal.model.query.expression import Expression, col, lit
+from shoal.model.query.lookup import lookup
 
 Row = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from tests.naive_expressions import Row, order_of, value_of
 from tests.naive_match import matches
 from tests.naive_windows import TIME, aggregated, by_key, ends_of, in_order
 
-from shoal.model.graph import Graph, Operator, OperatorId
+from shoal.model.query.graph import Graph, Operator, OperatorId
 
 Rows = Sequence[Row]
 

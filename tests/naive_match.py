@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tests.naive_expressions import Row, order_of, uses_previous, value_of
 from tests.naive_windows import TIME, by_key, in_order, total
 
-from shoal.model.pattern import Element, pattern
+from shoal.model.query.pattern import Element, pattern
 
 FINISH = -1
 """The way that takes no row but ends the match."""

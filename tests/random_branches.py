@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from tests.random_expressions import Draw
 
-from shoal.model.schema import TIME
-from shoal.query.flow import KEY_TYPES, WINDOW_END, WINDOW_START, Flow
+from shoal.language.python.flow import KEY_TYPES, WINDOW_END, WINDOW_START, Flow
+from shoal.model.query.schema import TIME
 
 MOST_EVENTS = 60
 MOST_ROWS = 8000

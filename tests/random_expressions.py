@@ -8,10 +8,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from shoal.model.expression import Expression, col, lit
-from shoal.model.functions import call, floor, if_, round_
-from shoal.model.lookup import lookup
-from shoal.model.pattern import prev
+from shoal.model.query.expression import Expression, col, lit
+from shoal.model.query.functions import call, floor, if_, round_
+from shoal.model.query.lookup import lookup
+from shoal.model.query.pattern import prev
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Types = Mapping[str, str]

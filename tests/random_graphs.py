@@ -13,10 +13,10 @@ from tests.random_expressions import TEXTS, Draw, condition, names_of, quarters,
 from tests.random_joins import can_unite, cogrouped, joined, looked_up, united
 from tests.random_windows import aggregated, assigned, deduplicated, matched, ranked
 
-from shoal.model.expression import col
-from shoal.model.functions import call
-from shoal.model.graph import Graph, Operator, Query
-from shoal.query.stream import Stream
+from shoal.language.python.stream import Stream
+from shoal.model.query.expression import col
+from shoal.model.query.functions import call
+from shoal.model.query.graph import Graph, Operator, Query
 
 MOST_OPERATORS = 30
 MOST_QUERIES = 5

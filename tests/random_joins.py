@@ -10,9 +10,9 @@ from tests.random_expressions import TEXTS, Draw, condition, names_of, quarters
 from tests.random_windows import aggregates, timed
 
 from shoal.errors import GraphError
-from shoal.model.window import AnyWindow, rows, sessions
-from shoal.query.flow import KEY_TYPES, Flow
-from shoal.query.join import HAS_LEFT, HAS_RIGHT
+from shoal.language.python.flow import KEY_TYPES, Flow
+from shoal.language.python.join import HAS_LEFT, HAS_RIGHT
+from shoal.model.query.window import AnyWindow, rows, sessions
 
 _ADDED = {"int64": st.integers(-3, 3), "float64": quarters(-2, 2), "string": st.sampled_from(TEXTS)}
 

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 from tests.random_branches import MOST_ROWS, SOFT, WINDOW_NAMES, Branch, fresh
 from tests.random_expressions import Draw, Types, condition, names_of
 
-from shoal.model.aggregate import (
+from shoal.language.python.flow import WINDOW_END
+from shoal.model.query.aggregate import (
     Aggregate,
     count,
     count_distinct,
@@ -16,10 +17,9 @@ from shoal.model.aggregate import (
     top_k,
     variance,
 )
-from shoal.model.expression import Expression
-from shoal.model.pattern import pattern
-from shoal.model.window import AnyWindow, Rows, Window, hop, rows, sessions, tumbling
-from shoal.query.flow import WINDOW_END
+from shoal.model.query.expression import Expression
+from shoal.model.query.pattern import pattern
+from shoal.model.query.window import AnyWindow, Rows, Window, hop, rows, sessions, tumbling
 
 MANY_ROWS = 500
 _TIMES = ("", "", "", "+", "*", "?", "{2}", "{1,3}", "{2,}")

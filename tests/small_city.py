@@ -3,11 +3,11 @@
 import pyarrow as pa
 
 from shoal.connectors.sinks import MemorySink, ParquetSink
-from shoal.connectors.source import Source
+from shoal.connectors.sources.source import Source
 from shoal.session.digest import result_digest
 from shoal.session.run import Run
-from shoal.workloads.traffic import TRAFFIC
-from shoal.workloads.traffic_events import TrafficEvents
+from shoal.workloads.traffic.events import TrafficEvents
+from shoal.workloads.traffic.queries import TRAFFIC
 from shoal.workloads.workload import Amount, Ready
 
 REGIONS = 4

@@ -13,16 +13,27 @@ from tests.naive_expressions import value_of
 from tests.random_graphs import MOST_OPERATORS, Rows, cases
 from tests.random_windows import patterns
 
-from shoal.model.aggregate import Aggregate, count, count_distinct, max_, mean, min_, stddev, sum_, top_k, variance
-from shoal.model.expression import Expression, col, lit
-from shoal.model.functions import call, floor, if_, round_
-from shoal.model.graph import Graph
-from shoal.model.lookup import lookup
-from shoal.model.pattern import pattern as read
-from shoal.model.pattern import prev
-from shoal.model.window import AnyWindow, hop, rows, sessions, tumbling
-from shoal.query.flow import Flow
-from shoal.query.stream import Stream
+from shoal.language.python.flow import Flow
+from shoal.language.python.stream import Stream
+from shoal.model.query.aggregate import (
+    Aggregate,
+    count,
+    count_distinct,
+    max_,
+    mean,
+    min_,
+    stddev,
+    sum_,
+    top_k,
+    variance,
+)
+from shoal.model.query.expression import Expression, col, lit
+from shoal.model.query.functions import call, floor, if_, round_
+from shoal.model.query.graph import Graph
+from shoal.model.query.lookup import lookup
+from shoal.model.query.pattern import pattern as read
+from shoal.model.query.pattern import prev
+from shoal.model.query.window import AnyWindow, hop, rows, sessions, tumbling
 
 S = 1_000_000
 CARS = Stream("cars", {"ts": "timestamp", "k": "int64", "x": "float64"}, time="ts")

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.compiler.against_rows import repartitioned
+from tests.compiler.in_process import InProcess
 from tests.naive import interpret
-from tests.query.against_rows import repartitioned
-from tests.query.in_process import InProcess
 from tests.random_graphs import cases
 
-from shoal.model.graph import Graph
-from shoal.model.partitioning import DECLARED
-from shoal.policies.static import shuffled
+from shoal.model.control.partitioning import DECLARED
+from shoal.model.query.graph import Graph
+from shoal.policies.binding.static import shuffled
 
 Row = Mapping[str, Any]
 

@@ -1,10 +1,10 @@
 """The three queries of the traffic study: as they were printed in SQL, and the same in Python."""
 
-from shoal.model.aggregate import count, mean
-from shoal.model.functions import udf
-from shoal.model.window import hop
-from shoal.query.flow import Flow
-from shoal.query.stream import Stream
+from shoal.language.python.flow import Flow
+from shoal.language.python.stream import Stream
+from shoal.model.query.aggregate import count, mean
+from shoal.model.query.functions import udf
+from shoal.model.query.window import hop
 
 VEHICLES = Stream(
     "vehicle_stream",

@@ -2,12 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from shoal.connectors.files import Files
-from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink
+from shoal.connectors.sources.files import Files
+from shoal.connectors.sources.generator import Generator
 from shoal.control.settings import ControlSettings
 from shoal.errors import ShoalError
-from shoal.model.aggregate import (
+from shoal.language.python.flow import Flow
+from shoal.language.python.stream import Stream
+from shoal.model.control.binding import Binding, Move
+from shoal.model.query.aggregate import (
     approx_distinct,
     count,
     count_distinct,
@@ -20,15 +23,12 @@ from shoal.model.aggregate import (
     user_aggregate,
     variance,
 )
-from shoal.model.binding import Binding, Move
-from shoal.model.expression import col, lit
-from shoal.model.functions import abs_, call, floor, if_, round_, udf
-from shoal.model.graph import Graph, Query
-from shoal.model.lookup import lookup
-from shoal.model.pattern import prev
-from shoal.model.window import hop, rows, sessions, tumbling
-from shoal.query.flow import Flow
-from shoal.query.stream import Stream
+from shoal.model.query.expression import col, lit
+from shoal.model.query.functions import abs_, call, floor, if_, round_, udf
+from shoal.model.query.graph import Graph, Query
+from shoal.model.query.lookup import lookup
+from shoal.model.query.pattern import prev
+from shoal.model.query.window import hop, rows, sessions, tumbling
 from shoal.session.job import Job
 from shoal.session.run import Run, start
 

@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "shoal"
 KERNELS = PACKAGE / "kernels"
-BUILDER = PACKAGE / "query" / "build.py"
+BUILDER = PACKAGE / "compiler" / "build.py"
 OUTSIDE = sorted(path for path in PACKAGE.rglob("*.py") if KERNELS not in path.parents)
 PROTOCOLS = {"Kernel", "Table"}
 

@@ -37,7 +37,7 @@ OUTSIDE_WORLD = {
 
 ABOVE_RUNTIMES = ["session", "cli", "control", "policies", "experiments", "workloads"]
 RUNTIME_DOOR = {"shoal.runtimes.protocol", "shoal.runtimes.registry"}
-PEERS = {"shoal.experiments.spark_sql -> shoal.runtimes.spark.cluster"}
+PEERS = {"shoal.experiments.engines.spark_sql -> shoal.runtimes.spark.cluster.session"}
 """Plain Spark, which is measured beside Shoal, starts with the same settings."""
 
 

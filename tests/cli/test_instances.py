@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from tests.cli.test_queries import GRAPH, Job, job, shoal
 
-from shoal.model.graph import Graph
-from shoal.model.partitioning import DECLARED, Partitioning, Split, operator_of
-from shoal.policies.static import round_robin
-from shoal.query.program import compile_graph
-from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest
-from shoal.workloads.traffic import vehicles
+from shoal.compiler.program import compile_graph
+from shoal.model.control.partitioning import DECLARED, Partitioning, Split, operator_of
+from shoal.model.query.graph import Graph
+from shoal.policies.binding.static import round_robin
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, Manifest
+from shoal.workloads.traffic.queries import vehicles
 
 __all__ = ["job"]
 ONCE = Graph.of([vehicles().partition_by("region", groups=2).key_by("vehicle").deduplicate(5).sink("once")])

@@ -21,7 +21,7 @@ def shoal(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 JOB = """
 from shoal import Generator, Job, Stream
-from shoal.workloads.traffic_events import TrafficEvents
+from shoal.workloads.traffic.events import TrafficEvents
 stream = Stream("cars", {"ts": "timestamp", "speed": "float64"}, time="ts")
 job = Job.of("mine", [stream.select("speed").sink("speeds")], {"cars": Generator(TrafficEvents())})
 something_else = 42

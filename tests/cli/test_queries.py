@@ -13,16 +13,16 @@ from shoal.cli.asking import FIRST_POLL_S, LAST_POLL_S, polled
 from shoal.cli.main import main
 from shoal.cli.queries import renamed
 from shoal.errors import GraphError, ShoalError
-from shoal.model.expression import col
-from shoal.model.graph import Graph
-from shoal.policies.static import round_robin
-from shoal.query.graphfile import load_graph, save_graph
-from shoal.runtimes.spark import mailbox as mailbox_module
-from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest
-from shoal.runtimes.spark.mailbox import FOLDER, Letters, Mailbox
-from shoal.runtimes.spark.position import Position, changed
+from shoal.language.yaml.graph_file import load_graph, save_graph
+from shoal.model.query.expression import col
+from shoal.model.query.graph import Graph
+from shoal.policies.binding.static import round_robin
+from shoal.runtimes.spark.driver.position import Position, changed
+from shoal.runtimes.spark.rebinding import mailbox as mailbox_module
+from shoal.runtimes.spark.rebinding.mailbox import FOLDER, Letters, Mailbox
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, Manifest
 from shoal.storage.directory import Directory
-from shoal.workloads.traffic import STREAM, vehicles
+from shoal.workloads.traffic.queries import STREAM, vehicles
 
 GRAPH = Graph.of(list(city().job.graph.queries.values())[:3])
 FAST = vehicles().select("ts", "speed").sink("fast")

@@ -10,7 +10,7 @@ import pytest
 from shoal.cli import main as command_line
 from shoal.cli.main import cli, main
 from shoal.errors import ConfigError, RunError, ShoalError, SourceError
-from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, Manifest
 
 JOB = """
 from shoal import Files, Job, Stream, count, tumbling

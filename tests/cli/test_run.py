@@ -18,7 +18,7 @@ from tests.small_city import city_events
 
 from shoal.connectors.sinks import ParquetSink
 from shoal.session.digest import result_digest
-from shoal.workloads.traffic_oracle import expected
+from shoal.workloads.traffic.oracle import expected
 
 SMALL = ["--set", "regions=4", "--set", "vehicles=300", "--epoch-rows", "3000"]
 SHOAL = str(Path(sys.executable).with_name("shoal"))
@@ -89,7 +89,7 @@ def test_a_wrong_answer_is_exit_code_1_and_says_what_is_wrong(said: Any, monkeyp
         wrong = pa.compute.add(counts["vehicle_count"], 1)
         return {**answers, "vehicle_count": counts.set_column(2, "vehicle_count", wrong)}
 
-    monkeypatch.setattr("shoal.workloads.traffic.expected", off_by_one)
+    monkeypatch.setattr("shoal.workloads.traffic.queries.expected", off_by_one)
     code, out, _ = said(*TRAFFIC, "--events", "3000", "--check")
     assert code == 1
     assert "different: table 'vehicle_count': column 'vehicle_count': expected 59, got 58" in out

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from shoal.cli.target import target
-from shoal.connectors.files import Files
 from shoal.connectors.sinks import ParquetSink
+from shoal.connectors.sources.files import Files
 from shoal.errors import ConfigError, SqlError
 from shoal.workloads.workload import Amount
 

@@ -25,21 +25,21 @@ from tests.conformance.oracles import (
     windows_in_sql,
 )
 
-from shoal.kernels.aggregate import WINDOW_END, AggregateKernel
-from shoal.kernels.block import ARROW_TYPES, Block
+from shoal.compiler.build import kernel_of
+from shoal.kernels.aggregate.panes import PaneShape
+from shoal.kernels.aggregate.windowed import WINDOW_END, AggregateKernel
+from shoal.kernels.columns.block import ARROW_TYPES, Block
+from shoal.kernels.columns.parts import table_from_arrow
+from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.kernels.kernel import State
-from shoal.kernels.panes import PaneShape
-from shoal.kernels.parts import table_from_arrow
-from shoal.kernels.table import INSTANCE, Tables
-from shoal.model.aggregate import (
+from shoal.language.python.flow import Flow
+from shoal.language.python.stream import Stream
+from shoal.model.query.aggregate import (
     Aggregate,
 )
-from shoal.model.expression import col
-from shoal.model.schema import TIME
-from shoal.model.window import Rows, Session, Window
-from shoal.query.build import kernel_of
-from shoal.query.flow import Flow
-from shoal.query.stream import Stream
+from shoal.model.query.expression import col
+from shoal.model.query.schema import TIME
+from shoal.model.query.window import Rows, Session, Window
 
 INSTANCES = 3
 

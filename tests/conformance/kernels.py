@@ -19,7 +19,7 @@ from tests.conformance.kernel_case import (
 )
 from tests.conformance.oracles import LEFT, RIGHT
 
-from shoal.model.aggregate import (
+from shoal.model.query.aggregate import (
     approx_distinct,
     count,
     count_distinct,
@@ -32,9 +32,9 @@ from shoal.model.aggregate import (
     user_aggregate,
     variance,
 )
-from shoal.model.expression import col
-from shoal.model.pattern import prev
-from shoal.model.window import Rows, Window
+from shoal.model.query.expression import col
+from shoal.model.query.pattern import prev
+from shoal.model.query.window import Rows, Window
 
 
 class Spread:

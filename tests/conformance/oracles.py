@@ -13,11 +13,11 @@ import duckdb
 import pyarrow as pa
 from tests.naive import interpret
 
-from shoal.kernels.table import INSTANCE
-from shoal.model.aggregate import Aggregate
-from shoal.model.graph import Graph
-from shoal.model.window import Rows, Session, Window
-from shoal.query.flow import Flow
+from shoal.kernels.columns.table import INSTANCE
+from shoal.language.python.flow import Flow
+from shoal.model.query.aggregate import Aggregate
+from shoal.model.query.graph import Graph
+from shoal.model.query.window import Rows, Session, Window
 
 Event = Mapping[str, Any]
 Answer = tuple[Any, ...]

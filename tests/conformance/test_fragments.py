@@ -13,10 +13,10 @@ from tests.conformance.kernel_case import EVENTS, KernelCase, blocks_of, filled,
 from tests.conformance.kernels import CASES
 from tests.conformance.oracles import PORT, Answer, Event
 
+from shoal.kernels.columns.table import Tables
 from shoal.kernels.join import JoinKernel
 from shoal.kernels.kernel import FOREVER_US, State
-from shoal.kernels.table import Tables
-from shoal.model.fragment import Fragment
+from shoal.model.control.fragment import Fragment
 
 every_kernel = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 STREAMS = st.lists(EVENTS, min_size=1, max_size=25)

@@ -24,15 +24,15 @@ from tests.conformance.kernel_case import (
 from tests.conformance.kernels import CASES
 from tests.conformance.oracles import PORT, Answer, Event
 
-from shoal.kernels.aggregate import AggregateKernel
-from shoal.kernels.block import Block
+from shoal.kernels.aggregate.windowed import AggregateKernel
+from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.table import INSTANCE, RowTable, Tables
+from shoal.kernels.count_window import RowWindowKernel
 from shoal.kernels.join import JoinKernel
 from shoal.kernels.kernel import FOREVER_US, NEVER_US, State
-from shoal.kernels.match import MatchKernel
-from shoal.kernels.rowwindow import RowWindowKernel
-from shoal.kernels.session import SessionKernel
-from shoal.kernels.table import INSTANCE, RowTable, Tables
-from shoal.model.schema import TIME
+from shoal.kernels.pattern.match import MatchKernel
+from shoal.kernels.session_window import SessionKernel
+from shoal.model.query.schema import TIME
 
 every_kernel = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 WORKERS = 2

@@ -8,11 +8,11 @@ from tests.runtimes.local import witness
 from tests.runtimes.local.controlled import Controlled, waiting_rows
 from tests.small_city import EVENTS, city
 
-from shoal.model.messages import EpochCommitted
-from shoal.runtimes.local.memory import Sizes
+from shoal.model.control.messages import EpochCommitted
+from shoal.runtimes.local.dataflow.lane_node import LaneNode
+from shoal.runtimes.local.dataflow.split import MovingSplit
+from shoal.runtimes.local.memory.blocks import Sizes
 from shoal.runtimes.local.settings import LocalSettings
-from shoal.runtimes.local.split import MovingSplit
-from shoal.runtimes.local.state import LaneNode
 from shoal.session.run import start
 
 STATEFUL = 3

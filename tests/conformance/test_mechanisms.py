@@ -13,11 +13,11 @@ from tests.small_city import answers, city
 
 from shoal.mechanisms.catalog import MECHANISMS
 from shoal.mechanisms.plan import Queue, StepKind, Transfer
-from shoal.model.binding import WorkerId
-from shoal.model.costs import LinkCosts
-from shoal.model.graph import InstanceId
-from shoal.model.messages import EpochCommitted
-from shoal.policies.static import shuffled
+from shoal.model.control.binding import WorkerId
+from shoal.model.control.costs import LinkCosts
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.query.graph import InstanceId
+from shoal.policies.binding.static import shuffled
 from shoal.runtimes.registry import kinds
 from shoal.session.digest import differences
 from shoal.session.run import Run, start

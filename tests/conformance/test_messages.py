@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.connectors import filelog
+from shoal.connectors.sources import file_log as filelog
 from shoal.errors import MessageError
-from shoal.model.graph import OPERATOR_KINDS, InstanceId, Operator, OperatorId
-from shoal.model.partitioning import SLOTS, Partitioning
-from shoal.runtimes.spark import checkpoint, mailbox, reports
+from shoal.model.control.partitioning import SLOTS, Partitioning
+from shoal.model.query.graph import OPERATOR_KINDS, InstanceId, Operator, OperatorId
+from shoal.runtimes.spark.rebinding import mailbox
+from shoal.runtimes.spark.state import checkpoint
+from shoal.runtimes.spark.tasks import reports
 from shoal.session import journal
 from shoal.storage.codec import Codec
 from shoal.storage.record import sealed, unsealed

@@ -13,14 +13,14 @@ from tests.small_city import REGIONS, answers, city, city_events, digest
 
 from shoal.connectors.sinks import MemorySink, ParquetSink
 from shoal.errors import ConfigError
-from shoal.model.aggregate import count, max_
-from shoal.model.binding import Binding
-from shoal.model.expression import col
-from shoal.model.graph import Graph, InstanceId, Query
-from shoal.model.messages import EpochCommitted
-from shoal.model.window import hop, tumbling
-from shoal.policies.static import round_robin, shuffled
-from shoal.query.stream import Stream
+from shoal.language.python.stream import Stream
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.query.aggregate import count, max_
+from shoal.model.query.expression import col
+from shoal.model.query.graph import Graph, InstanceId, Query
+from shoal.model.query.window import hop, tumbling
+from shoal.policies.binding.static import round_robin, shuffled
 from shoal.runtimes.local.settings import LocalSettings
 from shoal.runtimes.protocol import Capabilities
 from shoal.runtimes.registry import RUNTIMES as REGISTERED
@@ -28,7 +28,7 @@ from shoal.runtimes.registry import runtime_kind
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import Run, start
-from shoal.workloads.traffic import vehicles
+from shoal.workloads.traffic.queries import vehicles
 from shoal.workloads.workload import Ready
 
 RUNTIMES = [

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.connectors import files, generator
-from shoal.connectors.files import Files
-from shoal.connectors.generator import Generator
-from shoal.connectors.source import DRAIN, Cursor, Offset, RawBatch, Slice, Source
+from shoal.connectors.sources import files, generator
+from shoal.connectors.sources.files import Files
+from shoal.connectors.sources.generator import Generator
+from shoal.connectors.sources.source import DRAIN, Cursor, Offset, RawBatch, Slice, Source
 from shoal.storage.directory import Directory
 
 ROWS = 237

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 from pyarrow import feather
 
 from shoal.connectors.admission import admit, dead_letters
-from shoal.connectors.files import Files
-from shoal.connectors.source import BadFile
-from shoal.kernels.block import arrow_schema
-from shoal.model.schema import Schema
+from shoal.connectors.sources.files import Files
+from shoal.connectors.sources.source import BadFile
+from shoal.kernels.columns.block import arrow_schema
+from shoal.model.query.schema import Schema
 
 Format = Literal["parquet", "arrow", "csv"]
 COLUMNAR: tuple[Format, ...] = ("parquet", "arrow")

@@ -11,7 +11,7 @@ import pytest
 from tests.connectors.intake import COLUMNAR, Format, take_in, write
 
 from shoal.connectors.admission import admit, dead_letters
-from shoal.connectors.source import RawBatch
+from shoal.connectors.sources.source import RawBatch
 from shoal.errors import SchemaError
 
 T0 = dt.datetime(2024, 1, 1)  # noqa: DTZ001  (Shoal's times have no zone)

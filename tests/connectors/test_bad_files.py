@@ -11,9 +11,9 @@ import pytest
 from pyarrow import feather
 from tests.connectors.intake import COLUMNAR, Format, take_in, write
 
-from shoal.connectors import formats
-from shoal.connectors.files import Files
-from shoal.connectors.source import BadFile, RawBatch
+from shoal.connectors.formats import format as formats
+from shoal.connectors.sources.files import Files
+from shoal.connectors.sources.source import BadFile, RawBatch
 from shoal.errors import SourceError
 
 SCHEMA = {"ts": "timestamp", "speed": "float64"}

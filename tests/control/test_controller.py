@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.control.world import GRAPH, World, committed
-from tests.policies.random_loads import RUNNABLE
+from tests.policies.binding.random_loads import RUNNABLE
 
 from shoal.control.controller import Controller
 from shoal.control.journal import Aborted, Decided, Kept, Lost, Measured, Refused, Scaled
 from shoal.control.settings import ControlSettings
-from shoal.model.binding import WorkerId
-from shoal.model.graph import Graph
-from shoal.model.messages import MoveReport, MovesFinished, Rebind, RunEnded, WorkersLost
+from shoal.model.control.binding import WorkerId
+from shoal.model.control.messages import MoveReport, MovesFinished, Rebind, RunEnded, WorkersLost
+from shoal.model.query.graph import Graph
 from shoal.session.journal import ENTRIES
-from shoal.workloads.traffic import queries
+from shoal.workloads.traffic.queries import queries
 
 
 def hot(place: int, now_s: float) -> float:

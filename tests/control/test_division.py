@@ -8,8 +8,8 @@ from tests.control.world import World
 from shoal.control.journal import Decided, Divided, DivisionMeasured, Refused
 from shoal.control.settings import ControlSettings
 from shoal.control.story import told
-from shoal.model.messages import CommandRefused, Repartition
-from shoal.model.partitioning import Split
+from shoal.model.control.messages import CommandRefused, Repartition
+from shoal.model.control.partitioning import Split
 
 
 def one_hot(place: int, now_s: float) -> float:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from shoal.control.look import Look
+from shoal.control.observation import Look
 from shoal.control.trigger import Imbalance, Latency, Periodic, reason, triggers_of
 from shoal.errors import ConfigError
-from shoal.model.binding import Binding
-from shoal.model.graph import InstanceId
-from shoal.model.topology import Topology
-from shoal.policies.loads import Load, Loads
+from shoal.model.control.binding import Binding
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import InstanceId
+from shoal.policies.binding.loads import Load, Loads
 
 A, B = InstanceId("a/0"), InstanceId("b/0")
 

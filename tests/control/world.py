@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from shoal.control.controller import Controller
 from shoal.control.journal import Decided, Entry
 from shoal.control.settings import ControlSettings
-from shoal.model.binding import Binding
-from shoal.model.graph import Graph, InstanceId
-from shoal.model.messages import CommandRefused, EpochCommitted, Event, MovesFinished, Rebind, Repartition
-from shoal.model.partitioning import DECLARED, number_of, operator_of
-from shoal.model.snapshot import InstanceLoad, Snapshot
-from shoal.policies.static import round_robin
-from shoal.workloads.traffic import queries
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import CommandRefused, EpochCommitted, Event, MovesFinished, Rebind, Repartition
+from shoal.model.control.partitioning import DECLARED, number_of, operator_of
+from shoal.model.control.snapshot import InstanceLoad, Snapshot
+from shoal.model.query.graph import Graph, InstanceId
+from shoal.policies.binding.static import round_robin
+from shoal.workloads.traffic.queries import queries
 
 Work = Callable[[int, float], float]
 """Work of an instance by its place and the time, as a share of one worker."""

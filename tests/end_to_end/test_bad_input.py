@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from tests.small_city import REGIONS, answers, city_events
 
-from shoal.connectors.files import Files
 from shoal.connectors.sinks import MemorySink, ParquetSink
+from shoal.connectors.sources.files import Files
 from shoal.errors import SourceError
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import Run, start
-from shoal.workloads.traffic import STREAM, queries
-from shoal.workloads.traffic_oracle import expected
+from shoal.workloads.traffic.oracle import expected
+from shoal.workloads.traffic.queries import STREAM, queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,10 +11,10 @@ import pytest
 from tests.end_to_end.crash import KILLED, SHOAL, Fault, Place, summary
 from tests.small_city import EVENTS, city, digest
 
-from shoal.query.program import compile_graph
-from shoal.runtimes.spark.checkpoint import Checkpoint
+from shoal.compiler.program import compile_graph
+from shoal.runtimes.spark.state.checkpoint import Checkpoint
 from shoal.session.run import Run, start
-from shoal.workloads.linear_road import LINEAR_ROAD
+from shoal.workloads.linear_road.queries import LINEAR_ROAD
 from shoal.workloads.workload import Amount, Ready
 
 if TYPE_CHECKING:

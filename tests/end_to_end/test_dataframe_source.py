@@ -9,19 +9,19 @@ import pyarrow.parquet as pq
 import pytest
 from tests.small_city import REGIONS, answers, city_events
 
-from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import ParquetSink
+from shoal.connectors.sources.generator import Generator
 from shoal.errors import GraphError, RunError, SchemaError
-from shoal.model.aggregate import count
-from shoal.model.messages import EpochCommitted
-from shoal.model.window import tumbling
-from shoal.query.stream import Stream
-from shoal.runtimes.spark.checkpoint import Checkpoint, Manifest
+from shoal.language.python.stream import Stream
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.query.aggregate import count
+from shoal.model.query.window import tumbling
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, Manifest
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import Run, start
-from shoal.workloads.traffic import SCHEMA, STREAM, queries
-from shoal.workloads.traffic_oracle import expected
+from shoal.workloads.traffic.oracle import expected
+from shoal.workloads.traffic.queries import SCHEMA, STREAM, queries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

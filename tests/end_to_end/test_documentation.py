@@ -15,12 +15,12 @@ from shoal.cli.target import source_from_uri
 from shoal.connectors.admission import DEAD_LETTER_SCHEMA
 from shoal.connectors.sinks import sink_from_uri
 from shoal.errors import ConfigError
-from shoal.model.aggregate import AGGREGATE_KINDS
-from shoal.model.functions import FUNCTIONS
-from shoal.model.messages import EpochCommitted
-from shoal.model.snapshot import InstanceLoad, Snapshot
-from shoal.model.topology import Topology
-from shoal.query.flow import Flow
+from shoal.language.python.flow import Flow
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.control.snapshot import InstanceLoad, Snapshot
+from shoal.model.control.topology import Topology
+from shoal.model.query.aggregate import AGGREGATE_KINDS
+from shoal.model.query.functions import FUNCTIONS
 from shoal.session.summary import Summary, Tally
 from shoal.workloads.catalog import WORKLOADS
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from tests.small_city import EVENTS, ROWS_PER_EPOCH, city, digest
 
-from shoal.model.binding import Binding
-from shoal.model.messages import EpochCommitted
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import EpochCommitted
 from shoal.session.run import Run, start
 
 if TYPE_CHECKING:

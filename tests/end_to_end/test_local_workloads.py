@@ -10,7 +10,7 @@ from tests.runtimes.local.kinds import KINDS
 from tests.runtimes.local.scribbling import scribbled
 from tests.small_city import digest
 
-from shoal.runtimes.local.memory import MEMORIES
+from shoal.runtimes.local.memory.blocks import MEMORIES
 from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.run import Run, start
 from shoal.workloads.workload import Ready

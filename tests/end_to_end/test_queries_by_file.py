@@ -14,17 +14,17 @@ from tests.small_city import answers, city, digest
 from shoal.cli.asking import ask_all
 from shoal.connectors.sinks import ParquetSink
 from shoal.errors import ConfigError
-from shoal.model.aggregate import count, max_
-from shoal.model.expression import col
-from shoal.model.graph import Query
-from shoal.model.messages import AddQuery, EpochCommitted, RemoveQuery, ReplaceQuery
-from shoal.model.window import tumbling, window_from_data
-from shoal.query.graphfile import load_graph, save_graph
-from shoal.runtimes.spark.checkpoint import Checkpoint
+from shoal.language.yaml.graph_file import load_graph, save_graph
+from shoal.model.control.messages import AddQuery, EpochCommitted, RemoveQuery, ReplaceQuery
+from shoal.model.query.aggregate import count, max_
+from shoal.model.query.expression import col
+from shoal.model.query.graph import Query
+from shoal.model.query.window import tumbling, window_from_data
+from shoal.runtimes.spark.state.checkpoint import Checkpoint
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import Run, start
-from shoal.workloads.traffic import vehicles
+from shoal.workloads.traffic.queries import vehicles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,18 +6,18 @@ import pyarrow as pa
 import pytest
 from tests.small_city import REGIONS, answers, city_events
 
-from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import MemorySink
+from shoal.connectors.sources.generator import Generator
 from shoal.errors import CheckpointError
-from shoal.model.aggregate import count, max_
-from shoal.model.messages import EpochCommitted
-from shoal.model.window import hop
-from shoal.query.stream import Stream
+from shoal.language.python.stream import Stream
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.query.aggregate import count, max_
+from shoal.model.query.window import hop
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import Run, start
-from shoal.workloads.traffic import SCHEMA, STREAM, queries
-from shoal.workloads.traffic_oracle import expected
+from shoal.workloads.traffic.oracle import expected
+from shoal.workloads.traffic.queries import SCHEMA, STREAM, queries
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,16 +9,16 @@ import pytest
 from tests import traffic_study
 from tests.small_city import answers, digest
 
-from shoal.connectors.files import Files
-from shoal.model.aggregate import count, max_, mean
-from shoal.model.expression import col
-from shoal.model.graph import Graph
-from shoal.model.pattern import prev
-from shoal.model.window import hop, sessions, tumbling
-from shoal.query.flow import Flow
-from shoal.query.graphfile import load_graph, save_graph
-from shoal.query.sql.script import parse_script
-from shoal.query.stream import Stream
+from shoal.connectors.sources.files import Files
+from shoal.language.python.flow import Flow
+from shoal.language.python.stream import Stream
+from shoal.language.sql.script import parse_script
+from shoal.language.yaml.graph_file import load_graph, save_graph
+from shoal.model.query.aggregate import count, max_, mean
+from shoal.model.query.expression import col
+from shoal.model.query.graph import Graph
+from shoal.model.query.pattern import prev
+from shoal.model.query.window import hop, sessions, tumbling
 from shoal.session.job import Job
 from shoal.session.run import start
 

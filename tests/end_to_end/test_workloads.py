@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.small_city import answers, digest
 
-from shoal.model.messages import EpochCommitted
-from shoal.policies.static import shuffled
+from shoal.model.control.messages import EpochCommitted
+from shoal.policies.binding.static import shuffled
 from shoal.session.digest import differences
 from shoal.session.run import Run, start
 from shoal.workloads.catalog import WORKLOADS
-from shoal.workloads.nexmark import QUERIES
+from shoal.workloads.nexmark.queries import QUERIES
 from shoal.workloads.workload import Amount, Ready
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from shoal.errors import ConfigError, RunError, ShoalError
 from shoal.experiments import experiment as declared
 from shoal.experiments import files, report
-from shoal.experiments.engines import ENGINES, ready
+from shoal.experiments.engines.engine import ENGINES, ready
 from shoal.experiments.experiment import Experiment, Measured, Point
 from shoal.experiments.figure import draw
 from shoal.experiments.trial import Outcome, Trial, run_apart

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.kernels.block import ARROW_TYPES, Block
+from shoal.compiler.build import kernel_of
+from shoal.kernels.columns.block import ARROW_TYPES, Block
+from shoal.kernels.columns.table import INSTANCE
 from shoal.kernels.kernel import FOREVER_US
-from shoal.kernels.table import INSTANCE
-from shoal.query.build import kernel_of
-from shoal.query.flow import Flow
-from shoal.query.stream import Stream
+from shoal.language.python.flow import Flow
+from shoal.language.python.stream import Stream
 
 TYPES = {"ts": "timestamp", "k": "string", "n": "int64", "x": "float64"}
 LEFT, RIGHT = Stream("left", TYPES, time="ts"), Stream("right", TYPES, time="ts")

@@ -9,11 +9,11 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from tests.kernels.rows import LEFT, RIGHT, kernel
 
-from shoal.kernels.block import Block
-from shoal.kernels.table import INSTANCE
-from shoal.model.aggregate import count, mean
-from shoal.model.window import hop
-from shoal.query.flow import Flow
+from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.table import INSTANCE
+from shoal.language.python.flow import Flow
+from shoal.model.query.aggregate import count, mean
+from shoal.model.query.window import hop
 
 MEASURED_ROWS, CHECKED_ROWS = 1_000_000, 10_000
 PER_KEY = 8

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.kernels.rows import LEFT, RIGHT, US, Row, answered, block, kernel, rows, sizes
 
-from shoal.model.expression import col
-from shoal.model.schema import TIME
+from shoal.model.query.expression import col
+from shoal.model.query.schema import TIME
 
 NAN, INF = math.nan, math.inf
 

@@ -4,8 +4,8 @@ import pytest
 
 from shoal.errors import MechanismError
 from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
-from shoal.model.binding import WorkerId
-from shoal.model.graph import InstanceId
+from shoal.model.control.binding import WorkerId
+from shoal.model.query.graph import InstanceId
 
 MOVE = (StepKind.EXTRACT, StepKind.SEND, StepKind.IMPORT, StepKind.RESUME)
 

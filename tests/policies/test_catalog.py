@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.policies.random_loads import RUNNABLE, Situation, situations, skewed_city
+from tests.policies.binding.random_loads import RUNNABLE, Situation, situations, skewed_city
 
 from shoal.errors import BindingError
-from shoal.model.binding import Binding, WorkerId
-from shoal.model.graph import InstanceId
+from shoal.model.control.binding import Binding, WorkerId
+from shoal.model.query.graph import InstanceId
+from shoal.policies.binding.static import STATIC
 from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, QUEUED, SUMMARIES
-from shoal.policies.static import STATIC
 
 policies = st.sampled_from(RUNNABLE)
 

@@ -5,12 +5,12 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.policies.random_loads import Situation, situations
+from tests.policies.binding.random_loads import Situation, situations
 
 from shoal.errors import BindingError, ConfigError
-from shoal.model.binding import Binding
-from shoal.model.graph import InstanceId
-from shoal.policies.loads import Load, Loads
+from shoal.model.control.binding import Binding
+from shoal.model.query.graph import InstanceId
+from shoal.policies.binding.loads import Load, Loads
 from shoal.policies.scaling import Utilisation, resized
 
 

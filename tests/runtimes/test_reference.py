@@ -15,15 +15,15 @@ from tests.runtimes.local.row_source import RowSource
 from tests.small_city import answers, city
 
 from shoal.errors import ConfigError, GraphError
-from shoal.kernels.block import arrow_schema
-from shoal.model.aggregate import count
-from shoal.model.functions import udf
-from shoal.model.messages import EpochCommitted, Repartition
-from shoal.model.partitioning import DECLARED
-from shoal.model.schema import Schema
-from shoal.model.window import tumbling
-from shoal.policies.static import shuffled
-from shoal.query.stream import Stream
+from shoal.kernels.columns.block import arrow_schema
+from shoal.language.python.stream import Stream
+from shoal.model.control.messages import EpochCommitted, Repartition
+from shoal.model.control.partitioning import DECLARED
+from shoal.model.query.aggregate import count
+from shoal.model.query.functions import udf
+from shoal.model.query.schema import Schema
+from shoal.model.query.window import tumbling
+from shoal.policies.binding.static import shuffled
 from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.digest import differences
 from shoal.session.job import Job

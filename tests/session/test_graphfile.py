@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.connectors.files import Files
+from shoal.connectors.sources.files import Files
 from shoal.errors import ConfigError, GraphError, ShoalError, SourceError
 from shoal.session.graphfile import job_from_graph
 

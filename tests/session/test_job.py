@@ -2,7 +2,7 @@ import pytest
 from tests.small_city import city
 
 from shoal.errors import GraphError
-from shoal.model.graph import Graph
+from shoal.model.query.graph import Graph
 from shoal.session.job import Job
 
 

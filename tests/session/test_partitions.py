@@ -4,14 +4,14 @@ import random
 
 import pytest
 
+from shoal.compiler.program import compile_graph
 from shoal.errors import PartitioningError
-from shoal.model.aggregate import count
-from shoal.model.expression import col
-from shoal.model.graph import Graph
-from shoal.model.partitioning import DECLARED, Merge, Regroup, Split
-from shoal.model.window import tumbling
-from shoal.query.program import compile_graph
-from shoal.query.stream import Stream
+from shoal.language.python.stream import Stream
+from shoal.model.control.partitioning import DECLARED, Merge, Regroup, Split
+from shoal.model.query.aggregate import count
+from shoal.model.query.expression import col
+from shoal.model.query.graph import Graph
+from shoal.model.query.window import tumbling
 from shoal.session.partitions import changed, instances_on, operator_named, random_changes
 
 CARS = Stream("cars", {"ts": "timestamp", "road": "int64", "speed": "float64"}, time="ts")

@@ -10,9 +10,8 @@ from tests.small_city import city
 
 from shoal.connectors.sinks import MemorySink
 from shoal.errors import ConfigError, SourceError
-from shoal.model.binding import Binding
-from shoal.model.graph import Graph
-from shoal.model.messages import (
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import (
     AddQuery,
     Command,
     CommandRefused,
@@ -23,9 +22,10 @@ from shoal.model.messages import (
     RemoveQuery,
     RunEnded,
 )
-from shoal.model.snapshot import Snapshot
-from shoal.model.topology import Topology
-from shoal.policies.static import round_robin
+from shoal.model.control.snapshot import Snapshot
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import Graph
+from shoal.policies.binding.static import round_robin
 from shoal.runtimes.local.settings import LocalSettings
 from shoal.runtimes.protocol import Capabilities
 from shoal.session.run import Run, start

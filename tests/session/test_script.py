@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from shoal.connectors.files import Files
 from shoal.connectors.sinks import ParquetSink
+from shoal.connectors.sources.files import Files
 from shoal.errors import ConfigError, GraphError
-from shoal.query.sql.script import parse_script
-from shoal.query.stream import Stream
+from shoal.language.python.stream import Stream
+from shoal.language.sql.script import parse_script
 from shoal.session.script import job_from_sql, sink_of
 
 QUERY = "INSERT INTO fast SELECT ts, speed FROM cars WHERE speed > 30;"

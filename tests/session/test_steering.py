@@ -8,13 +8,13 @@ from tests.small_city import answers, city
 from shoal.control.journal import Begun, Decided, Ended, Measured, Scaled
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
-from shoal.model.aggregate import count
-from shoal.model.messages import EpochCommitted
-from shoal.model.window import tumbling
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.query.aggregate import count
+from shoal.model.query.window import tumbling
 from shoal.session.digest import differences
 from shoal.session.journal import read_journal
 from shoal.session.run import Run, start
-from shoal.workloads.traffic import vehicles
+from shoal.workloads.traffic.queries import vehicles
 from shoal.workloads.workload import Ready
 
 EAGER = ControlSettings(trigger="imbalance:1.01,periodic:0.05", window_s=0.02, rest_s=0.05, least_gain=0.001)

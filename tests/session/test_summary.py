@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from shoal.model.binding import Binding
-from shoal.model.messages import EpochCommitted
-from shoal.model.snapshot import Snapshot
-from shoal.model.topology import Topology
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.control.snapshot import Snapshot
+from shoal.model.control.topology import Topology
 from shoal.session.summary import Summary, Tally
 
 KEYS = [

@@ -8,8 +8,8 @@ from typing import TypeVar
 import click
 
 from shoal.errors import ConfigError, RunError
-from shoal.model.messages import AddQuery, RemoveQuery, Repartition
-from shoal.model.partitioning import Change, Merge, Split
+from shoal.model.control.messages import AddQuery, RemoveQuery, Repartition
+from shoal.model.control.partitioning import Change, Merge, Split
 from shoal.runtimes.protocol import KeptRun, RemoteCommand, Reply
 from shoal.runtimes.registry import kinds
 

@@ -8,10 +8,10 @@ import click
 
 from shoal.cli.target import target
 from shoal.errors import ConfigError
-from shoal.model.graph import Graph
-from shoal.query.graphfile import save_graph
-from shoal.query.sql.script import parse_script
-from shoal.query.stream import Stream
+from shoal.language.python.stream import Stream
+from shoal.language.sql.script import parse_script
+from shoal.language.yaml.graph_file import save_graph
+from shoal.model.query.graph import Graph
 from shoal.session.graphfile import graph_file
 from shoal.workloads.workload import Amount
 

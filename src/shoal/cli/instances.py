@@ -6,9 +6,9 @@ import click
 
 from shoal.cli.asking import ask_all, kept_run, timeout_option
 from shoal.control.names import instance_names
-from shoal.model.graph import InstanceId
-from shoal.model.messages import Repartition
-from shoal.model.partitioning import Merge, Regroup, Split
+from shoal.model.control.messages import Repartition
+from shoal.model.control.partitioning import Merge, Regroup, Split
+from shoal.model.query.graph import InstanceId
 from shoal.session.partitions import instances_on, operator_named
 
 

@@ -16,9 +16,9 @@ from shoal.cli.queries import queries
 from shoal.cli.run import RunOptions, run_target
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError, RunError, ShoalError
-from shoal.experiments.engines import ENGINES
+from shoal.experiments.engines.engine import ENGINES
 from shoal.mechanisms.catalog import DEFAULT
-from shoal.model.aggregate import AGGREGATE_KINDS
+from shoal.model.query.aggregate import AGGREGATE_KINDS
 from shoal.policies.catalog import SUMMARIES
 from shoal.runtimes.registry import RUNTIMES, option_values
 from shoal.workloads.catalog import WORKLOADS

@@ -8,7 +8,7 @@ from typing import Self
 from rich.console import Console
 from rich.status import Status
 
-from shoal.model.messages import EpochCommitted
+from shoal.model.control.messages import EpochCommitted
 from shoal.session.run import Run
 
 PLAIN_INTERVAL_S = 5.0

@@ -8,11 +8,11 @@ import click
 from shoal.cli.asking import ask_all, kept_run, timeout_option
 from shoal.cli.graph import target_graph
 from shoal.errors import ConfigError
-from shoal.model.graph import STATEFUL, Graph, Query
-from shoal.model.messages import AddQuery, RemoveQuery, ReplaceQuery
-from shoal.model.schema import TIME, Schema
-from shoal.query.flow import Flow
-from shoal.query.replay import source
+from shoal.language.python.flow import Flow
+from shoal.language.python.replay import source
+from shoal.model.control.messages import AddQuery, RemoveQuery, ReplaceQuery
+from shoal.model.query.graph import STATEFUL, Graph, Query
+from shoal.model.query.schema import TIME, Schema
 
 
 @click.group()

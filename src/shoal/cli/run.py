@@ -16,12 +16,12 @@ from rich.table import Table
 
 from shoal.cli.progress import Progress
 from shoal.cli.target import Expected, Target, source_from_uri, target
-from shoal.connectors.rate import Rate
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink, sink_from_uri
+from shoal.connectors.sources.rate import Rate
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
-from shoal.model.messages import EpochCommitted, Repartition
-from shoal.policies.static import shuffled
+from shoal.model.control.messages import EpochCommitted, Repartition
+from shoal.policies.binding.static import shuffled
 from shoal.runtimes.protocol import RuntimeKind
 from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.digest import differences, result_digest

@@ -8,12 +8,12 @@ from types import ModuleType
 
 import pyarrow as pa
 
-from shoal.connectors.files import Files
-from shoal.connectors.formats import FORMATS
+from shoal.connectors.formats.format import FORMATS
 from shoal.connectors.sinks import Sink
-from shoal.connectors.source import Source
+from shoal.connectors.sources.files import Files
+from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError
-from shoal.model.functions import Function
+from shoal.model.query.functions import Function
 from shoal.session.graphfile import job_from_graph
 from shoal.session.job import Job
 from shoal.workloads.catalog import WORKLOADS, workload
@@ -67,7 +67,7 @@ def target(
 
 def _from_sql(path: Path, functions: str | None, source: Source | None) -> Target:
     """A SQL file; the functions of a Python file are known in it by their names."""
-    from shoal.query.sql.script import parse_script
+    from shoal.language.sql.script import parse_script
     from shoal.session.script import job_of_script, sink_of
 
     if not path.is_file():

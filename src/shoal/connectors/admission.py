@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from shoal.connectors.conversion import converted
-from shoal.connectors.source import BadFile, RawBatch, column_fault
+from shoal.connectors.formats.conversion import converted
+from shoal.connectors.sources.source import BadFile, RawBatch, column_fault
 from shoal.errors import SchemaError
 
 DEAD_LETTERS = "dead_letters"

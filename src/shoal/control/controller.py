@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from shoal.control.division import Divisions
 from shoal.control.history import History
 from shoal.control.journal import MOST_MOVES, Aborted, Decided, Entry, Kept, Lost, Measured, Refused, Scaled
-from shoal.control.look import Look, peak, together
 from shoal.control.names import instance_names
+from shoal.control.observation import Look, peak, together
 from shoal.control.proposal import Verdict, judged
 from shoal.control.settings import ControlSettings
 from shoal.control.trigger import reason, triggers_of
-from shoal.model.binding import Binding
-from shoal.model.graph import Graph
-from shoal.model.messages import (
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import (
     Command,
     CommandRefused,
     EpochCommitted,
@@ -26,11 +25,12 @@ from shoal.model.messages import (
     Repartition,
     WorkersLost,
 )
-from shoal.model.partitioning import DECLARED, Partitioning
-from shoal.model.snapshot import Snapshot
+from shoal.model.control.partitioning import DECLARED, Partitioning
+from shoal.model.control.snapshot import Snapshot
+from shoal.model.query.graph import Graph
+from shoal.policies.binding.layout import Layout
+from shoal.policies.binding.loads import Loads
 from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, SPLITTING, BindingPolicy
-from shoal.policies.layout import Layout
-from shoal.policies.loads import Loads
 from shoal.policies.scaling import resized
 
 WORTH = 0.25

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shoal.control.journal import Divided, DivisionMeasured
-from shoal.control.look import Look
-from shoal.model.graph import Graph, InstanceId
-from shoal.model.messages import Repartition
-from shoal.model.partitioning import Change, Merge, Partitioning, Split
-from shoal.policies.splitting import Proposed, Splitting
+from shoal.control.observation import Look
+from shoal.model.control.messages import Repartition
+from shoal.model.control.partitioning import Change, Merge, Partitioning, Split
+from shoal.model.query.graph import Graph, InstanceId
+from shoal.policies.partitioning.splitting import Proposed, Splitting
 
 USEFUL = 0.8
 """The largest part may have so much of what was split; with more, splitting it further is taken to be of no use."""

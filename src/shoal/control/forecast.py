@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from shoal.errors import ConfigError
-from shoal.policies.loads import Floats
+from shoal.policies.binding.loads import Floats
 
 FEWEST = 3
 """Looks at the past that a trend needs; with fewer, the future is like the present."""

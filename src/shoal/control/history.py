@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from shoal.control.forecast import Seasonal, forecast_of
-from shoal.control.look import Look
+from shoal.control.observation import Look
 from shoal.control.settings import ControlSettings
-from shoal.model.binding import Binding
-from shoal.model.costs import LinkCosts, MeasuredMoves
-from shoal.model.messages import EpochCommitted
-from shoal.policies.loads import Floats, Loads
+from shoal.model.control.binding import Binding
+from shoal.model.control.costs import LinkCosts, MeasuredMoves
+from shoal.model.control.messages import EpochCommitted
+from shoal.policies.binding.loads import Floats, Loads
 
 LOOKS = 60
 """Looks that are remembered, unless a season needs more."""

@@ -1,13 +1,13 @@
 """Names of instances and times that people understand."""
 
-from shoal.model.graph import Graph, InstanceId
-from shoal.model.partitioning import DECLARED, Partitioning, number_of
+from shoal.model.control.partitioning import DECLARED, Partitioning, number_of
+from shoal.model.query.graph import Graph, InstanceId
 
 
 def instance_names(graph: Graph, partitioning: Partitioning = DECLARED) -> dict[InstanceId, str]:
     """Every instance by the kind of its operator and the first query that needs it.
 
-    >>> from shoal.workloads.traffic import queries
+    >>> from shoal.workloads.traffic.queries import queries
     >>> graph = Graph.of(queries(2))
     >>> instance_names(graph)[graph.stateful_instances[-1]]
     'aggregate of top_speed[1]'

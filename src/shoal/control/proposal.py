@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from shoal.control.decision import Model, Place, best
 from shoal.control.history import scores
 from shoal.control.journal import Moving
-from shoal.control.look import Look, peak
+from shoal.control.observation import Look, peak
 from shoal.control.settings import ControlSettings
-from shoal.model.binding import Binding, Move
-from shoal.model.graph import InstanceId
-from shoal.policies.loads import Floats
+from shoal.model.control.binding import Binding, Move
+from shoal.model.query.graph import InstanceId
+from shoal.policies.binding.loads import Floats
 
 
 @dataclass(frozen=True)

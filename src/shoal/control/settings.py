@@ -8,8 +8,8 @@ from shoal.control.decision import Model
 from shoal.control.forecast import forecast_of
 from shoal.control.trigger import triggers_of
 from shoal.errors import ConfigError
+from shoal.policies.partitioning.splitting import Splitting
 from shoal.policies.scaling import Utilisation
-from shoal.policies.splitting import Splitting
 
 DECISIONS = {
     "benefit": "a move is made if its place is better by more than the move costs, and all of them lower the peak",

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from shoal.control.look import Look
 from shoal.control.names import readable
+from shoal.control.observation import Look
 from shoal.errors import ConfigError
 
 RELEASE = 0.8

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from shoal.connectors.generator import Generator
+from shoal.connectors.sources.generator import Generator
 from shoal.errors import ConfigError
 from shoal.experiments.trial import Trial
 from shoal.workloads.workload import Ready

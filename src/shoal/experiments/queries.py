@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shoal.errors import ConfigError
-from shoal.workloads import nyt_oracle, skew_oracle, ysb_oracle
-from shoal.workloads.skew import SKEW, Roads
-from shoal.workloads.ysb_events import VIEW
+from shoal.workloads.nyt import oracle as nyt_oracle
+from shoal.workloads.skew import oracle as skew_oracle
+from shoal.workloads.skew.queries import SKEW, Roads
+from shoal.workloads.ysb import oracle as ysb_oracle
+from shoal.workloads.ysb.events import VIEW
 
 
 @dataclass(frozen=True)

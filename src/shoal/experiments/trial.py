@@ -26,7 +26,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         """Refuse engines that do not exist."""
-        from shoal.experiments.engines import ENGINES
+        from shoal.experiments.engines.engine import ENGINES
 
         if self.engine not in ENGINES:
             raise ConfigError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
@@ -70,7 +70,7 @@ def run_apart(trial: Trial) -> Outcome:
 
 def main() -> None:
     """Run the trial given as JSON and print its outcome as JSON."""
-    from shoal.experiments.engines import ENGINES
+    from shoal.experiments.engines.engine import ENGINES
 
     trial = Trial(**json.loads(sys.argv[1]))
     try:

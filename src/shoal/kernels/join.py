@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.kernels.block import Block, Column, take
+from shoal.kernels.columns.block import Block, Column, take
+from shoal.kernels.columns.order import group_numbers
+from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
-from shoal.kernels.evaluate import evaluate
+from shoal.kernels.expression.evaluate import evaluate
 from shoal.kernels.kernel import NOTHING, concat_blocks, kept
-from shoal.kernels.order import group_numbers
-from shoal.kernels.rowkernel import RowKernel
-from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
-from shoal.model.expression import Expression
-from shoal.model.schema import TIME
+from shoal.kernels.row_kernel import RowKernel
+from shoal.model.query.expression import Expression
+from shoal.model.query.schema import TIME
 
 MET = "#met"
 """Column that tells whether a row has had a partner."""

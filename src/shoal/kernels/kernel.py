@@ -12,12 +12,12 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.kernels.block import Block, Column
-from shoal.kernels.identity import ids_of, listed
-from shoal.kernels.table import INSTANCE, Ints, RowTable, Tables, concat_rows
-from shoal.model.expression import Expression
-from shoal.model.fragment import NO_DEADLINE_US, Fragments, Ids
-from shoal.model.schema import TIME
+from shoal.kernels.columns.block import Block, Column
+from shoal.kernels.columns.identity import ids_of, listed
+from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
+from shoal.model.control.fragment import NO_DEADLINE_US, Fragments, Ids
+from shoal.model.query.expression import Expression
+from shoal.model.query.schema import TIME
 
 T = TypeVar("T")
 NEVER_US = -(1 << 62)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.kernels.block import Block
+from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.order import due, group_numbers, in_order, sortable
+from shoal.kernels.columns.table import Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
 from shoal.kernels.kernel import NOTHING, kept
-from shoal.kernels.order import due, group_numbers, in_order, sortable
-from shoal.kernels.rowkernel import WholeRowKernel, gathered_rows
-from shoal.kernels.table import Ints, RowTable, Tables, concat_rows
-from shoal.model.schema import TIME
+from shoal.kernels.row_kernel import WholeRowKernel, gathered_rows
+from shoal.model.query.schema import TIME
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from shoal.mechanisms.plan import Plan, Transfer
-from shoal.model.costs import LinkCosts
+from shoal.model.control.costs import LinkCosts
 
 
 class Mechanism(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
-from shoal.model.costs import LinkCosts
+from shoal.model.control.costs import LinkCosts
 
 HAND_OVER = (
     StepKind.EXTRACT,

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from shoal.errors import MechanismError
-from shoal.model.binding import WorkerId
-from shoal.model.costs import Link
-from shoal.model.graph import InstanceId
+from shoal.model.control.binding import WorkerId
+from shoal.model.control.costs import Link
+from shoal.model.query.graph import InstanceId
 
 
 @dataclass(frozen=True)

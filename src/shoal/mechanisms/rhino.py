@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from shoal.mechanisms.all_at_once import MOVE
 from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
-from shoal.model.costs import LinkCosts
+from shoal.model.control.costs import LinkCosts
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from shoal.errors import ConfigError
-from shoal.model.binding import Binding
-from shoal.model.topology import Topology
-from shoal.policies.greedy import Greedy
-from shoal.policies.guarded import Guarded
-from shoal.policies.loads import Loads
-from shoal.policies.metis import DynamicMetis, Metis, required
-from shoal.policies.two_level import TwoLevel
+from shoal.model.control.binding import Binding
+from shoal.model.control.topology import Topology
+from shoal.policies.binding.greedy import Greedy
+from shoal.policies.binding.guarded import Guarded
+from shoal.policies.binding.loads import Loads
+from shoal.policies.binding.metis import DynamicMetis, Metis, required
+from shoal.policies.binding.two_level import TwoLevel
 
 FIRST = {"two-level": "partition"}
 """The static policy that binds instances until something has been measured; round-robin for all others."""

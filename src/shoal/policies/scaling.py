@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from math import ceil
 
 from shoal.errors import BindingError, ConfigError
-from shoal.model.binding import Binding, WorkerId
-from shoal.model.graph import InstanceId
-from shoal.policies.loads import Loads
+from shoal.model.control.binding import Binding, WorkerId
+from shoal.model.query.graph import InstanceId
+from shoal.policies.binding.loads import Loads
 
 
 @dataclass(frozen=True)

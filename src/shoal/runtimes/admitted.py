@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from shoal.compiler.program import Program
 from shoal.connectors.admission import admit, dead_letters, file_letter
-from shoal.connectors.source import BadFile, RawBatch
-from shoal.kernels.block import Block, arrow_schema
+from shoal.connectors.sources.source import BadFile, RawBatch
+from shoal.kernels.columns.block import Block, arrow_schema
 from shoal.kernels.kernel import NEVER_US
-from shoal.query.program import Program
 
 
 @dataclass

@@ -7,15 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
+from shoal.compiler.division import assigned_again
+from shoal.compiler.program import Program, compile_graph
 from shoal.errors import BindingError, GraphError
-from shoal.kernels.parts import assigned, parted
-from shoal.kernels.table import Tables
-from shoal.model.binding import Binding
-from shoal.model.graph import Graph, InstanceId, Query
-from shoal.model.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
-from shoal.model.partitioning import DECLARED, Partitioning, operator_of
-from shoal.query.division import assigned_again
-from shoal.query.program import Program, compile_graph
+from shoal.kernels.columns.parts import assigned, parted
+from shoal.kernels.columns.table import Tables
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.control.partitioning import DECLARED, Partitioning, operator_of
+from shoal.model.query.graph import Graph, InstanceId, Query
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import queue
 from collections.abc import Iterator
 
-from shoal.model.messages import Event, RunEnded
+from shoal.model.control.messages import Event, RunEnded
 
 
 class EventQueue:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.compiler.lane import Lane
+from shoal.compiler.late import late_letters
+from shoal.compiler.program import Program
+from shoal.compiler.router import Router
 from shoal.connectors.admission import DEAD_LETTERS
-from shoal.connectors.source import Slice, Source
-from shoal.kernels.block import Block
-from shoal.kernels.table import INSTANCE, Tables
-from shoal.model.graph import InstanceId
-from shoal.model.snapshot import InstanceLoad
-from shoal.query.lane import Lane
-from shoal.query.late import late_letters
-from shoal.query.program import Program
-from shoal.query.router import Router
+from shoal.connectors.sources.source import Slice, Source
+from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.table import INSTANCE, Tables
+from shoal.model.control.snapshot import InstanceLoad
+from shoal.model.query.graph import InstanceId
 from shoal.runtimes.admitted import Admitted
 
 EMPTY: Mapping[str, int] = {}

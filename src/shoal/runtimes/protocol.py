@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from shoal.connectors.sinks import Sink
-from shoal.connectors.source import Source
+from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError, GraphError
-from shoal.model.binding import Binding
-from shoal.model.graph import Graph
-from shoal.model.histogram import Histogram
-from shoal.model.messages import AddQuery, Command, Event, RemoveQuery, Repartition, ReplaceQuery
-from shoal.model.partitioning import Partitioning
-from shoal.model.topology import Topology
+from shoal.model.control.binding import Binding
+from shoal.model.control.histogram import Histogram
+from shoal.model.control.messages import AddQuery, Command, Event, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.control.partitioning import Partitioning
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import Graph
 
 RemoteCommand = AddQuery | ReplaceQuery | RemoveQuery | Repartition
 """What another process may ask of a run."""

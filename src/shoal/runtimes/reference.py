@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
+from shoal.compiler.lane import ENDED, NOW
 from shoal.connectors.admission import DEAD_LETTERS
-from shoal.connectors.source import Offset
+from shoal.connectors.sources.source import Offset
 from shoal.errors import ConfigError, ShoalError
+from shoal.kernels.columns.table import Tables
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
-from shoal.kernels.table import Tables
 from shoal.mechanisms.catalog import mechanism_named
-from shoal.model.binding import Binding, Move
-from shoal.model.graph import Graph, InstanceId
-from shoal.model.messages import (
+from shoal.model.control.binding import Binding, Move
+from shoal.model.control.messages import (
     Command,
     CommandRefused,
     Drain,
@@ -33,9 +33,9 @@ from shoal.model.messages import (
     Rebind,
     RunEnded,
 )
-from shoal.model.snapshot import InstanceLoad, Snapshot
-from shoal.model.topology import Topology
-from shoal.query.lane import ENDED, NOW
+from shoal.model.control.snapshot import InstanceLoad, Snapshot
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import Graph, InstanceId
 from shoal.runtimes.arrangement import Arrangement, state_after
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.interpreter import Interpreted

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from shoal.connectors.files import Files
-from shoal.connectors.source import Source
+from shoal.connectors.sources.files import Files
+from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError, GraphError, SourceError
-from shoal.query.definitions import Dataset, StreamDefinition
-from shoal.query.graphfile import GraphFile, load_file
+from shoal.language.yaml.definitions import Dataset, StreamDefinition
+from shoal.language.yaml.graph_file import GraphFile, load_file
 from shoal.session.job import Job
 
 ROW_GROUP_ROWS = 100_000

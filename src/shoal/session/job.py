@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.errors import GraphError
-from shoal.model.graph import Graph, Query
+from shoal.model.query.graph import Graph, Query
 
 
 @dataclass(frozen=True)

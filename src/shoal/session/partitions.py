@@ -3,10 +3,10 @@
 import random
 from collections.abc import Iterator, Sequence
 
+from shoal.compiler.program import compile_graph
 from shoal.errors import PartitioningError
-from shoal.model.graph import STATEFUL, Graph, InstanceId, OperatorId
-from shoal.model.partitioning import Change, Merge, Partitioning, Regroup, Split
-from shoal.query.program import compile_graph
+from shoal.model.control.partitioning import Change, Merge, Partitioning, Regroup, Split
+from shoal.model.query.graph import STATEFUL, Graph, InstanceId, OperatorId
 
 MOST_RANDOM_PARTS = 4
 MOST_RANDOM_GROUPS = 6

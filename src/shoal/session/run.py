@@ -17,9 +17,8 @@ from shoal.control.journal import Begun, Ended
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
 from shoal.mechanisms.catalog import mechanism_named
-from shoal.model.binding import Binding
-from shoal.model.graph import Graph, InstanceId, OperatorId, Query
-from shoal.model.messages import (
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import (
     AddQuery,
     CommandRefused,
     Drain,
@@ -33,10 +32,11 @@ from shoal.model.messages import (
     RunEnded,
     WorkersLost,
 )
-from shoal.model.partitioning import DECLARED, Merge, Partitioning, Regroup, Split
-from shoal.model.topology import Topology
+from shoal.model.control.partitioning import DECLARED, Merge, Partitioning, Regroup, Split
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import Graph, InstanceId, OperatorId, Query
+from shoal.policies.binding.static import STATIC
 from shoal.policies.catalog import FIRST, QUEUED, check_policy
-from shoal.policies.static import STATIC
 from shoal.runtimes.protocol import Capabilities, Launch, Runtime
 from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.job import Job

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from shoal.connectors.files import Files
-from shoal.connectors.formats import FORMATS
+from shoal.connectors.formats.format import FORMATS
 from shoal.connectors.sinks import ParquetSink
+from shoal.connectors.sources.files import Files
 from shoal.errors import ConfigError
-from shoal.model.functions import Function
-from shoal.query.sql.script import Script, TableOptions, parse_script
-from shoal.query.stream import Stream
+from shoal.language.python.stream import Stream
+from shoal.language.sql.script import Script, TableOptions, parse_script
+from shoal.model.query.functions import Function
 from shoal.session.job import Job
 
 _SOURCE_OPTIONS = ("connector", "path", "format", "follow", "rows_per_epoch")

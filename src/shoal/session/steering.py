@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from shoal.control.controller import NOTHING, Controller, Reaction
 from shoal.control.journal import Entry
-from shoal.model.messages import Command, EpochCommitted, Event, RunEnded
+from shoal.model.control.messages import Command, EpochCommitted, Event, RunEnded
 from shoal.runtimes.protocol import Runtime
 from shoal.session.journal import JournalFile
 

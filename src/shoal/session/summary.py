@@ -8,9 +8,9 @@ from typing import Any
 
 import psutil
 
-from shoal.model.histogram import Histogram, merged
-from shoal.model.messages import EpochCommitted
-from shoal.model.topology import Topology
+from shoal.model.control.histogram import Histogram, merged
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.control.topology import Topology
 
 MEMORY_EVERY_S = 0.5
 """How often memory is looked at, which takes a few milliseconds."""

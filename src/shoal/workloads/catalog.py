@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 
 from shoal.errors import ConfigError
-from shoal.workloads.linear_road import LINEAR_ROAD
-from shoal.workloads.mixed import MIXED
-from shoal.workloads.nexmark import NEXMARK
-from shoal.workloads.nyt import NYT
-from shoal.workloads.patterns import BIKES, BUSES
-from shoal.workloads.skew import SKEW
-from shoal.workloads.traffic import TRAFFIC
+from shoal.workloads.linear_road.queries import LINEAR_ROAD
+from shoal.workloads.mixed.queries import MIXED
+from shoal.workloads.nexmark.queries import NEXMARK
+from shoal.workloads.nyt.queries import NYT
+from shoal.workloads.patterns.queries import BIKES, BUSES
+from shoal.workloads.skew.queries import SKEW
+from shoal.workloads.traffic.queries import TRAFFIC
 from shoal.workloads.workload import Workload
-from shoal.workloads.ysb import YSB
+from shoal.workloads.ysb.queries import YSB
 
 _ALL = (TRAFFIC, YSB, NYT, LINEAR_ROAD, NEXMARK, BIKES, BUSES, MIXED, SKEW)
 WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _ALL}

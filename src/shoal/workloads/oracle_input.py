@@ -6,9 +6,9 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from shoal.connectors.files import Files
-from shoal.connectors.generator import Events
-from shoal.connectors.source import Source
+from shoal.connectors.sources.files import Files
+from shoal.connectors.sources.generator import Events
+from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError, SchemaError, SourceError
 
 BATCH_ROWS = 1 << 20

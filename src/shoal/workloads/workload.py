@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from shoal.connectors.rate import Rate
-from shoal.connectors.source import Source
+from shoal.connectors.sources.rate import Rate
+from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError
 from shoal.session.job import Job
 

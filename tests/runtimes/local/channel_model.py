@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.kernels.block import Block
+from shoal.kernels.columns.block import Block
 from shoal.kernels.kernel import NEVER_US
-from shoal.runtimes.local.channel import FEWEST_ROWS, Channel, Packet, Stamp
-from shoal.runtimes.local.memory import Sizes
+from shoal.runtimes.local.dataflow.channel import FEWEST_ROWS, Channel, Packet, Stamp
+from shoal.runtimes.local.memory.blocks import Sizes
 
 Ints = NDArray[np.int64]
 SCRATCH_ROWS = 4096

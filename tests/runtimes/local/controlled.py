@@ -15,22 +15,22 @@ from tests.naive import interpret
 from tests.runtimes.local.row_source import RowSource
 from tests.test_random_graphs import canonical
 
+from shoal.compiler.program import compile_graph
 from shoal.connectors.sinks import MemorySink
-from shoal.kernels.block import arrow_schema
-from shoal.kernels.table import INSTANCE
-from shoal.model.binding import Binding
-from shoal.model.graph import Graph
-from shoal.model.schema import Schema
-from shoal.policies.static import round_robin, shuffled
-from shoal.query.program import compile_graph
-from shoal.runtimes.local.delivery import Delivery
-from shoal.runtimes.local.intake import SourceNode
-from shoal.runtimes.local.memory import Keeper, Sizes
-from shoal.runtimes.local.moving import MovingLane
-from shoal.runtimes.local.node import Node
-from shoal.runtimes.local.ownership import Arrival, Ownership, Passed
-from shoal.runtimes.local.placement import DividedLane, Placement
-from shoal.runtimes.local.wiring import Wiring
+from shoal.kernels.columns.block import arrow_schema
+from shoal.kernels.columns.table import INSTANCE
+from shoal.model.control.binding import Binding
+from shoal.model.query.graph import Graph
+from shoal.model.query.schema import Schema
+from shoal.policies.binding.static import round_robin, shuffled
+from shoal.runtimes.local.dataflow.delivery import Delivery
+from shoal.runtimes.local.dataflow.node import Node
+from shoal.runtimes.local.dataflow.source_node import SourceNode
+from shoal.runtimes.local.dataflow.wiring import Wiring
+from shoal.runtimes.local.memory.blocks import Keeper, Sizes
+from shoal.runtimes.local.migration.divided_lanes import DividedLane, Placement
+from shoal.runtimes.local.migration.moving_lane import MovingLane
+from shoal.runtimes.local.migration.ownership import Arrival, Ownership, Passed
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from shoal.runtimes.local.crew import Crew
+from shoal.runtimes.local.scheduling.worker_pool import Crew
 
 
 class Mishap(BaseException):

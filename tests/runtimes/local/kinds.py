@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.policies.scheduling import SCHEDULING
-from shoal.runtimes.local.bound import QUEUES
+from shoal.runtimes.local.scheduling.bound_pool import QUEUES
 from shoal.runtimes.local.settings import NO_QUEUES
 
 KINDS: Mapping[str, Mapping[str, Any]] = {

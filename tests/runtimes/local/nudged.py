@@ -16,11 +16,11 @@ from tests.runtimes.local.scribbling import scribbled
 from tests.test_random_graphs import canonical
 
 from shoal.connectors.sinks import MemorySink
-from shoal.connectors.source import Offset
-from shoal.model.graph import Graph
-from shoal.model.messages import CommandRefused, EpochCommitted, Event, RunEnded
-from shoal.policies.static import shuffled
-from shoal.runtimes.local.memory import Sizes
+from shoal.connectors.sources.source import Offset
+from shoal.model.control.messages import CommandRefused, EpochCommitted, Event, RunEnded
+from shoal.model.query.graph import Graph
+from shoal.policies.binding.static import shuffled
+from shoal.runtimes.local.memory.blocks import Sizes
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 
 Nudge = Callable[["Nudged"], None]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from shoal.connectors.source import Offset, RawBatch, Slice
+from shoal.connectors.sources.source import Offset, RawBatch, Slice
 
 
 @dataclass(frozen=True)

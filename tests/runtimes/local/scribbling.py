@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from shoal.runtimes.local.channel import Channel, Packet
+from shoal.runtimes.local.dataflow.channel import Channel, Packet
 
 
 class Scribbling(Channel):
@@ -31,5 +31,5 @@ def scribble(column: Any) -> None:
 @contextmanager
 def scribbled() -> Iterator[None]:
     """Local runs that are started in here have such channels only."""
-    with patch("shoal.runtimes.local.wiring.Channel", Scribbling):
+    with patch("shoal.runtimes.local.dataflow.wiring.Channel", Scribbling):
         yield

@@ -20,21 +20,21 @@ from tests.small_city import answers, city
 from tests.test_random_graphs import canonical
 
 from shoal.connectors.sinks import MemorySink
-from shoal.connectors.source import BadFile, Slice, Source
+from shoal.connectors.sources.source import BadFile, Slice, Source
 from shoal.errors import ConfigError
-from shoal.kernels.block import arrow_schema
-from shoal.model.aggregate import count
-from shoal.model.functions import udf
-from shoal.model.graph import Graph
-from shoal.model.messages import AddQuery, CommandRefused, EpochCommitted, RunEnded
-from shoal.model.schema import Schema
-from shoal.model.window import tumbling
+from shoal.kernels.columns.block import arrow_schema
+from shoal.language.python.stream import Stream
+from shoal.model.control.messages import AddQuery, CommandRefused, EpochCommitted, RunEnded
+from shoal.model.query.aggregate import count
+from shoal.model.query.functions import udf
+from shoal.model.query.graph import Graph
+from shoal.model.query.schema import Schema
+from shoal.model.query.window import tumbling
+from shoal.policies.binding.static import round_robin, shuffled
 from shoal.policies.scheduling import SCHEDULING
-from shoal.policies.static import round_robin, shuffled
-from shoal.query.stream import Stream
-from shoal.runtimes.local.bound import QUEUES
-from shoal.runtimes.local.memory import MEMORIES, Sizes
+from shoal.runtimes.local.memory.blocks import MEMORIES, Sizes
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+from shoal.runtimes.local.scheduling.bound_pool import QUEUES
 from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.digest import differences
 from shoal.session.job import Job

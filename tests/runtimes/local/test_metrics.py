@@ -12,19 +12,19 @@ from tests.runtimes.local.kinds import KINDS
 from tests.runtimes.local.row_source import RowSource
 from tests.small_city import answers, city
 
-from shoal.kernels.block import Block, arrow_schema
-from shoal.model.aggregate import count
-from shoal.model.schema import Schema
-from shoal.model.window import tumbling
-from shoal.query.stream import Stream
-from shoal.runtimes.local.channel import Channel, Stamp
-from shoal.runtimes.local.crew import Crew
-from shoal.runtimes.local.memory import Keeper, Pool, Sizes
+from shoal.kernels.columns.block import Block, arrow_schema
+from shoal.language.python.stream import Stream
+from shoal.model.query.aggregate import count
+from shoal.model.query.schema import Schema
+from shoal.model.query.window import tumbling
+from shoal.runtimes.local.dataflow.channel import Channel, Stamp
+from shoal.runtimes.local.dataflow.node import EMPTY, Node, OutletNode, StepNode
+from shoal.runtimes.local.memory.blocks import Keeper, Pool, Sizes
 from shoal.runtimes.local.metrics import WINDOW_S, Metrics, _rates
-from shoal.runtimes.local.node import EMPTY, Node, OutletNode, StepNode
 from shoal.runtimes.local.runtime import LocalRuntime
+from shoal.runtimes.local.scheduling.thread_per_node import ThreadPerNode
+from shoal.runtimes.local.scheduling.worker_pool import Crew
 from shoal.runtimes.local.settings import LocalSettings
-from shoal.runtimes.local.threads import ThreadPerNode
 from shoal.session.job import Job
 from shoal.session.run import Run, start
 from shoal.workloads.workload import Ready

@@ -7,12 +7,12 @@ import pytest
 from tests.runtimes.local import witness
 from tests.runtimes.local.nudged import Nudged
 
-from shoal.model.graph import InstanceId
-from shoal.model.messages import EpochCommitted, Rebind
-from shoal.model.snapshot import InstanceLoad
-from shoal.policies.static import shuffled
-from shoal.runtimes.local.bound import QUEUES
-from shoal.runtimes.local.memory import Sizes
+from shoal.model.control.messages import EpochCommitted, Rebind
+from shoal.model.control.snapshot import InstanceLoad
+from shoal.model.query.graph import InstanceId
+from shoal.policies.binding.static import shuffled
+from shoal.runtimes.local.memory.blocks import Sizes
+from shoal.runtimes.local.scheduling.bound_pool import QUEUES
 
 ROWS = 2_000
 

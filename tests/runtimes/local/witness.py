@@ -12,14 +12,14 @@ from unittest.mock import patch
 
 import numpy as np
 
-from shoal.kernels.block import Block
-from shoal.kernels.table import INSTANCE
-from shoal.model.aggregate import count, sum_
-from shoal.model.expression import col
-from shoal.model.graph import Graph
-from shoal.model.window import tumbling
-from shoal.query.stream import Stream
-from shoal.runtimes.local.lanestate import LaneState
+from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.table import INSTANCE
+from shoal.language.python.stream import Stream
+from shoal.model.query.aggregate import count, sum_
+from shoal.model.query.expression import col
+from shoal.model.query.graph import Graph
+from shoal.model.query.window import tumbling
+from shoal.runtimes.local.dataflow.lane_state import LaneState
 
 SCHEMA = {"ts": "timestamp", "k": "int64", "n": "int64"}
 KEYS = 5

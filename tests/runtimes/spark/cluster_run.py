@@ -11,10 +11,10 @@ from typing import Any
 from tests.small_city import answers, city
 
 from shoal.connectors.sinks import ParquetSink
-from shoal.model.messages import EpochCommitted, RunEnded, WorkersLost
-from shoal.policies.static import round_robin, shuffled
-from shoal.runtimes.spark.cluster import spark_session
-from shoal.runtimes.spark.executors import Roster
+from shoal.model.control.messages import EpochCommitted, RunEnded, WorkersLost
+from shoal.policies.binding.static import round_robin, shuffled
+from shoal.runtimes.spark.cluster.executors import Roster
+from shoal.runtimes.spark.cluster.session import spark_session
 from shoal.session.digest import differences
 from shoal.session.run import Run, start
 

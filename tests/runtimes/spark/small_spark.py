@@ -15,23 +15,24 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.small_city import city, city_events
 
-from shoal.connectors.generator import Generator
 from shoal.connectors.sinks import ParquetSink
-from shoal.connectors.source import RawBatch
-from shoal.model.binding import Binding
-from shoal.model.graph import Graph
-from shoal.model.messages import Command, Rebind
-from shoal.policies.static import round_robin, shuffled
-from shoal.runtimes.spark import tasks, wire
-from shoal.runtimes.spark.checkpoint import Checkpoint, program
-from shoal.runtimes.spark.epoch import EpochRunner
-from shoal.runtimes.spark.intake import Intake
-from shoal.runtimes.spark.reports import SliceRead
-from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
-from shoal.runtimes.spark.store import hot_directory, open_store
+from shoal.connectors.sources.generator import Generator
+from shoal.connectors.sources.source import RawBatch
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import Command, Rebind
+from shoal.model.query.graph import Graph
+from shoal.policies.binding.static import round_robin, shuffled
+from shoal.runtimes.spark.driver.epoch import EpochRunner
+from shoal.runtimes.spark.driver.runtime import SparkRuntime, SparkSetup
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.state.store import hot_directory, open_store
+from shoal.runtimes.spark.tasks import task as tasks
+from shoal.runtimes.spark.tasks import wire
+from shoal.runtimes.spark.tasks.intake import Intake
+from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.session.digest import result_digest
 from shoal.storage.directory import Directory
-from shoal.workloads.traffic import STREAM
+from shoal.workloads.traffic.queries import STREAM
 
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

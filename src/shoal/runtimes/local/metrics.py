@@ -4,9 +4,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from shoal.model.histogram import merged
-from shoal.runtimes.local.crew import Crew
-from shoal.runtimes.local.node import Node, OutletNode
+from shoal.model.control.histogram import merged
+from shoal.runtimes.local.dataflow.node import Node, OutletNode
+from shoal.runtimes.local.scheduling.worker_pool import Crew
 
 WINDOW_S = 1.0
 """Rates are those of about the last second."""

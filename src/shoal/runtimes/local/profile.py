@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from shoal.connectors.sinks import MemorySink
-from shoal.connectors.source import Source
-from shoal.model.graph import Graph
-from shoal.model.messages import EpochCommitted, RunEnded
-from shoal.policies.static import round_robin
-from shoal.runtimes.local.intake import SourceNode
-from shoal.runtimes.local.node import Node, OutletNode, StepNode
+from shoal.connectors.sources.source import Source
+from shoal.model.control.messages import EpochCommitted, RunEnded
+from shoal.model.query.graph import Graph
+from shoal.policies.binding.static import round_robin
+from shoal.runtimes.local.dataflow.lane_node import LaneNode
+from shoal.runtimes.local.dataflow.node import Node, OutletNode, StepNode
+from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
-from shoal.runtimes.local.state import LaneNode
 
 
 def profiled(graph: Graph, sources: Mapping[str, Source]) -> dict[str, Any]:

@@ -4,18 +4,18 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from shoal.model.binding import Binding
-from shoal.model.graph import Graph
-from shoal.model.messages import EpochCommitted
-from shoal.model.partitioning import DECLARED
-from shoal.model.snapshot import Snapshot
-from shoal.model.topology import Topology
-from shoal.runtimes.local.crew import Crew
-from shoal.runtimes.local.delivery import Delivery
-from shoal.runtimes.local.intake import SourceNode
-from shoal.runtimes.local.node import Node
-from shoal.runtimes.local.placement import Placement
-from shoal.runtimes.local.state import LaneNode
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.control.partitioning import DECLARED
+from shoal.model.control.snapshot import Snapshot
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import Graph
+from shoal.runtimes.local.dataflow.delivery import Delivery
+from shoal.runtimes.local.dataflow.lane_node import LaneNode
+from shoal.runtimes.local.dataflow.node import Node
+from shoal.runtimes.local.dataflow.source_node import SourceNode
+from shoal.runtimes.local.migration.divided_lanes import Placement
+from shoal.runtimes.local.scheduling.worker_pool import Crew
 
 
 class Reports:

@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shoal.compiler.codegen.fused import prepare
+from shoal.compiler.program import compile_graph
+from shoal.compiler.warm_up import rehearse
 from shoal.connectors.sinks import Sink
-from shoal.connectors.source import Source
+from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ConfigError, ShoalError
 from shoal.mechanisms.catalog import mechanism_named
-from shoal.model.binding import Binding
-from shoal.model.graph import Graph
-from shoal.model.histogram import merged
-from shoal.model.messages import (
+from shoal.model.control.binding import Binding
+from shoal.model.control.histogram import merged
+from shoal.model.control.messages import (
     Command,
     CommandRefused,
     Drain,
@@ -27,27 +29,25 @@ from shoal.model.messages import (
     RunEnded,
     WorkersLost,
 )
-from shoal.model.topology import Topology
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import Graph
 from shoal.policies.scheduling import SCHEDULING, SchedulingPolicy, StateBased, Threads
-from shoal.query.fused import prepare
-from shoal.query.program import compile_graph
-from shoal.query.rehearsal import rehearse
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.events import EventQueue
-from shoal.runtimes.local.bound import QUEUES, BoundCrew
-from shoal.runtimes.local.crew import Crew
-from shoal.runtimes.local.delivery import NOW_AND_THEN_S, Delivery
-from shoal.runtimes.local.intake import SourceNode
-from shoal.runtimes.local.machine import PINNINGS, Machine
-from shoal.runtimes.local.memory import Keeper, Sizes
+from shoal.runtimes.local.dataflow.delivery import NOW_AND_THEN_S, Delivery
+from shoal.runtimes.local.dataflow.node import Node, OutletNode
+from shoal.runtimes.local.dataflow.source_node import SourceNode
+from shoal.runtimes.local.dataflow.wiring import Wiring
+from shoal.runtimes.local.memory.blocks import Keeper, Sizes
 from shoal.runtimes.local.metrics import Metrics
-from shoal.runtimes.local.migration import MECHANISMS, Migration
-from shoal.runtimes.local.node import Node, OutletNode
-from shoal.runtimes.local.placement import Placement
+from shoal.runtimes.local.migration.divided_lanes import Placement
+from shoal.runtimes.local.migration.executor import MECHANISMS, Migration
 from shoal.runtimes.local.report import Reports
-from shoal.runtimes.local.scheduler import Scheduler
-from shoal.runtimes.local.threads import ThreadPerNode
-from shoal.runtimes.local.wiring import Wiring
+from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundCrew
+from shoal.runtimes.local.scheduling.machine import PINNINGS, Machine
+from shoal.runtimes.local.scheduling.scheduler import Scheduler
+from shoal.runtimes.local.scheduling.thread_per_node import ThreadPerNode
+from shoal.runtimes.local.scheduling.worker_pool import Crew
 from shoal.runtimes.protocol import Capabilities, Overhead, refuse_dataframes
 
 CAPABILITIES = Capabilities(

@@ -5,15 +5,15 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from shoal.connectors.sinks import Sink
-from shoal.connectors.source import Source
+from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError
 from shoal.policies.catalog import QUEUED
 from shoal.policies.scheduling import SCHEDULING
-from shoal.runtimes.local.bound import QUEUES
-from shoal.runtimes.local.machine import PINNINGS
-from shoal.runtimes.local.memory import MEMORIES, Sizes
-from shoal.runtimes.local.migration import MECHANISMS
+from shoal.runtimes.local.memory.blocks import MEMORIES, Sizes
+from shoal.runtimes.local.migration.executor import MECHANISMS
 from shoal.runtimes.local.runtime import LocalSetup
+from shoal.runtimes.local.scheduling.bound_pool import QUEUES
+from shoal.runtimes.local.scheduling.machine import PINNINGS
 
 MODES: Mapping[str, Mapping[str, str]] = {
     "TQ": {"scheduling": "threads", "memory": "queue"},

@@ -1,7 +1,7 @@
 """What the Spark runtime can do; known without Spark, which takes a while to import."""
 
 from shoal.runtimes.protocol import Capabilities
-from shoal.runtimes.spark.position import MECHANISMS
+from shoal.runtimes.spark.driver.position import MECHANISMS
 
 CAPABILITIES = Capabilities(
     name="spark",

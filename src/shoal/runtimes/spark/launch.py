@@ -3,7 +3,7 @@
 from shoal.errors import ConfigError
 from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
 from shoal.runtimes.spark.capabilities import CAPABILITIES
-from shoal.runtimes.spark.kept import SparkRun
+from shoal.runtimes.spark.rebinding.kept_run import SparkRun
 
 
 def made(launch: Launch) -> Runtime:
@@ -11,8 +11,8 @@ def made(launch: Launch) -> Runtime:
     launch.refuse(CAPABILITIES.name, "local")
     if launch.checkpoint is None:
         raise ConfigError("the spark runtime needs a checkpoint directory; got none")
-    from shoal.runtimes.spark.cluster import spark_session
-    from shoal.runtimes.spark.runtime import SparkRuntime, SparkSetup
+    from shoal.runtimes.spark.cluster.session import spark_session
+    from shoal.runtimes.spark.driver.runtime import SparkRuntime, SparkSetup
 
     session = launch.spark if launch.spark is not None else spark_session(launch.conf)
     mechanism = launch.mechanism or CAPABILITIES.mechanisms[0]

@@ -1,0 +1,227 @@
+"""Row code: the variables of a generated loop, how each is computed, and the arrays that the loop needs for it.
+
+A number of the row at hand is a variable; a text is never looked at in the loop, only the number of its entry.
+Places in arrays are unsigned, since Numba would ask of others whether they count from the end.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal.compiler.codegen.scalars import found
+from shoal.errors import ShoalError
+from shoal.kernels.columns.block import Column
+from shoal.kernels.columns.index import DENSE_TABLE, Index
+
+Dtype = np.dtype[Any]
+INT, FLOAT, BOOL = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)
+BITS, CODE, TEXT = np.dtype(np.uint64), np.dtype(np.int32), np.dtype(object)
+DTYPES = {"int64": INT, "timestamp": INT, "float64": FLOAT, "bool": BOOL}
+"""Types of columns whose values a loop can look at."""
+_TOO_LARGE = 2.0**63
+
+
+class FusionError(ShoalError):
+    """A step or expression that is left to whole columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Argument:
+    """An array that a loop is given, or that its answer is drawn from.
+
+    A column as it is; the codes of a text column; what `make` gives for its entries; or a table that never changes.
+    """
+
+    name: str
+    kind: Literal["column", "codes", "entries", "table"]
+    dtype: Dtype
+    column: str = ""
+    make: Callable[[pa.Array], Column] | None = None
+    table: Column = None
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """A number of the row at hand: its variable, or the constant itself, and what it is computed from.
+
+    `column`: the column that it is, if it is one as it came.
+    """
+
+    name: str
+    dtype: Dtype
+    text: str = ""
+    needs: tuple["Number", ...] = ()
+    column: str = ""
+    constant: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """A value that no loop looks at: it is taken from its column, once the rows that remain are known."""
+
+    column: str
+    is_text: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A text that stands at some place of a table of texts."""
+
+    table: Argument
+    at: Number
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """The same text in every row."""
+
+    text: str
+
+
+Value = Number | Passed | Drawn | Fixed
+
+
+class RowCode:
+    """Variables and arrays, each made once however often it is asked for."""
+
+    def __init__(self) -> None:
+        """Nothing is computed yet."""
+        self.arguments: dict[Any, Argument] = {}
+        self.functions: dict[str, Callable[..., Any]] = {}
+        self._numbers: dict[tuple[str, Dtype], Number] = {}
+
+    def column(self, name: str, type_: str) -> Value:
+        """A column of the block."""
+        if type_ not in DTYPES:
+            return Passed(name, type_ == "string")
+        key, dtype = ("column", name), DTYPES[type_]
+        array = self._argument(key, lambda short: Argument(short, "column", dtype, name))
+        return self.number(f"{array.name}[i]", dtype, column=name)
+
+    def number(self, text: str, dtype: Dtype, *needs: Number, column: str = "") -> Number:
+        """A variable computed from others."""
+        if (text, dtype) not in self._numbers:
+            self._numbers[text, dtype] = Number(f"v{len(self._numbers)}", dtype, text, needs, column)
+        return self._numbers[text, dtype]
+
+    def constant(self, value: Any) -> Number:
+        """A number that is always the same."""
+        text = repr(value)
+        if isinstance(value, float) and not np.isfinite(value):
+            text = f"np.{text}" if value != -np.inf else "(-np.inf)"
+        elif text.startswith("-"):
+            text = f"({text})"
+        return Number(text, np.dtype(type(value)), constant=value)
+
+    def computed(self, left: Number, sign: str, right: Number) -> Number:
+        """Sum, difference or product of two numbers of one type; integers wrap around, which only unsigned ones may."""
+        if left.dtype != INT:
+            return self.number(f"{left.name} {sign} {right.name}", left.dtype, left, right)
+        left, right = self.cast(left, BITS), self.cast(right, BITS)
+        return self.cast(self.number(f"{left.name} {sign} {right.name}", BITS, left, right), INT)
+
+    def held(self, number: Number) -> Number:
+        """A number as a variable, so that Python computes nothing of a constant in its own, wider integers."""
+        if number.constant is None:
+            return number
+        return self.number(f"np.{number.dtype.name}({number.name})", number.dtype)
+
+    def cast(self, number: Number, dtype: Dtype) -> Number:
+        """A number as another type, as NumPy turns one into the other."""
+        if number.dtype == dtype:
+            return number
+        if number.constant is not None and number.dtype != FLOAT and dtype != BITS:
+            return self.constant(dtype.type(number.constant).item())
+        number = self.held(number)
+        if number.dtype == FLOAT and dtype == INT:
+            return self._truncated(number)
+        if number.dtype == BOOL and dtype != INT:
+            number = self.cast(number, INT)
+        return self.number(f"np.{dtype.name}({number.name})", dtype, number)
+
+    def _truncated(self, number: Number) -> Number:
+        """A float without its fraction; what is no number, or too large, becomes what it becomes for NumPy here."""
+        with np.errstate(invalid="ignore"):
+            nan, above, below = np.array([np.nan, np.inf, -np.inf]).astype(np.int64).tolist()
+        x = number.name
+        other = f"({nan} if {x} != {x} else ({above} if {x} > 0.0 else ({below})))"
+        if nan == above == below:
+            other = f"({nan})"
+        return self.number(f"np.int64({x}) if ({x} >= {-_TOO_LARGE}) & ({x} < {_TOO_LARGE}) else {other}", INT, number)
+
+    def call(self, function: Callable[..., Any], dtype: Dtype, *arguments: Number | Argument) -> Number:
+        """A function of `scalars`, whose text goes along with the loop's."""
+        self.functions[function.__name__] = function
+        needs = [argument for argument in arguments if isinstance(argument, Number)]
+        return self.number(f"{function.__name__}({', '.join(each.name for each in arguments)})", dtype, *needs)
+
+    def table(self, values: NDArray[Any]) -> Argument:
+        """An array that never changes."""
+        return self._argument(len(self.arguments), lambda short: Argument(short, "table", values.dtype, table=values))
+
+    def by_key(self, number: Number, keys: Iterable[Any], answer: Callable[[NDArray[Any]], Any], other: Any) -> Number:
+        """What `answer` gives for a key, looked up in a table of all answers; `other` for numbers that are no key."""
+        number, wanted = self.held(number), np.array(sorted(keys), number.dtype)
+        if number.dtype == INT and wanted.size and int(wanted[-1]) - int(wanted[0]) < DENSE_TABLE:
+            slots = wanted[0] + np.arange(int(wanted[-1]) - int(wanted[0]) + 1)
+            away = self.computed(number, "-", self.constant(int(wanted[0])))
+        else:
+            slots = wanted
+            away = self.call(found, INT, self.table(wanted), number)
+        answers = self.table(np.ascontiguousarray(answer(slots)))
+        at, missing = self.cast(away, BITS), self.constant(other).name
+        inside = f"{at.name} < np.uint64({answers.name}.size)"
+        return self.number(f"{answers.name}[{at.name}] if {inside} else {missing}", answers.dtype, at)
+
+    def at(self, values: Column, place: Number) -> Number | Drawn:
+        """What stands at a place of a table that never changes."""
+        if not isinstance(values, np.ndarray):
+            return Drawn(Argument("", "table", TEXT, table=values), place)
+        place = self.cast(place, BITS)
+        return self.number(f"{self.table(values).name}[{place.name}]", values.dtype, place)
+
+    def by_entry(self, value: Passed | Drawn, make: Callable[[pa.Array], Column], key: str) -> Number | Drawn:
+        """What `make` gives for a text, computed once per entry of the table that the text comes from."""
+        given = make(pa.array([], pa.string()))
+        dtype = given.dtype if isinstance(given, np.ndarray) else TEXT
+        if dtype not in (INT, FLOAT, BOOL, BITS, TEXT):
+            raise FusionError(f"entries of type {dtype} are left to columns")
+        if isinstance(value, Passed):
+            column = value.column
+            codes = self._argument(("codes", column), lambda short: Argument(short, "codes", CODE, column))
+            at = self.number(f"np.uint64({codes.name}[i])", BITS)
+            return self._entry(Argument("", "entries", dtype, column, make), at, (column, key))
+        before = value.table
+        if before.kind == "table":
+            return self._entry(Argument("", "table", dtype, table=make(before.table)), value.at, (before, key))
+        inner = before.make
+        assert inner is not None
+        both = Argument("", "entries", dtype, before.column, lambda entries: make(inner(entries)))
+        return self._entry(both, value.at, (before, key))
+
+    def _entry(self, made: Argument, at: Number, key: Any) -> Number | Drawn:
+        array = self._argument(
+            ("of texts", key), lambda short: Argument(short, made.kind, made.dtype, made.column, made.make, made.table)
+        )
+        return Drawn(array, at) if made.dtype == TEXT else self.number(f"{array.name}[{at.name}]", made.dtype, at)
+
+    def position(self, value: Value, keys: Sequence[Any], index: Index) -> Number:
+        """Where a value stands among some keys, or -1."""
+        if not keys:
+            return self.constant(-1)
+        if isinstance(value, Number) and value.dtype == INT and all(type(key) is int for key in keys):
+            return self.by_key(value, keys, index.positions, -1)
+        if isinstance(value, Drawn) or (isinstance(value, Passed) and value.is_text):
+            place = self.by_entry(value, index.positions, f"position {keys!r}")
+            if isinstance(place, Number):
+                return place
+        raise FusionError("a value that is neither an integer nor a text of a column is looked up among columns only")
+
+    def _argument(self, key: Any, make: Callable[[str], Argument]) -> Argument:
+        if key not in self.arguments:
+            self.arguments[key] = make(f"a{len(self.arguments)}")
+        return self.arguments[key]

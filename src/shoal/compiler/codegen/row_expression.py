@@ -1,0 +1,277 @@
+"""Expressions in row code: the same values, bit for bit, that whole columns have.
+
+What NumPy computes in ways of its own (exponentials, the sign of the lesser of two zeros) is not turned into row code.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.compiler.codegen.row_code import (
+    BOOL,
+    FLOAT,
+    INT,
+    Drawn,
+    Dtype,
+    Fixed,
+    FusionError,
+    Number,
+    Passed,
+    RowCode,
+    Value,
+)
+from shoal.compiler.codegen.scalars import floor_divided, remainder
+from shoal.errors import RunError
+from shoal.kernels.columns.block import Block, Column
+from shoal.kernels.columns.index import Index
+from shoal.kernels.expression.evaluate import evaluate, repeated
+from shoal.kernels.expression.functions import DAY_US
+from shoal.model.query.expression import Binary, Expression, IsIn, Not
+from shoal.model.query.expression import Column as ColumnOf
+from shoal.model.query.functions import Call, Udf
+from shoal.model.query.lookup import Lookup
+from shoal.model.query.pattern import Previous
+
+Scope = Mapping[str, Value]
+"""What each column is at some place of the loop."""
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|"}
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+FEW_CHOICES = 8
+"""Choices that are compared one by one; more are looked up."""
+
+
+def value_of(code: RowCode, expression: Expression, scope: Scope) -> Value:
+    """The value of an expression for the row at hand; raises `FusionError` where there is no row code for it."""
+    if isinstance(expression, ColumnOf):
+        return scope[expression.name]
+    if any(isinstance(part, Udf | Previous) for part in _parts(expression)):
+        raise FusionError("functions of the user's own and earlier rows are left to columns")
+    names = sorted(set(expression.columns()))
+    constants = [_constant_of(scope[name]) for name in names]
+    if all(constant is not None for constant in constants):
+        return _constant(code, expression, Block(dict(zip(names, constants, strict=True)), 1))
+    if len(names) == 1 and not isinstance(scope[names[0]], Number) and not _may_fail(expression):
+        return _of_text(code, expression, names[0], scope[names[0]])
+    rule = _RULES.get(type(expression))
+    if rule is None:
+        raise FusionError(f"{type(expression).__name__} is left to columns")
+    return rule(code, expression, scope)
+
+
+def number_of(code: RowCode, expression: Expression, scope: Scope) -> Number:
+    """The same for an expression that must be a number or a condition."""
+    value = value_of(code, expression, scope)
+    if not isinstance(value, Number):
+        raise FusionError("texts of several columns are left to columns")
+    return value
+
+
+def condition_of(code: RowCode, expression: Expression, scope: Scope) -> Number:
+    """The same for an expression that must be a condition."""
+    value = number_of(code, expression, scope)
+    if value.dtype != BOOL:
+        raise FusionError(f"a condition must be a bool; got {value.dtype}")
+    return value
+
+
+def _parts(expression: Expression) -> Iterator[Expression]:
+    yield expression
+    for child in expression.children():
+        yield from _parts(child)
+
+
+def _constant_of(value: Value) -> Column | None:
+    """One row of a column that holds the same value everywhere."""
+    constant = value.text if isinstance(value, Fixed) else value.constant if isinstance(value, Number) else None
+    return None if constant is None else repeated(constant, 1)
+
+
+def _may_fail(expression: Expression) -> bool:
+    """Whether texts may be refused, which texts of other rows must not bring about."""
+    return any(isinstance(part, Call) and part.function == "as_int64" for part in _parts(expression))
+
+
+def _constant(code: RowCode, expression: Expression, row: Block) -> Value:
+    try:
+        column = evaluate(expression, row)
+    except RunError as error:
+        raise FusionError(str(error)) from error
+    if isinstance(column, np.ndarray):
+        return code.constant(column[0].item())
+    is_repeated = pa.types.is_dictionary(column.type)
+    return Fixed(column[0].as_py()) if is_repeated else code.at(column, code.constant(0))
+
+
+def _of_text(code: RowCode, expression: Expression, name: str, value: Value) -> Value:
+    """An expression of one text column, computed for the entries of its dictionary."""
+    if isinstance(expression, Call) and expression.function == "as_string":
+        inner = value_of(code, expression.arguments[0], {name: value})
+        if not isinstance(inner, Number):
+            return inner
+    if not isinstance(value, Drawn | Passed) or (isinstance(value, Passed) and not value.is_text):
+        raise FusionError("lists are left to columns")
+
+    def answer(texts: pa.Array) -> Column:
+        return evaluate(expression, Block({name: texts}, len(texts)))
+
+    return code.by_entry(value, answer, expression.text)
+
+
+def _common(left: Number, right: Number) -> Dtype:
+    return np.result_type(left.dtype, right.dtype)
+
+
+def _not(code: RowCode, expression: Not, scope: Scope) -> Number:
+    condition = condition_of(code, expression.condition, scope)
+    return code.number(f"not {condition.name}", BOOL, condition)
+
+
+def _binary(code: RowCode, expression: Binary, scope: Scope) -> Number:
+    op = expression.op
+    of = condition_of if op in ("and", "or") else number_of
+    left, right = of(code, expression.left, scope), of(code, expression.right, scope)
+    type_ = _common(left, right)
+    if op in _COMPARISONS:
+        type_ = INT if type_ == BOOL else type_
+        return _operation(code, _COMPARISONS[op], code.cast(left, type_), code.cast(right, type_), BOOL)
+    if op in ("and", "or"):
+        return _operation(code, _SIGNS[op], left, right, BOOL)
+    if BOOL in (left.dtype, right.dtype):
+        raise FusionError("arithmetic with conditions is left to columns")
+    type_ = FLOAT if op == "div" else type_
+    left, right = code.cast(left, type_), code.cast(right, type_)
+    if op in ("floordiv", "mod"):
+        return _divided(code, op, left, right)
+    if op == "div":
+        return _operation(code, _SIGNS[op], left, right, FLOAT)
+    return code.computed(left, _SIGNS[op], right)
+
+
+def _operation(code: RowCode, sign: str, left: Number, right: Number, dtype: Dtype) -> Number:
+    return code.number(f"{left.name} {sign} {right.name}", dtype, left, right)
+
+
+def _divided(code: RowCode, op: str, left: Number, right: Number) -> Number:
+    """Quotient rounded down, or remainder; machines trap at the smallest integer divided by -1, and at 0."""
+    if left.dtype == FLOAT:
+        return code.call(floor_divided if op == "floordiv" else remainder, FLOAT, left, right)
+    if right.constant is None:
+        raise FusionError("division of integers by a column is left to columns")
+    if right.constant == 0 or (right.constant == -1 and op == "mod"):
+        return code.constant(0)
+    if right.constant == -1:
+        return code.computed(code.constant(0), "-", left)
+    return _operation(code, "//" if op == "floordiv" else "%", left, right, INT)
+
+
+def _is_in(code: RowCode, expression: IsIn, scope: Scope) -> Number:
+    value, choices = number_of(code, expression.value, scope), np.array(expression.choices)
+    if not choices.size:
+        return code.constant(False)
+    if choices.dtype != value.dtype:
+        raise FusionError(f"choices of another type than {value.dtype} are left to columns")
+    if value.dtype != BOOL and choices.size > FEW_CHOICES:
+        return code.by_key(value, choices.tolist(), lambda slots: np.isin(slots, choices), other=False)
+    tests = [f"({value.name} == {code.constant(choice).name})" for choice in choices.tolist()]
+    return code.number(" | ".join(tests), BOOL, value)
+
+
+def _lookup(code: RowCode, expression: Lookup, scope: Scope) -> Value:
+    key, keys = number_of(code, expression.key, scope), [key for key, _ in expression.table]
+    values = [expression.default, *(value for _, value in expression.table)]
+    index = Index(keys)
+    if isinstance(expression.default, str):
+        place = code.cast(code.position(key, keys, index), INT)
+        at = code.computed(place, "+", code.constant(1))
+        return code.at(pa.array(values, pa.string()), at)
+    column = np.array(values)
+    if key.dtype != INT or not all(type(key) is int for key in keys):
+        raise FusionError(f"keys of a look-up must be integers or texts; got {key.dtype}")
+    if not keys:
+        return code.constant(column[0].item())
+    return code.by_key(key, keys, lambda slots: column[index.positions(slots) + 1], column[0].item())
+
+
+def _call(code: RowCode, expression: Call, scope: Scope) -> Value:
+    rule = _CALLS.get(expression.function)
+    if rule is None:
+        raise FusionError(f"{expression.function} is left to columns")
+    return rule(code, [number_of(code, argument, scope) for argument in expression.arguments])
+
+
+Rule = Callable[[RowCode, Sequence[Number]], Number]
+
+
+def _integers_only(numbers: Sequence[Number]) -> None:
+    if any(number.dtype != INT for number in numbers):
+        raise FusionError("a function of integers; others are left to columns")
+
+
+def _if(code: RowCode, arguments: Sequence[Number]) -> Number:
+    condition, then, otherwise = arguments
+    if condition.dtype != BOOL:
+        raise FusionError("a condition must be a bool")
+    type_ = _common(then, otherwise)
+    then, otherwise = code.cast(then, type_), code.cast(otherwise, type_)
+    return code.number(f"{then.name} if {condition.name} else {otherwise.name}", type_, condition, then, otherwise)
+
+
+def _of_number(code: RowCode, arguments: Sequence[Number], *, function: str, of_floats: bool) -> Number:
+    (x,) = arguments
+    if x.dtype == BOOL:
+        raise FusionError(f"{function} of a condition is left to columns")
+    x = code.cast(x, FLOAT) if of_floats else x
+    return code.number(f"{function}({x.name})", x.dtype, x)
+
+
+def _rounded(code: RowCode, arguments: Sequence[Number], *, function: str) -> Number:
+    (x,) = arguments
+    if x.dtype == INT and (function == "rint" or getattr(np, function)(np.zeros(0, np.int64)).dtype == INT):
+        return x
+    if x.dtype != FLOAT:
+        raise FusionError(f"{function} of {x.dtype} is left to columns")
+    return code.cast(code.number(f"np.{function}({x.name})", FLOAT, x), INT)
+
+
+def _extreme(code: RowCode, arguments: Sequence[Number], *, function: str) -> Number:
+    _integers_only(arguments)
+    return reduce(lambda a, b: code.number(f"{function}({a.name}, {b.name})", INT, a, b), arguments)
+
+
+def _clock(code: RowCode, arguments: Sequence[Number], *, whole_us: int, part_us: int) -> Number:
+    _integers_only(arguments)
+    (time,) = arguments
+    rest = code.number(f"{time.name} % {whole_us}", INT, time)
+    return code.number(f"{rest.name} // {part_us}", INT, rest)
+
+
+def _as(code: RowCode, arguments: Sequence[Number], *, dtype: Dtype) -> Number:
+    return code.cast(arguments[0], dtype)
+
+
+_RULES: Mapping[type[Expression], Callable[[RowCode, Any, Scope], Value]] = {
+    Not: _not,
+    Binary: _binary,
+    IsIn: _is_in,
+    Lookup: _lookup,
+    Call: _call,
+}
+_CALLS: Mapping[str, Rule] = {
+    "if": _if,
+    "abs": partial(_of_number, function="abs", of_floats=False),
+    "sqrt": partial(_of_number, function="np.sqrt", of_floats=True),
+    "floor": partial(_rounded, function="floor"),
+    "ceil": partial(_rounded, function="ceil"),
+    "round": partial(_rounded, function="rint"),
+    "least": partial(_extreme, function="min"),
+    "greatest": partial(_extreme, function="max"),
+    "hour": partial(_clock, whole_us=DAY_US, part_us=3_600_000_000),
+    "minute": partial(_clock, whole_us=3_600_000_000, part_us=60_000_000),
+    "second": partial(_clock, whole_us=60_000_000, part_us=1_000_000),
+    "as_int64": partial(_as, dtype=INT),
+    "as_float64": partial(_as, dtype=FLOAT),
+    "as_timestamp": partial(_as, dtype=INT),
+}

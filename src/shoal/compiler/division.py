@@ -1,0 +1,177 @@
+"""Divisions: a partitioning in the form that runs, lane by lane.
+
+Rows are dispatched to the instances that were declared, whatever the partitioning: fused loops and shared steps stay
+as they are. A division then gives rows of divided groups the number of the instance that has their slot, and gives
+results back the number of a declared instance, which is what everything behind the lane knows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.compiler.lane import Lane
+from shoal.compiler.steps import DispatchByGroup, group_numbers, mixed_bits
+from shoal.errors import PartitioningError
+from shoal.kernels.columns.block import Block, Column, take
+from shoal.kernels.columns.table import INSTANCE, Tables
+from shoal.kernels.kernel import Kernel
+from shoal.model.control.partitioning import SLOTS, Partitioning, instance_id, operator_of
+from shoal.model.query.graph import InstanceId
+
+Ints = NDArray[np.int64]
+BY_KEY = -1
+"""Stands for the instance of a group whose slots have several."""
+_SECOND = np.uint64(0xD6E8FEB86659FD93)
+"""What the hash of keys is multiplied with, so that slots do not follow from groups."""
+
+
+def slots_of(keys: Sequence[Column], length: int) -> Ints:
+    """The slot of every row within its group: the same in every process."""
+    mixed = mixed_bits(keys, length)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * _SECOND
+    return ((mixed >> np.uint64(40)) % np.uint64(SLOTS)).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """Which instance of its lane has each slot.
+
+    `numbers[d, s]`: the instance that has slot s of declared instance d. `declared[n]`: the declared instance whose
+    number results of instance n carry. `partition`: the places among the kernel's keys of the columns that decide the
+    declared group, where the lane's operator has several.
+    """
+
+    numbers: Ints
+    declared: Ints
+    partition: tuple[int, ...] = ()
+
+    @classmethod
+    def as_declared(cls, lane: Lane) -> "Division":
+        """Every declared instance has its own slots, as where a change has been undone."""
+        size = len(lane.instances)
+        return cls(np.repeat(np.arange(size), SLOTS).reshape(size, SLOTS), np.arange(size), partition_places(lane))
+
+    @cached_property
+    def whole(self) -> Ints:
+        """Per declared instance the one that has all of its slots, or `BY_KEY`."""
+        first = self.numbers[:, 0]
+        return np.where((self.numbers == first[:, None]).all(axis=1), first, BY_KEY)
+
+    def assigned(self, declared: Ints, keys: Sequence[Column]) -> Ints:
+        """The instance of every row, given its declared one and its keys."""
+        numbers: Ints = self.whole[declared]
+        rows = np.flatnonzero(numbers == BY_KEY)
+        if rows.size:
+            slots = slots_of([take(key, rows) for key in keys], rows.size)
+            numbers[rows] = self.numbers[declared[rows], slots]
+        return numbers
+
+    def divided(self, kernel: Kernel, tables: Tables) -> Tables:
+        """Tables on their way to state, labelled with declared instances, under the instances that have their slots."""
+        return {
+            number: table.with_instances(self.assigned(table.instance, kernel.table_keys(number, table)))
+            for number, table in tables.items()
+        }
+
+    def reassigned(self, kernel: Kernel, number: int, table: Any, declared: int) -> Ints:
+        """The instance of every row of state, whatever partitioning it was written under.
+
+        `declared`: the declared instance of its operator, where that has only one.
+        """
+        return self.by_keys(kernel.table_keys(number, table), len(table), declared)
+
+    def by_keys(self, keys: Sequence[Column], length: int, declared: int) -> Ints:
+        """The instance of every row of one operator, by its keys alone.
+
+        `declared`: the declared instance of the operator, where that has only one.
+        """
+        if not self.partition:
+            return self.assigned(np.full(length, declared, np.int64), keys)
+        groups = group_numbers([keys[place] for place in self.partition], length, len(self.numbers))
+        return self.assigned(groups, keys)
+
+    def relabelled(self, kernel: Kernel, tables: Tables, concerned: NDArray[np.bool_], declared: int) -> Tables:
+        """Tables in which the rows of the instances concerned, all of one operator, are those of who has their slots.
+
+        `declared`: the declared instance of the operator, where that has only one.
+        """
+        found = dict(tables)
+        for number, table in tables.items():
+            rows = np.flatnonzero(concerned[table.instance])
+            if rows.size:
+                instances = table.instance.copy()
+                instances[rows] = self.reassigned(kernel, number, table.take(rows), declared)
+                found[number] = table.with_instances(instances)
+        return found
+
+    def labelled(self, results: Block) -> Block:
+        """Results with the numbers of declared instances."""
+        return Block({**results.columns, INSTANCE: self.declared[results.columns[INSTANCE]]}, results.length)
+
+
+def assigned_again(lane: Lane, number: int, rows: Any, declared: int) -> Ints:
+    """The instance of every row of an operator's state in table `number`, whatever partitioning it was written under.
+
+    `declared`: the first declared instance of the operator.
+    """
+    if lane.kernel is None:
+        raise TypeError("a lane without a kernel has no state")
+    division = lane.division or Division.as_declared(lane)
+    return division.reassigned(lane.kernel, number, rows, declared)
+
+
+def with_divisions(lanes: Sequence[Lane], partitioning: Partitioning) -> tuple[Lane, ...]:
+    """The lanes under a partitioning: those with changed operators have a division and further instances."""
+    if not partitioning.entries:
+        return tuple(lanes)
+    return tuple(_with_division(lane, partitioning) if lane.kernel else lane for lane in lanes)
+
+
+def _with_division(lane: Lane, partitioning: Partitioning) -> Lane:
+    kernel, groups = lane.kernel, lane.instances
+    if kernel is None or not any(operator_of(group) in partitioning.changed_operators for group in groups):
+        return lane
+    declared_of = _declared(groups)
+    numbered: dict[InstanceId, int] = {group: number for number, group in enumerate(groups)}
+    declared = list(range(len(groups)))
+    numbers = np.empty((len(groups), SLOTS), np.int64)
+    for place, group in enumerate(groups):
+        operator = operator_of(group)
+        for slot, number in enumerate(partitioning.slots(group)):
+            instance = instance_id(operator, number)
+            if instance not in numbered:
+                numbered[instance] = len(numbered)
+                declared.append(declared_of[operator])
+            numbers[place, slot] = numbered[instance]
+    division = Division(numbers, np.array(declared, np.int64), partition_places(lane))
+    _check_keys(lane, kernel, division)
+    return replace(lane, instances=tuple(numbered), division=division)
+
+
+def _declared(groups: Sequence[InstanceId]) -> Mapping[str, int]:
+    """The first declared instance of every operator."""
+    found: dict[str, int] = {}
+    for place, group in enumerate(groups):
+        found.setdefault(operator_of(group), place)
+    return found
+
+
+def partition_places(lane: Lane) -> tuple[int, ...]:
+    """Where among the keys of a lane's kernel the columns are that decide its declared group; none where it has one."""
+    feed = lane.feeds[0]
+    dispatch = next((step for step in reversed(feed.steps) if isinstance(step, DispatchByGroup)), None)
+    if lane.kernel is None or dispatch is None or dispatch.groups == 1:
+        return ()
+    keys = lane.kernel.keys(feed.port)
+    return tuple(keys.index(name) for name in dispatch.columns)
+
+
+def _check_keys(lane: Lane, kernel: Kernel, division: Division) -> None:
+    """Reject a group divided by keys where all of its rows have the same."""
+    divided = np.flatnonzero(division.whole == BY_KEY)
+    if divided.size and not kernel.keys(lane.feeds[0].port):
+        raise PartitioningError(f"instance {lane.instances[divided[0]]} has one key only and cannot be split")

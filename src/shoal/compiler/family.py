@@ -1,0 +1,263 @@
+"""Families: operators that do the same to rows of their own, and so can run in one lane."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shoal.compiler.build import kernel_of, partition_of
+from shoal.compiler.lane import Feed, Lane, Outlet
+from shoal.compiler.section import Section, Sink, Way
+from shoal.compiler.steps import DispatchByGroup, DispatchByOrigin, DispatchByValue, Filter, Select, Step
+from shoal.model.query.expression import Binary, Column, Constant
+from shoal.model.query.graph import InstanceId, OperatorId
+from shoal.model.query.schema import Schema
+
+
+@dataclass(frozen=True)
+class Member:
+    """One operator taken apart: what it shares with others, and the value that makes it different."""
+
+    section: Section
+    before: tuple[Step, ...]
+    dispatch: str
+    value: Any
+    after: tuple[Step, ...]
+
+    @property
+    def constant(self) -> str:
+        """The key that is the same for every row, if the equality that makes the member different is on one."""
+        keys = self.section.operator.parameters["keys"] if self.section.operator.kind == "aggregate" else ()
+        return self.dispatch if self.dispatch and self.dispatch in keys and not self._redefined else ""
+
+    @property
+    def _redefined(self) -> bool:
+        """Whether the column has another value by the time the operator reads it."""
+        return any(
+            not (isinstance(expression, Column) and expression.name == name)
+            for step in self.after
+            if isinstance(step, Select)
+            for name, expression in step.columns
+            if name == self.dispatch
+        )
+
+
+@dataclass
+class _Lanes:
+    """Lanes in the making, and where each operator with state has gone: its lane and its place there."""
+
+    made: list[Lane] = field(default_factory=list)
+    home: dict[OperatorId, tuple[int, int]] = field(default_factory=dict)
+    groups: dict[int, int] = field(default_factory=dict)
+
+    def instances_of(self, operator: OperatorId) -> range:
+        """Numbers of an operator's instances in its lane."""
+        lane, place = self.home[operator]
+        groups = self.groups[lane]
+        return range(place * groups, (place + 1) * groups)
+
+
+def families(parts: Sequence[Section], sinks: Sequence[Sink]) -> tuple[Lane, ...]:
+    """The lanes of a graph: level by level, so that the lanes that feed others are there before them."""
+    lanes = _Lanes()
+    for level in sorted({part.level for part in parts}):
+        for members in _families([part for part in parts if part.level == level], lanes):
+            _add(members, lanes)
+    _add_outlets([sink for sink in sinks if not sink.way.stream], lanes)
+    _add_plain([sink for sink in sinks if sink.way.stream], lanes)
+    return tuple(lanes.made)
+
+
+def _families(parts: Sequence[Section], lanes: _Lanes) -> list[list[Member]]:
+    """Operators that can run in one lane.
+
+    An instance is one operator's. Operators that say the same in other words have the same shape and value,
+    and so must not share a lane: one of them would keep its state under the other's name.
+    """
+    found: dict[tuple[Any, ...], list[Member]] = {}
+    twins: dict[tuple[Any, ...], dict[str, int]] = {}
+    for part in parts:
+        member = _member(part, lanes)
+        shape = _shape(member, lanes)
+        known = twins.setdefault((shape, member.value), {})
+        twin = known.setdefault(part.operator.id, len(known))
+        found.setdefault((shape, twin), []).append(member)
+    return list(found.values())
+
+
+def _member(part: Section, lanes: _Lanes) -> Member:
+    steps = part.ways[0].steps
+    if len(part.ways) > 1:
+        return Member(part, (), "", None, ())
+    if not part.ways[0].stream:
+        place = lanes.home[part.ways[0].origin.id][1]
+        return Member(part, tuple(_lasting(steps)), "", place, ())
+    types = part.ways[0].origin.parameters["schema"]
+    equality = None if part.operator.groups > 1 else _equality(steps, types)
+    if equality is None:
+        return Member(part, tuple(_lasting(steps)), "", None, ())
+    at, column, value = equality
+    return Member(part, tuple(_lasting(steps[:at])), column, value, tuple(_lasting(steps[at + 1 :])))
+
+
+def _shape(member: Member, lanes: _Lanes) -> tuple[Any, ...]:
+    """Equal for members that can run in one lane."""
+    part = member.section
+    way = part.ways[0]
+    alone = len(part.ways) > 1 or (part.operator.groups > 1 and not way.stream)
+    origin = way.stream or lanes.home[way.origin.id][0]
+    steps = tuple(step.text for step in member.before), tuple(step.text for step in member.after)
+    window = part.window.text if part.window else ""
+    own = part.operator.id if alone else ""
+    return (origin, steps, member.dispatch, type(member.value), part.operator.text, window, own)
+
+
+def _add(members: Sequence[Member], lanes: _Lanes) -> None:
+    """One lane for members of one shape; members of the same operator share an instance."""
+    first = members[0]
+    part = first.section
+    number = len(lanes.made)
+    for place, member in enumerate(members):
+        lanes.home[member.section.operator.id] = (number, place)
+    lanes.groups[number] = part.operator.groups
+    several = len(members) > 1 or bool(first.dispatch)
+    kernel = kernel_of(part.operator, part.window, first.constant, by_instance=several)
+    feeding = [lanes.made[lanes.home[way.origin.id][0]] for way in part.ways if not way.stream]
+    streams = {way.stream for way in part.ways if way.stream}.union(*(lane.streams for lane in feeding))
+    hold = max((lane.hold_us + (lane.kernel.hold_us if lane.kernel else 0) for lane in feeding), default=0)
+    clock = part.window.parameters.get("clock") if part.window else None
+    lane = Lane(
+        number,
+        kernel,
+        tuple(_instances(members)),
+        tuple(_feeds(members, lanes)),
+        (),
+        first.constant,
+        tuple(member.value for member in members) if first.constant else (),
+        part.level,
+        frozenset(streams),
+        hold,
+        clock == "processing",
+        _types(part),
+    )
+    lanes.made.append(lane)
+
+
+def _types(part: Section) -> tuple[tuple[tuple[str, str], ...], ...]:
+    types = part.operator.parameters["types"]
+    sides = types if isinstance(types, list) else [types]
+    return tuple(tuple(side.items()) for side in sides)
+
+
+def _instances(members: Sequence[Member]) -> Iterator[InstanceId]:
+    for member in members:
+        yield from member.section.operator.instances
+
+
+def _feeds(members: Sequence[Member], lanes: _Lanes) -> Iterator[Feed]:
+    first = members[0]
+    part = first.section
+    if first.dispatch:
+        dispatch = DispatchByValue(first.dispatch, tuple(member.value for member in members))
+        yield Feed(part.ways[0].stream, (*first.before, dispatch, *first.after))
+        return
+    for way in part.ways:
+        steps = tuple(_lasting(way.steps))
+        columns = partition_of(part.operator, way.port)
+        spread: tuple[Step, ...] = (DispatchByGroup(columns, part.operator.groups),)
+        if way.stream:
+            yield Feed(way.stream, (*steps, *spread), way.port)
+            continue
+        target = _targets(members, way, lanes)
+        origin = lanes.home[way.origin.id][0]
+        yield Feed(origin, (target, *steps, *(spread if part.operator.groups > 1 else ())), way.port)
+
+
+def _targets(members: Sequence[Member], way: Way, lanes: _Lanes) -> DispatchByOrigin:
+    """Which member each instance of the feeding lane feeds."""
+    lane = lanes.made[lanes.home[way.origin.id][0]]
+    target = [-1] * len(lane.instances)
+    for place, member in enumerate(members):
+        origin = way.origin if len(members) == 1 else member.section.ways[0].origin
+        for instance in lanes.instances_of(origin.id):
+            target[instance] = place
+    return DispatchByOrigin(tuple(target))
+
+
+def _add_outlets(sinks: Sequence[Sink], lanes: _Lanes) -> None:
+    """One outlet per table and following steps; a second query of the same instance needs a second outlet."""
+    places: dict[int, dict[tuple[Any, ...], dict[int, Sink]]] = {}
+    for sink in sinks:
+        lane, _ = lanes.home[sink.way.origin.id]
+        instances = lanes.instances_of(sink.way.origin.id)
+        key = (sink.query.table, tuple(step.text for step in sink.way.steps))
+        known = places.setdefault(lane, {})
+        repetition = 0
+        while not known.setdefault((*key, repetition), {}).keys().isdisjoint(instances):
+            repetition += 1
+        known[(*key, repetition)].update(dict.fromkeys(instances, sink))
+    for number, known in places.items():
+        lane_ = lanes.made[number]
+        size = len(lane_.instances)
+        lanes.made[number] = replace(lane_, outlets=tuple(_outlet(place, size) for place in known.values() if place))
+
+
+def _outlet(place: Mapping[int, Sink], size: int) -> Outlet:
+    first = next(iter(place.values()))
+    names = tuple(place[i].query.name if i in place else None for i in range(size))
+    return Outlet(first.query.table, first.way.steps, Schema.of(first.query.columns), names)
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """Queries without state that can run in one lane: the steps they share, and who asks for which value."""
+
+    before: tuple[Step, ...]
+    column: str
+    after: tuple[Step, ...]
+    asked: dict[Any, list[Sink]] = field(default_factory=dict)
+
+
+def _add_plain(sinks: Sequence[Sink], lanes: _Lanes) -> None:
+    """Lanes without state: queries that only filter and compute."""
+    found: dict[tuple[Any, ...], _Plain] = {}
+    for sink in sinks:
+        steps = sink.way.steps
+        at, column, value = _equality(steps, sink.way.origin.parameters["schema"]) or (len(steps), "", None)
+        plain = _Plain(tuple(_lasting(steps[:at])), column, steps[at + 1 :])
+        texts = tuple(step.text for step in plain.before), tuple(step.text for step in plain.after)
+        key = (sink.way.stream, texts, column, type(value), sink.query.table)
+        found.setdefault(key, plain).asked.setdefault(value, []).append(sink)
+    for (stream, *_), plain in found.items():
+        asked = list(plain.asked.values())
+        dispatch: Step = DispatchByValue(plain.column, tuple(plain.asked)) if plain.column else DispatchByGroup((), 1)
+        layers = range(max(len(several) for several in asked))
+        outlets = tuple(_plain_outlet(asked, layer) for layer in layers)
+        feed = Feed(stream, (*plain.before, dispatch, *plain.after))
+        lanes.made.append(Lane(len(lanes.made), None, (), (feed,), outlets, streams=frozenset({stream})))
+
+
+def _plain_outlet(asked: Sequence[Sequence[Sink]], layer: int) -> Outlet:
+    """The outlet of everybody who is the so-manieth to ask for a value."""
+    there = {place: several[layer] for place, several in enumerate(asked) if layer < len(several)}
+    return replace(_outlet(there, len(asked)), steps=())
+
+
+def _lasting(steps: Sequence[Step]) -> Iterator[Step]:
+    """Steps without those that only leave columns out: a lane looks at the columns it needs anyway."""
+    return (step for step in steps if not (isinstance(step, Select) and step.only_drops))
+
+
+def _equality(steps: Sequence[Step], types: Mapping[str, str]) -> tuple[int, str, Any] | None:
+    """Place, column and constant of the first filter `column == constant` on a stream's integers or texts."""
+    for at, step in enumerate(steps):
+        match step:
+            case Filter(Binary("eq", Column(name), Constant(value))):
+                if type(value) is {"int64": int, "string": str}.get(types.get(name, "")):
+                    return at, name, value
+            case Filter():
+                continue
+            case Select(only_drops=True):
+                continue
+            case _:  # the columns behind it may no longer be the stream's
+                return None
+    return None

@@ -1,0 +1,98 @@
+"""Programs: a graph in the form that runs, made of lanes; the same graph always gives the same program."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from shoal.compiler.division import with_divisions
+from shoal.compiler.family import families
+from shoal.compiler.having import with_conditions
+from shoal.compiler.lane import Feed, Lane, Origin
+from shoal.compiler.section import sections, sinks
+from shoal.model.control.partitioning import DECLARED, Partitioning
+from shoal.model.query.graph import Graph, InstanceId
+from shoal.model.query.schema import Schema
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a program needs to know of a stream."""
+
+    stream: str
+    schema: Schema
+    time: str
+    lateness_us: int
+    max_ahead_us: int | None
+
+
+@dataclass(frozen=True)
+class Program:
+    """All lanes of a graph."""
+
+    graph: Graph
+    inputs: Mapping[str, Input]
+    lanes: tuple[Lane, ...]
+
+    @cached_property
+    def instances(self) -> tuple[InstanceId, ...]:
+        """Stateful instances, lane by lane: the order in which bindings are written down."""
+        return tuple(instance for lane in self.lanes if lane.kernel for instance in lane.instances)
+
+    @cached_property
+    def first_instances(self) -> Mapping[int, int]:
+        """Where each lane's instances begin in that order."""
+        starts, at = {}, 0
+        for lane in self.lanes:
+            starts[lane.number] = at
+            at += len(lane.instances) if lane.kernel else 0
+        return starts
+
+    @cached_property
+    def depth(self) -> int:
+        """How many lanes with state lie one behind another."""
+        return max((lane.depth for lane in self.lanes), default=0)
+
+    @cached_property
+    def feeds(self) -> Mapping[Origin, tuple[tuple[Lane, Feed], ...]]:
+        """The ways out of every stream and lane."""
+        ways: dict[Origin, list[tuple[Lane, Feed]]] = defaultdict(list)
+        for lane in self.lanes:
+            for feed in lane.feeds:
+                ways[feed.origin].append((lane, feed))
+        return {origin: tuple(each) for origin, each in ways.items()}
+
+    def lanes_of(self, stream: str) -> tuple[Lane, ...]:
+        """The lanes that read a stream."""
+        return tuple({lane.number: lane for lane, _ in self.feeds.get(stream, ())}.values())
+
+    def columns(self, stream: str) -> tuple[str, ...]:
+        """The columns of a stream that some lane looks at, event time included, in schema order."""
+        wanted = {self.inputs[stream].time}.union(*(lane.reads() for lane in self.lanes_of(stream)))
+        return tuple(name for name in self.inputs[stream].schema.names if name in wanted)
+
+
+def compile_graph(graph: Graph, partitioning: Partitioning = DECLARED) -> Program:
+    """Find the lanes of a graph, with the instances that a partitioning has."""
+    lanes = with_divisions(with_conditions(families(sections(graph), sinks(graph))), partitioning)
+    inputs = {stream: _input(operator.parameters) for stream, operator in graph.streams.items()}
+    return Program(graph, inputs, lanes)
+
+
+def _input(parameters: Mapping[str, object]) -> Input:
+    ahead = parameters["max_ahead_us"]
+    return Input(
+        str(parameters["stream"]),
+        Schema.of(parameters["schema"]),  # type: ignore[arg-type]
+        str(parameters["time"]),
+        int(str(parameters["lateness_us"])),
+        None if ahead is None else int(str(ahead)),
+    )
+
+
+def program_instances(graph: Graph, partitioning: Partitioning = DECLARED) -> tuple[InstanceId, ...]:
+    """A graph's stateful instances in the order in which bindings are written down.
+
+    Declared instances that have no slots any more keep their places there.
+    """
+    return compile_graph(graph, partitioning).instances

@@ -1,0 +1,56 @@
+"""Rehearsals: every kernel of a program once, on a row nobody counts, so that its machine code is loaded in time."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.compiler.lane import Lane
+from shoal.compiler.program import Program
+from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.index import Index
+from shoal.kernels.columns.numbering import numbered
+from shoal.kernels.columns.table import INSTANCE
+from shoal.kernels.kernel import FOREVER_US, NEVER_US
+from shoal.model.query.schema import TIME
+
+
+def rehearse(program: Program) -> int:
+    """Run all kernels on one made-up row per input each; returns how many there were."""
+    Index([0]).positions(np.zeros(1, np.int64))
+    numbered(np.zeros(1, np.int64))
+    lanes = [lane for lane in program.lanes if lane.kernel]
+    for lane in lanes:
+        _rehearse(lane)
+    return len(lanes)
+
+
+def _rehearse(lane: Lane) -> None:
+    kernel = lane.kernel
+    if kernel is None:
+        return
+    ports = sorted({feed.port for feed in lane.feeds})
+    for port in ports:
+        kernel.late(port, _row(lane, port), NEVER_US)
+    fresh = kernel.gathered([kernel.lift(port, _row(lane, port)) for port in ports])
+    state, _ = kernel.advance(fresh, {}, NEVER_US, NEVER_US)
+    state, _ = kernel.advance(state, fresh, NEVER_US, NEVER_US)
+    kernel.advance(state, {}, NEVER_US, FOREVER_US)
+
+
+def _row(lane: Lane, port: int) -> Block:
+    columns: dict[str, Any] = {}
+    for name, type_ in lane.types[port]:
+        columns[name] = _ZEROS.get(type_, np.zeros(1, np.int64))
+    kernel_columns = lane.kernel.reads(port) if lane.kernel else ()
+    columns |= {name: np.zeros(1, np.int64) for name in kernel_columns if name not in columns}
+    return Block({**columns, INSTANCE: np.zeros(1, np.int64), TIME: np.zeros(1, np.int64)}, 1)
+
+
+_ZEROS: dict[str, Any] = {
+    "string": pa.array([""]),
+    "float64": np.zeros(1),
+    "bool": np.zeros(1, bool),
+    "list<int64>": pa.array([[0]], pa.list_(pa.int64())),
+    "list<float64>": pa.array([[0.0]], pa.list_(pa.float64())),
+}

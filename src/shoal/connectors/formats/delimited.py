@@ -1,0 +1,218 @@
+"""CSV files: a header line, then rows; a row that is none does not spoil the others."""
+
+import codecs
+import csv
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from shoal.connectors.sources.source import RawBatch, column_fault
+
+ROW_BYTES = 40
+"""How long a row is taken to be, since rows are not counted beforehand."""
+BLOCK_BYTES = 8 << 20
+"""What is parsed at a time, and so the longest row there can be."""
+LINE = "line"
+"""Column that holds a row which cannot be told apart into columns."""
+
+_CHUNK_BYTES = 1 << 20
+_LARGEST_BLOCK_BYTES = 1 << 30
+_SURROGATES = re.compile("[\udc80-\udcff]")
+_STAND_IN = 0x10FE00
+_STAND_INS = "[\U0010fe80-\U0010feff]"
+"""Characters of a private area that stand for bytes which are not UTF-8, so that Arrow can parse around them."""
+
+
+class Csv:
+    """CSV files with a header line, in UTF-8, quoted with `"`; the whole file is one unit.
+
+    Every field arrives as text; an empty field is a null, `""` an empty text. Blank lines are no rows.
+    Rows with too few or too many fields, or with bytes in a wanted column that are not UTF-8, are malformed.
+    A quote that is never closed makes the whole file bad, since nobody knows what it has swallowed.
+    """
+
+    suffixes = (".csv",)
+
+    def units(self, path: str) -> list[int]:
+        """One unit; its number of rows is only guessed from the file's size."""
+        _header(path)
+        return [max(1, Path(path).stat().st_size // ROW_BYTES)]
+
+    def read(self, path: str, units: Sequence[int], first_row: int, columns: Sequence[str]) -> Iterator[RawBatch]:
+        """The good rows in order, each batch followed by the malformed rows that stood in it."""
+        del units
+        names, has_rows = _header(path)
+        if fault := column_fault(names, columns):
+            raise ValueError(f"it {fault}")
+        if not has_rows:
+            return
+        clean, quotes = _surveyed(path)
+        if quotes % 2:
+            _check_last_quote(path, len(names))
+        rows = _Rows(path, first_row)
+        content = path if clean else pa.BufferReader(_with_stand_ins(path))
+        try:
+            for batch in _open(content, columns, rows.skip):
+                for raw in rows.taken(batch):
+                    yield from [raw] if clean else _sifted(raw)
+        except pa.ArrowInvalid as error:
+            if "straddl" not in str(error):
+                raise
+            raise ValueError(f"a row is longer than {BLOCK_BYTES >> 20} MiB") from error
+        for raw in rows.rest():
+            yield from [raw] if clean else _sifted(raw)
+
+
+class _Rows:
+    """Numbers the rows of a file while some of them fall out; row 0 follows the header."""
+
+    def __init__(self, path: str, first_row: int) -> None:
+        self._path = path
+        self._next = first_row
+        self._skipped: list[Any] = []
+
+    def skip(self, row: Any) -> str:
+        """Take note of a row with the wrong number of fields; Arrow calls this ahead of the rows it hands out."""
+        self._skipped.append(row)
+        return "skip"
+
+    def taken(self, batch: pa.RecordBatch) -> Iterator[RawBatch]:
+        """The good rows, then the malformed ones among them."""
+        if not self._skipped:
+            yield RawBatch(batch, self._path, self._next)
+            self._next += batch.num_rows
+            return
+        malformed = self._numbers()
+        every = np.arange(self._next, self._next + batch.num_rows + malformed.size)
+        numbers = np.setdiff1d(every, malformed, assume_unique=True)[: batch.num_rows]
+        if numbers.size:
+            yield RawBatch(batch, self._path, int(numbers[0]), numbers)
+            self._next = int(numbers[-1]) + 1
+        yield from self._malformed(int(np.searchsorted(malformed, self._next)))
+
+    def rest(self) -> Iterator[RawBatch]:
+        """The malformed rows after the last good one."""
+        yield from self._malformed(len(self._skipped))
+
+    def _numbers(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Arrow counts from 1 and counts the header."""
+        return np.array([row.number - 2 for row in self._skipped], np.int64)
+
+    def _malformed(self, count: int) -> Iterator[RawBatch]:
+        numbers = self._numbers()
+        alike: dict[str, list[int]] = defaultdict(list)
+        for at, row in enumerate(self._skipped[:count]):
+            alike[f"the row must have {row.expected_columns} fields; got {row.actual_columns}"].append(at)
+        for detail, members in alike.items():
+            lines = pa.record_batch({LINE: pa.array([self._skipped[at].text for at in members], pa.string())})
+            chosen = numbers[members]
+            yield RawBatch(lines, self._path, int(chosen[0]), chosen, detail)
+        del self._skipped[:count]
+
+
+def _header(path: str) -> tuple[list[str], bool]:
+    """The names of the columns, and whether any row follows."""
+    with Path(path).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        try:
+            names = next((record for record in csv.reader(file) if record), [])
+        except csv.Error as error:
+            raise ValueError(f"its header is no line of CSV: {error}") from error
+        if not any(names):
+            raise ValueError("it has no header line")
+        if any(_SURROGATES.search(name) for name in names):
+            raise ValueError("its header is not UTF-8 text")
+        return names, any(line.strip("\r\n") for line in file)
+
+
+def _surveyed(path: str) -> tuple[bool, int]:
+    """Whether a file is UTF-8 throughout, and how many quotes it has."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    clean, quotes, last = True, 0, False
+    with Path(path).open("rb") as file:
+        while not last:
+            chunk = file.read(_CHUNK_BYTES)
+            last = not chunk
+            quotes += chunk.count(b'"')
+            unfinished = bool(decoder.getstate()[0])
+            if clean and (unfinished or not chunk.isascii()):
+                try:
+                    decoder.decode(chunk, final=last)
+                except UnicodeDecodeError:
+                    clean = False
+    return clean, quotes
+
+
+def _check_last_quote(path: str, fields: int) -> None:
+    """Refuse a file that ends inside of a quote: a row put after its end must come out as a row."""
+    mark = b"after the end"
+    content = Path(path).read_bytes() + b"\n" + b",".join([mark] * fields) + b"\n"
+    rows = _Rows(path, 0)
+    convert = pacsv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
+    parse = pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=rows.skip)
+    block_bytes = min(len(content), _LARGEST_BLOCK_BYTES)
+    read = pacsv.ReadOptions(use_threads=False, block_size=block_bytes, autogenerate_column_names=True)
+    first = pacsv.read_csv(pa.BufferReader(content), read, parse, convert).column("f0")
+    if first[-1].as_py() != mark:
+        malformed = sum(lines.batch.num_rows for lines in rows.rest())
+        raise ValueError(f"a quote is never closed, in row {len(first) + malformed - 2}")
+
+
+def _with_stand_ins(path: str) -> bytes:
+    text = Path(path).read_bytes().decode("utf-8", errors="surrogateescape")
+    return _SURROGATES.sub(lambda found: chr(ord(found[0]) - 0xDC00 + _STAND_IN), text).encode()
+
+
+def _open(content: Any, columns: Sequence[str], skip: Callable[[Any], str]) -> Iterator[pa.RecordBatch]:
+    convert = pacsv.ConvertOptions(
+        include_columns=list(columns),
+        column_types=dict.fromkeys(columns, pa.string()),
+        check_utf8=False,
+        strings_can_be_null=True,
+        null_values=[""],
+        quoted_strings_can_be_null=False,
+    )
+    read = pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)
+    parse = pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip)
+    for batch in pacsv.open_csv(content, read, parse, convert):
+        if batch.num_rows:
+            yield batch
+
+
+def _sifted(raw: RawBatch) -> Iterator[RawBatch]:
+    """Rows apart from those with stand-ins for bytes that are not UTF-8."""
+    if raw.malformed:
+        yield RawBatch(_with_escapes(raw.batch), raw.place, raw.first_row, raw.numbers, raw.malformed)
+        return
+    numbers = np.array([raw.number(row) for row in range(raw.batch.num_rows)], np.int64)
+    good = np.ones(raw.batch.num_rows, bool)
+    refused = []
+    for name, column in zip(raw.batch.schema.names, raw.batch.columns, strict=True):
+        marked = pc.fill_null(pc.match_substring_regex(column, _STAND_INS), False).to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(marked & good)
+        good[rows] = False
+        if rows.size:
+            lines = _with_escapes(raw.batch.take(pa.array(rows)))
+            refused.append(
+                RawBatch(lines, raw.place, int(numbers[rows[0]]), numbers[rows], f"column {name!r} is not UTF-8")
+            )
+    if good.any():
+        kept = numbers[good]
+        yield RawBatch(raw.batch.filter(pa.array(good)), raw.place, int(kept[0]), kept)
+    yield from refused
+
+
+def _with_escapes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Stand-ins as the bytes they stand for, for people to read."""
+
+    def shown(text: str | None) -> str | None:
+        return text and re.sub(_STAND_INS, lambda found: f"\\x{ord(found[0]) - _STAND_IN:02x}", text)
+
+    columns = [pa.array([shown(text) for text in column.to_pylist()], pa.string()) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

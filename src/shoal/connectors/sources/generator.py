@@ -1,0 +1,138 @@
+"""Generated streams: event number n is always the same event, so any stretch can be made again anywhere."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal.connectors.sources.rate import Rate
+from shoal.connectors.sources.source import DRAIN, Offset, RawBatch, Slice
+from shoal.errors import ConfigError, SourceError
+from shoal.storage.directory import Directory
+
+BATCH_ROWS = 1 << 18
+SLICE_ROWS = 20_000
+
+
+class Events(Protocol):
+    """A function from event numbers to events."""
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        """Events number start .. stop - 1."""
+
+
+@runtime_checkable
+class PlainEvents(Events, Protocol):
+    """Events that can also be had as plain arrays: numbers and times in microseconds, nothing missing."""
+
+    def columns(self, start: int, stop: int) -> Mapping[str, NDArray[np.generic]]:
+        """Events number start .. stop - 1, a NumPy array per column."""
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A generated stream: so many events in all, so many per second, so many per epoch at most.
+
+    Without `events` it goes on until it is drained; without `rate` it is as fast as the run can take it. A rate may
+    change in steps: `"1000,5000@10"` is 1000 events per second, and 5000 from second 10 on.
+    """
+
+    made_by: Events
+    events: int | None = None
+    rate: float | str | Rate | None = None
+    rows_per_epoch: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        """Refuse limits that make no sense."""
+        if self.events is not None and self.events < 0:
+            raise ConfigError(f"number of events must not be negative; got {self.events}")
+        if self.rate is not None:
+            Rate.of(self.rate)
+        if self.rows_per_epoch < 1:
+            raise ConfigError(f"rows per epoch must be at least 1; got {self.rows_per_epoch}")
+
+    def start(self) -> Offset:
+        """Before event 0."""
+        return {"position": 0, "ended": False}
+
+    def cursor(self, directory: str) -> "GeneratorCursor":
+        """A cursor whose clock starts now."""
+        return GeneratorCursor(self, Directory(directory))
+
+    @property
+    def plain(self) -> PlainEvents | None:
+        """The events as plain arrays, which need no checks, if they can be had so."""
+        return self.made_by if isinstance(self.made_by, PlainEvents) else None
+
+    def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch]:
+        """Make the events of a slice; a column that the events lack is left out, for admission to complain about."""
+        start, stop = piece.data["start"], piece.data["stop"]
+        for first in range(start, stop, BATCH_ROWS):
+            last = min(stop, first + BATCH_ROWS)
+            batch = self.made_by.batch(first, last)
+            if batch.num_rows != last - first:
+                raise SourceError(
+                    f"generator {type(self.made_by).__name__} must make {last - first} events "
+                    f"for numbers {first} to {last - 1}; got {batch.num_rows}"
+                )
+            present = [name for name in columns if name in batch.schema.names]
+            yield RawBatch(batch.select(present), f"generator {type(self.made_by).__name__}", first)
+
+
+class GeneratorCursor:
+    """Says how many events are due by now."""
+
+    def __init__(self, generator: Generator, directory: Directory, clock: Callable[[], float] = time.monotonic) -> None:
+        """The rate counts from the first question on."""
+        self._generator = generator
+        self._directory = directory
+        self._clock = clock
+        self._rate = None if generator.rate is None else Rate.of(generator.rate)
+        self._begun: tuple[float, int] | None = None
+
+    def latest(self, start: Offset) -> Offset:
+        """As many events as are due, allowed per epoch and left."""
+        if start["ended"]:
+            return start
+        position = start["position"]
+        if self._directory.exists(DRAIN):
+            return {"position": position, "ended": True}
+        end = position + self._generator.rows_per_epoch
+        if self._rate is not None:
+            end = min(end, self._due(position, self._rate))
+        limit = self._generator.events
+        if limit is not None:
+            end = min(end, limit)
+        return {"position": end, "ended": limit is not None and end >= limit}
+
+    def slices(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Slice]:
+        """Stretches of about equal length."""
+        first, last = start["position"], end["position"]
+        pieces = min(parallelism, max(1, (last - first) // SLICE_ROWS))
+        cuts = [first + (last - first) * i // pieces for i in range(pieces + 1)]
+        return [_slice(a, b) for a, b in pairwise(cuts)]
+
+    def scheduled_s(self, piece: Slice) -> float | None:
+        """When the first event of a slice was due, on the wall clock; None without a rate."""
+        if self._rate is None or self._begun is None:
+            return None
+        began, base = self._begun
+        due = began + self._rate.when(piece.data["start"] - base)
+        return time.time() - (self._clock() - due)
+
+    def _due(self, position: int, rate: Rate) -> int:
+        now = self._clock()
+        if self._begun is None:
+            self._begun = (now, position)
+        began, base = self._begun
+        return max(position, base + rate.due(now - began))
+
+
+def _slice(start: int, stop: int) -> Slice:
+    data: dict[str, Any] = {"start": start, "stop": stop}
+    return Slice(f"events {start}..{stop}", stop - start, data)

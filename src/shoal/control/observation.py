@@ -1,0 +1,110 @@
+"""Looks: what one control tick saw, several snapshots together, as policies and triggers want it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from shoal.model.control.binding import Binding
+from shoal.model.control.load_columns import LoadColumns
+from shoal.model.control.snapshot import Snapshot
+from shoal.model.control.topology import Topology
+from shoal.policies.binding.loads import Floats, Ints, Loads, summed
+
+
+def together(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """Several snapshots, one behind another, as one: sums of what happened, the newest of what is."""
+    if len(snapshots) == 1:
+        return snapshots[0]
+    return replace(
+        snapshots[-1],
+        loads=LoadColumns.together([snapshot.loads for snapshot in snapshots]),
+        period_s=sum(snapshot.period_s for snapshot in snapshots),
+        latency_s=_mean([snapshot.latency_s for snapshot in snapshots]),
+        busy_s=_added([snapshot.busy_s for snapshot in snapshots]),
+    )
+
+
+def _mean(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for one in several for name in one)
+    found = {name: [one[name] for one in several if name in one] for name in names}
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+def _added(several: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    """Sums by worker; where workers came or went, of those snapshots that have as many as the newest."""
+    same = [one for one in several if len(one) == len(several[-1])]
+    return tuple(map(sum, zip(*same, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """Loads under a binding, and how the work of the time to come divides over the workers."""
+
+    loads: Loads
+    binding: Binding
+    topology: Topology
+    horizon_s: float
+    busy: float = 0.0
+    """The share of their time that workers worked, all together."""
+
+    @classmethod
+    def of(cls, loads: Loads, snapshot: Snapshot, horizon_s: float) -> "Look":
+        """A look at a snapshot whose loads, perhaps those of a forecast, are given."""
+        binding = snapshot.binding
+        topology = snapshot.topology
+        if topology is None or topology.workers != binding.workers:
+            topology = Topology.of(1, binding.workers)
+        time_s = snapshot.period_s * binding.workers
+        return cls(loads, binding, topology, horizon_s, sum(snapshot.busy_s) / time_s if time_s else 0.0)
+
+    @property
+    def latency_s(self) -> Mapping[str, float]:
+        """Mean latency of every result table that had rows."""
+        return self.loads.latency_s
+
+    @cached_property
+    def work_s(self) -> Floats:
+        """Work of every instance until the horizon."""
+        return self.loads.work_s(self.horizon_s)
+
+    @cached_property
+    def placed(self) -> Ints:
+        """The worker of every instance."""
+        return self.loads.placed(self.binding, self.topology)
+
+    @cached_property
+    def worker_s(self) -> Floats:
+        """Work of every worker until the horizon."""
+        return self.under(self.binding)
+
+    def under(self, binding: Binding) -> Floats:
+        """Work of every worker under another binding, which may have more or fewer of them."""
+        placed = np.array([binding.worker_of[instance] for instance in self.loads.instances], dtype=np.int64)
+        return summed(self.work_s, placed, binding.workers)
+
+    @property
+    def busiest(self) -> int:
+        """The worker with most work."""
+        return int(self.worker_s.argmax())
+
+    @property
+    def peak(self) -> float:
+        """Work of the busiest worker over the mean of all; 1 where nobody has any."""
+        return peak(self.worker_s)
+
+    @property
+    def slowest_s(self) -> float:
+        """Latency of the slowest result table; 0 where none had rows."""
+        return max(self.latency_s.values(), default=0.0)
+
+
+def peak(worker_s: Floats) -> float:
+    """The largest over the mean.
+
+    >>> peak(np.array([1.0, 3.0])), peak(np.zeros(2))
+    (1.5, 1.0)
+    """
+    mean = float(worker_s.mean())
+    return float(worker_s.max()) / mean if mean > 0 else 1.0

@@ -1,0 +1,154 @@
+"""Engines: how a trial is run, on Shoal's runtimes and on their peers, each answer compared with the oracle."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from shoal.connectors.sinks import MemorySink
+from shoal.connectors.sources.rate import Rate
+from shoal.errors import ConfigError
+from shoal.experiments.engines import flink, spark_sql
+from shoal.experiments.machine import cpu_s
+from shoal.experiments.trial import Outcome, Trial
+from shoal.model.control.histogram import Histogram
+from shoal.model.control.messages import EpochCommitted
+from shoal.session.digest import differences, result_digest
+from shoal.session.run import Run, start
+from shoal.session.summary import resident_mb
+from shoal.workloads.catalog import workload
+from shoal.workloads.workload import Amount, Ready
+
+TIMELINE_S = 0.5
+
+
+def ready(trial: Trial) -> Ready:
+    """The trial's workload, set up."""
+    chosen = workload(trial.workload)
+    rate = None if trial.rate is None else Rate.of(trial.rate)
+    events = trial.events
+    if events is None and trial.seconds is None:
+        events = chosen.events
+    return chosen.ready(trial.seed, Amount(events, rate, chosen.rows_per_epoch), trial.settings)
+
+
+def on_shoal_local(trial: Trial) -> Outcome:
+    """The embedded runtime."""
+    return _on_shoal(trial, "local")
+
+
+def on_shoal_spark(trial: Trial) -> Outcome:
+    """Shoal on an embedded Spark."""
+    if trial.local:
+        raise ConfigError("settings of the local runtime do nothing on Spark; leave shoal-spark out")
+    return _on_shoal(trial, "spark")
+
+
+def _on_shoal(trial: Trial, runtime: str) -> Outcome:
+    made = ready(trial)
+    run = start(made.job, on=runtime, workers=trial.workers, conf=trial.local)
+    timer = None if trial.seconds is None else threading.Timer(trial.seconds, run.drain)
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    before_s, watcher = cpu_s(), _Timeline(run.runtime.now_s())
+    run.wait(watcher)
+    if timer is not None:
+        timer.cancel()
+    used_s = cpu_s() - before_s
+    results = _results(run)
+    wrong = differences(results, made.expected(run.consumed)) if trial.check else []
+    spent = run.runtime.overhead()
+    return Outcome(
+        events=run.tally.events,
+        elapsed_s=run.tally.elapsed_s,
+        oracle=_verdict(trial, wrong),
+        digest=result_digest(results),
+        cpu_s=used_s,
+        latency_ms=run.tally.latency_ms(),
+        marker_ms=None if spent is None else spent.transit.summary_ms(),
+        decision_us=None if spent is None else spent.deciding_s / max(1, spent.decisions) * 1e6,
+        start_up_s=run.start_up_s,
+        peak_rss_mb=run.tally.peak_rss_mb,
+        timeline=watcher.points,
+    )
+
+
+class _Timeline:
+    """Throughput and marker latency, twice a second."""
+
+    def __init__(self, begun_s: float) -> None:
+        self.points: list[list[float]] = []
+        self._events = 0
+        self._begun_s = self._told_s = begun_s
+        self._seen = (0, 0.0)
+
+    def __call__(self, run: Run, event: EpochCommitted) -> None:
+        self._events += event.rows
+        now_s = event.at_s
+        if now_s - self._told_s < TIMELINE_S:
+            return
+        markers = _markers(run)
+        arrived, waited_s = markers.total - self._seen[0], markers.sum_s - self._seen[1]
+        latency_ms = waited_s / arrived * 1000 if arrived else 0.0
+        self.points.append([now_s - self._begun_s, self._events / (now_s - self._told_s), latency_ms])
+        self._events, self._told_s, self._seen = 0, now_s, (markers.total, markers.sum_s)
+
+
+def _markers(run: Run) -> Histogram:
+    spent = run.runtime.overhead()
+    return Histogram() if spent is None else spent.transit
+
+
+def on_duckdb(trial: Trial) -> Outcome:
+    """DuckDB, all events in one batch: the oracle itself, which also has to build the events."""
+    if trial.rate or trial.seconds or trial.local:
+        raise ConfigError("DuckDB answers one batch; leave duckdb out of trials with a rate, seconds or settings")
+    made = ready(trial)
+    events = trial.events or workload(trial.workload).events
+    before_s, began = cpu_s(), time.perf_counter()
+    tables = made.expected(events)
+    elapsed_s = time.perf_counter() - began
+    return Outcome(
+        events=events,
+        elapsed_s=elapsed_s,
+        oracle=_verdict(trial, [] if tables else ["no answer"]),
+        cpu_s=cpu_s() - before_s,
+        peak_rss_mb=resident_mb(),
+    )
+
+
+def _peer(run: Callable[[Trial, Ready], tuple[float, Mapping[str, pa.Table]]]) -> Callable[[Trial], Outcome]:
+    """A peer that reads the same events from files; it gives the time it took and its answers."""
+
+    def on_peer(trial: Trial) -> Outcome:
+        if trial.rate or trial.seconds or trial.local:
+            raise ConfigError(f"{trial.engine} reads files as fast as it can; leave it out of trials with a rate")
+        made = ready(trial)
+        events = trial.events or workload(trial.workload).events
+        elapsed_s, tables = run(trial, made)
+        wrong = differences(tables, made.expected(events)) if trial.check else []
+        return Outcome(events=events, elapsed_s=elapsed_s, oracle=_verdict(trial, wrong), peak_rss_mb=resident_mb())
+
+    return on_peer
+
+
+def _verdict(trial: Trial, wrong: list[str]) -> str:
+    return ("different" if wrong else "equal") if trial.check else "not checked"
+
+
+def _results(run: Run) -> dict[str, pa.Table]:
+    sink = run.sink
+    if not isinstance(sink, MemorySink):
+        raise ConfigError("trials keep their results in memory")
+    return {name: sink.table(name) for name in sink.names() if name != "dead_letters"}
+
+
+ENGINES: Mapping[str, Callable[[Trial], Outcome]] = {
+    "shoal-local": on_shoal_local,
+    "shoal-spark": on_shoal_spark,
+    "duckdb": on_duckdb,
+    "spark-sql": _peer(spark_sql.run),
+    "flink": _peer(flink.run),
+}

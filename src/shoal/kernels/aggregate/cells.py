@@ -1,0 +1,93 @@
+"""Cells: one number per row for the group it belongs to, dense where possible so that no hashing is needed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal.kernels import loops
+from shoal.kernels.columns.block import Column, encoded
+from shoal.kernels.columns.numbering import numbered
+
+DENSE_CELLS = 1 << 22
+"""Numbers an array with a place for every cell may have."""
+CELLS_PER_ROW = 8
+FEW_CELLS = 1 << 10
+"""Cells that cost nothing to speak of, however few rows there are."""
+LARGEST_PRODUCT = 1 << 62
+
+
+@dataclass(frozen=True)
+class Codes:
+    """A column as small numbers: equal values have equal codes, all below `size`."""
+
+    codes: NDArray[np.int64]
+    size: int
+
+    def take(self, rows: NDArray[np.int64]) -> "Codes":
+        """The codes of the given rows."""
+        return Codes(self.codes[rows], self.size)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """For every row the cell it falls into, 0 .. size - 1; some cells may stay empty."""
+
+    of_row: NDArray[np.int64]
+    size: int
+
+    def fitting(self, width: int) -> "Cells":
+        """The same cells, without the empty ones where arrays with `width` numbers per cell would get too large."""
+        if self.size * width <= DENSE_CELLS:
+            return self
+        used = np.zeros(self.size, bool)
+        used[self.of_row] = True
+        number = np.cumsum(used) - 1
+        return Cells(number[self.of_row], max(1, int(number[-1]) + 1))
+
+
+def codes_of(column: Column) -> Codes:
+    """Number the values of a column: by offset where integers lie close together, else by hashing.
+
+    >>> codes_of(np.array([7, 9, 7]))
+    Codes(codes=array([0, 2, 0]), size=3)
+    """
+    if isinstance(column, pa.Array):
+        dictionary = encoded(column)
+        return Codes(
+            dictionary.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+            max(1, len(dictionary.dictionary)),
+        )
+    if column.size == 0:
+        return Codes(np.zeros(0, np.int64), 1)
+    values = np.ascontiguousarray(column, np.int64)
+    low, high = loops.range_of(values)
+    if high - low < max(1 << 16, 2 * values.size):
+        return Codes(values - low, int(high - low) + 1)
+    codes, distinct = numbered(values)
+    return Codes(codes, distinct.size)
+
+
+def cells_of(columns: Sequence[Codes], rows: int) -> Cells:
+    """Number the combinations of several coded columns.
+
+    The product of the columns' sizes is used as it is while it stays near the number of rows;
+    beyond that the combinations that really occur are numbered by hashing.
+    """
+    cells = np.zeros(rows, np.int64)
+    size = 1
+    for column in columns:
+        if size * column.size >= LARGEST_PRODUCT:
+            cells, size = _renumbered(cells)
+        loops.combine(cells, column.codes, column.size)
+        size *= column.size
+    if size > max(FEW_CELLS, min(DENSE_CELLS, CELLS_PER_ROW * rows)):
+        cells, size = _renumbered(cells)
+    return Cells(cells, size)
+
+
+def _renumbered(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    numbers, distinct = numbered(cells)
+    return numbers, max(1, distinct.size)

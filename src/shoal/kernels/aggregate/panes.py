@@ -1,0 +1,265 @@
+"""Pane tables: the state of windowed aggregates, one row per instance, pane and key.
+
+A table is a value: merging, closing and selecting make new tables. One table holds many instances,
+so that hundreds of queries of the same shape cost a few array operations, not hundreds.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal.kernels import loops
+from shoal.kernels.aggregate.cells import Cells, Codes, cells_of, codes_of
+from shoal.kernels.aggregate.slots import Array, Slot, answer_columns, merged_values, partial_values, slots_of
+from shoal.kernels.columns.block import Block, Column, as_column, concat, plain, take
+from shoal.kernels.columns.numbering import numbered
+from shoal.kernels.columns.table import from_arrow, to_arrow
+from shoal.kernels.expression.evaluate import evaluate
+from shoal.model.query.aggregate import Aggregate
+from shoal.model.query.expression import Expression
+from shoal.model.query.window import Window
+
+Ints = NDArray[np.int64]
+LARGEST_EXPANSION = 1 << 22
+"""Panes, counted once per window they belong to, that are brought together at once."""
+
+
+@dataclass(frozen=True)
+class PaneShape:
+    """What a pane table looks like: keys beside the instance, the window, the aggregates and their slots.
+
+    `by_instance` is false where the keys alone tell the instance, so that it need not be grouped by.
+    """
+
+    keys: tuple[str, ...]
+    window: Window
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    types: tuple[tuple[str, str], ...]
+    by_instance: bool = True
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """The running values kept per row."""
+        return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types))
+
+    @cached_property
+    def width(self) -> int:
+        """Numbers in the widest running value."""
+        return max(slot.empty(1).size for slot in self.slots)
+
+    def empty(self) -> "PaneTable":
+        """A table without rows."""
+        types = dict(self.types)
+        keys = tuple(
+            pa.array([], pa.string())
+            if types[key] == "string"
+            else np.zeros(0, bool if types[key] == "bool" else np.int64)
+            for key in self.keys
+        )
+        nothing = np.zeros(0, np.int64)
+        return PaneTable(nothing, nothing, keys, tuple(slot.empty(0) for slot in self.slots))
+
+
+@dataclass(frozen=True)
+class PaneTable:
+    """Rows of running values; `slots[0]` counts the events behind each row."""
+
+    instance: Ints
+    pane: Ints
+    keys: tuple[Column, ...]
+    slots: tuple[Array, ...]
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return int(self.pane.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory the table's arrays take."""
+        return int(sum(array.nbytes for array in (self.instance, self.pane, *self.keys, *self.slots)))
+
+    def take(self, rows: Ints) -> "PaneTable":
+        """The given rows."""
+        keys = tuple(take(key, rows) for key in self.keys)
+        return PaneTable(self.instance[rows], self.pane[rows], keys, tuple(slot[rows] for slot in self.slots))
+
+    def where(self, mask: NDArray[np.bool_]) -> "PaneTable":
+        """The rows a mask selects; the table itself when it selects all."""
+        rows = np.flatnonzero(mask)
+        return self if rows.size == len(self) else self.take(rows)
+
+    def with_instances(self, instance: Ints) -> "PaneTable":
+        """The table under other instance numbers."""
+        return PaneTable(instance, self.pane, self.keys, self.slots)
+
+    def events(self, instances: int) -> Ints:
+        """Number of events behind the rows of each instance."""
+        total = np.zeros(instances, np.int64)
+        np.add.at(total, self.instance, self.slots[0])
+        return total
+
+    def owned(self) -> "PaneTable":
+        """The table itself: aggregating has copied whatever it holds."""
+        return self
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """The table as an Arrow batch, the inverse of `from_arrow`."""
+        arrays = [pa.array(self.instance), pa.array(self.pane)]
+        arrays += [pa.array(key) if isinstance(key, np.ndarray) else plain(key) for key in self.keys]
+        arrays += [to_arrow(slot) for slot in self.slots]
+        names = ["instance", "pane", *(f"key{i}" for i in range(len(self.keys)))]
+        names += [f"slot{i}" for i in range(len(self.slots))]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+
+    @classmethod
+    def from_arrow(cls, batch: pa.RecordBatch) -> "PaneTable":
+        """Look at an Arrow batch as a table."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        keys = tuple(as_column(array) for name, array in columns.items() if name.startswith("key"))
+        slots = tuple(from_arrow(array) for name, array in columns.items() if name.startswith("slot"))
+        return cls(columns["instance"].to_numpy(), columns["pane"].to_numpy(), keys, slots)
+
+
+def concat_tables(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
+    """Tables one under another, without merging."""
+    tables = [table for table in tables if len(table)]
+    if not tables:
+        return shape.empty()
+    if len(tables) == 1:
+        return tables[0]
+    return PaneTable(
+        np.concatenate([table.instance for table in tables]),
+        np.concatenate([table.pane for table in tables]),
+        tuple(concat(list(columns)) for columns in zip(*(table.keys for table in tables), strict=True)),
+        tuple(np.concatenate(slots) for slots in zip(*(table.slots for table in tables), strict=True)),
+    )
+
+
+def grouping(shape: PaneShape, instance: Ints, instances: int, keys: Sequence[Codes], panes: Codes) -> Cells:
+    """Which rows belong to the same instance, key and pane; panes may also be windows."""
+    columns = [Codes(instance, instances)] if shape.by_instance else []
+    return cells_of([*columns, *keys, panes], instance.size)
+
+
+def partial(shape: PaneShape, block: Block, instance: Ints, panes: Ints, cells: Cells) -> PaneTable:
+    """Aggregate a block of events that have been grouped into cells."""
+    cells = cells.fitting(shape.width)
+    _, rows, slots = partial_values(shape.slots, cells.of_row, cells.size, block)
+    keys = tuple(take(block.columns[key], rows) for key in shape.keys)
+    return PaneTable(instance[rows], panes[rows], keys, tuple(slots))
+
+
+def merged(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
+    """Bring several tables together: one row per instance, pane and key."""
+    together = concat_tables(shape, tables)
+    if not len(together):
+        return together
+    instances = int(together.instance.max()) + 1
+    keys = [codes_of(key) for key in together.keys]
+    cells = grouping(shape, together.instance, instances, keys, codes_of(together.pane)).fitting(shape.width)
+    sample, filled = _samples(cells)
+    if sample.size == len(together):
+        return together
+    rows = np.arange(len(together))
+    values = merged_values(shape.slots, together.slots, rows, cells.of_row, cells.size)
+    slots = tuple(slot[filled] for slot in values)
+    kept = tuple(take(key, sample) for key in together.keys)
+    return PaneTable(together.instance[sample], together.pane[sample], kept, slots)
+
+
+def _samples(cells: Cells) -> tuple[Ints, Ints]:
+    """One row of each cell that has any, and these cells."""
+    sample = np.full(cells.size, -1, np.int64)
+    sample[cells.of_row] = np.arange(cells.of_row.size)
+    filled = np.flatnonzero(sample >= 0)
+    return sample[filled], filled
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Windows that have closed: the instance and number of each, and its keys and aggregates by name.
+
+    A window's number is its end divided by the slide.
+    """
+
+    instance: Ints
+    window: Ints
+    columns: Mapping[str, Column]
+
+
+def closed_windows(
+    shape: PaneShape, table: PaneTable, first: int, last: int, having: Expression | None = None
+) -> Answers:
+    """The answers of the windows number first..last that have seen an event, if their aggregates fulfil a condition."""
+    limit = LARGEST_EXPANSION // shape.width
+    runs = list(_runs(table.pane, shape.window.panes, first, last, limit))
+    keys = _key_codes(shape, table) if runs else Codes(table.instance, 1)
+    return _concat_answers(shape, [_answers(shape, table, keys, having, run) for run in runs])
+
+
+def _key_codes(shape: PaneShape, table: PaneTable) -> Codes:
+    """Instance and keys of every row as one small number, so that they are grouped once and not once per window."""
+    instances = [Codes(table.instance, int(table.instance.max()) + 1)] if shape.by_instance else []
+    cells = cells_of([*instances, *(codes_of(key) for key in table.keys)], len(table))
+    if cells.size <= len(table):
+        return Codes(cells.of_row, cells.size)
+    numbers, distinct = numbered(cells.of_row)
+    return Codes(numbers, distinct.size)
+
+
+def _runs(panes: Ints, span: int, first: int, last: int, limit: int) -> Iterator[tuple[int, int, int]]:
+    """Cut the windows first..last into runs of which each has at most `limit` panes, counted once per window.
+
+    Gives the first and the last window of every run and its number of panes; a stretch without panes is in no
+    run, and a single window may exceed the limit.
+    """
+    panes = panes[(panes + span >= first) & (panes < last)]
+    if first > last or not panes.size:
+        return
+    first, last = max(first, int(panes.min()) + 1), min(last, int(panes.max()) + span)
+    windows_of_pane = np.minimum(last, panes + span) - np.maximum(first, panes + 1) + 1
+    expanded = int(windows_of_pane.sum(dtype=np.float64))
+    if first == last or expanded <= limit:
+        yield first, last, expanded
+    else:
+        middle = (first + last) // 2
+        yield from _runs(panes, span, first, middle, limit)
+        yield from _runs(panes, span, middle + 1, last, limit)
+
+
+def _answers(
+    shape: PaneShape, table: PaneTable, keys: Codes, having: Expression | None, run: tuple[int, int, int]
+) -> Answers:
+    first, last, expanded = run
+    rows, windows = np.empty(expanded, np.int64), np.empty(expanded, np.int64)
+    loops.expand(table.pane, first, last, shape.window.panes, rows, windows)
+    cells = cells_of([keys.take(rows), codes_of(windows)], expanded).fitting(shape.width)
+    sample, filled = _samples(cells)
+    merged_slots = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
+    found = _aggregates(shape, [slot[filled] for slot in merged_slots])
+    if having is not None:
+        wanted = np.flatnonzero(evaluate(having, Block(found, sample.size)))
+        sample, found = sample[wanted], {name: take(column, wanted) for name, column in found.items()}
+    chosen = rows[sample]
+    kept = {name: take(key, chosen) for name, key in zip(shape.keys, table.keys, strict=True)}
+    return Answers(table.instance[chosen], windows[sample], {**kept, **found})
+
+
+def _aggregates(shape: PaneShape, values: Sequence[Array]) -> dict[str, Column]:
+    return dict(answer_columns(shape.aggregates, dict(shape.types), shape.slots, values))
+
+
+def _concat_answers(shape: PaneShape, parts: Sequence[Answers]) -> Answers:
+    if not parts:
+        nothing = shape.empty()
+        keys = dict(zip(shape.keys, nothing.keys, strict=True))
+        return Answers(nothing.instance, nothing.pane, {**keys, **_aggregates(shape, nothing.slots)})
+    return Answers(
+        np.concatenate([part.instance for part in parts]),
+        np.concatenate([part.window for part in parts]),
+        {name: concat([part.columns[name] for part in parts]) for name in parts[0].columns},
+    )

@@ -1,0 +1,203 @@
+"""Slots: the running values an aggregate is computed from, one array per slot with a row per cell.
+
+The number of events is always slot 0, so that every other slot knows how much of it is filled.
+Sets of values and the states of the user's own aggregates are arrays of objects, one per cell.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal.kernels import loops
+from shoal.kernels.aggregate import collections, moments, registers
+from shoal.kernels.aggregate.registers import REGISTERS
+from shoal.kernels.columns.block import Block
+from shoal.model.query.aggregate import Aggregate
+from shoal.model.query.code import load
+
+SlotKind = Literal["count", "sum", "min", "max", "top", "moments", "registers", "set", "user"]
+Array = NDArray[Any]
+"""Integers or floats, as the slot says."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One running value: what it keeps, of which column, as integers or floats."""
+
+    kind: SlotKind
+    column: str = ""
+    dtype: Literal["int64", "float64", "object"] = "int64"
+    k: int = 1
+    code: str = ""
+
+    def empty(self, size: int) -> Array:
+        """The slot's array before any event."""
+        if self.kind in ("min", "max"):
+            return np.full(size, _extreme(self.dtype, largest=self.kind == "min"), self.dtype)
+        if self.kind in ("top", "moments"):
+            return np.zeros((size, self.k), self.dtype)
+        if self.kind == "registers":
+            return np.zeros((size, REGISTERS), np.uint8)
+        if self.kind in ("set", "user"):
+            return np.full(size, None, object)
+        return np.zeros((size, 3) if self.dtype == "float64" else size, self.dtype)
+
+    def add(self, cells: NDArray[np.int64], block: Block, into: Array) -> None:
+        """Add a block's events, event i to cell `cells[i]`; counts are added by the caller."""
+        if self.kind in ("registers", "set", "user"):
+            self._add_values(cells, block.columns[self.column], into)
+            return
+        values = block.columns[self.column].astype(self.dtype, copy=False)
+        if self.kind == "sum":
+            (loops.add_float if self.dtype == "float64" else loops.add_int)(cells, values, into)
+        elif self.kind == "top":
+            loops.add_top(cells, values, into, np.zeros(len(into), np.int64))
+        elif self.kind == "moments":
+            moments.add_moments(cells, values, into)
+        else:
+            (loops.add_min if self.kind == "min" else loops.add_max)(cells, values, into)
+
+    def merge(
+        self,
+        rows: NDArray[np.int64],
+        cells: NDArray[np.int64],
+        partial: Array,
+        counts: NDArray[np.int64],
+        into: Array,
+    ) -> None:
+        """Merge partial values: row `rows[i]` of `partial` into cell `cells[i]`."""
+        if self.kind == "top":
+            loops.merge_top(rows, cells, partial, counts, into, np.zeros(len(into), np.int64))
+        elif self.kind == "moments":
+            moments.merge_moments(rows, cells, partial, into)
+        elif self.kind == "registers":
+            registers.merge_registers(rows, cells, partial, into)
+        elif self.kind == "set":
+            collections.merge_sets(rows, cells, partial, into)
+        elif self.kind == "user":
+            collections.merge_objects(rows, cells, partial, into, load(self.code)().merge)
+        elif self.kind in ("min", "max"):
+            (loops.merge_min if self.kind == "min" else loops.merge_max)(rows, cells, partial, into)
+        else:
+            (loops.merge_float if into.ndim > 1 else loops.merge_int)(rows, cells, partial, into)
+
+    def _add_values(self, cells: NDArray[np.int64], values: Any, into: Array) -> None:
+        if self.kind == "registers":
+            registers.add_registers(cells, registers.hashes(values), into)
+        elif self.kind == "set":
+            collections.add_set(cells, values, into)
+        else:
+            collections.add_user(cells, values, into, load(self.code)())
+
+
+COUNT = Slot("count")
+
+
+def slots_of(aggregates: Sequence[Aggregate], types: Mapping[str, str]) -> tuple[Slot, ...]:
+    """The slots a set of aggregates needs, each once, the count first."""
+    slots = {COUNT: None}
+    for aggregate in aggregates:
+        if aggregate.kind != "count":
+            slots[slot_of(aggregate, types)] = None
+    return tuple(slots)
+
+
+def slot_of(aggregate: Aggregate, types: Mapping[str, str]) -> Slot:
+    """The slot an aggregate is computed from."""
+    if aggregate.kind == "count":
+        return COUNT
+    if aggregate.kind == "mean":  # as floats, so that a mean of large integers does not wrap around at 64 bits
+        return Slot("sum", aggregate.column, "float64")
+    if aggregate.kind == "variance" or aggregate.kind == "stddev":  # noqa: PLR1714  (narrows the type)
+        return Slot("moments", aggregate.column, "float64", 6)
+    if aggregate.kind == "approx_distinct":
+        return Slot("registers", aggregate.column)
+    if aggregate.kind == "count_distinct":
+        return Slot("set", aggregate.column, "object")
+    if aggregate.kind == "user":
+        return Slot("user", aggregate.column, "object", code=aggregate.code)
+    dtype: Literal["int64", "float64"] = "float64" if types[aggregate.column] == "float64" else "int64"
+    if aggregate.kind == "top_k":
+        return Slot("top", aggregate.column, dtype, aggregate.k)
+    return Slot(aggregate.kind, aggregate.column, dtype)
+
+
+def answer(
+    aggregate: Aggregate, slot: Slot, values: Array, counts: NDArray[np.int64]
+) -> NDArray[np.generic] | pa.Array:
+    """What an aggregate says, from its slot's values."""
+    if slot.kind == "top":
+        return _lists(values, np.minimum(counts, slot.k))
+    if slot.kind == "sum" and slot.dtype == "float64":
+        total = np.empty(len(values))
+        loops.round_sums(values, total)
+        return total / counts if aggregate.kind == "mean" else total
+    if slot.kind == "moments":
+        spread = np.empty(len(values))
+        moments.variances(values, counts, spread)
+        return np.sqrt(spread) if aggregate.kind == "stddev" else spread
+    if slot.kind == "registers":
+        return registers.estimates(values)
+    if slot.kind == "set":
+        return np.array([value.size for value in values], np.int64)
+    if slot.kind == "user":
+        return collections.user_answers(values, load(slot.code)(), aggregate.type)
+    return values
+
+
+def answer_columns(
+    aggregates: Sequence[tuple[str, Aggregate]],
+    types: Mapping[str, str],
+    slots: Sequence[Slot],
+    values: Sequence[Array],
+) -> dict[str, NDArray[np.generic] | pa.Array]:
+    """What each aggregate says, by name, from the values of all slots."""
+    columns = {}
+    for name, aggregate in aggregates:
+        slot = slot_of(aggregate, types)
+        columns[name] = answer(aggregate, slot, values[slots.index(slot)], values[0])
+    return columns
+
+
+def partial_values(
+    slots: Sequence[Slot], cells: NDArray[np.int64], size: int, block: Block
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Array]]:
+    """The cells that a block's events fall into, one event of each, and their running values."""
+    counts, sample = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    loops.add_one(cells, counts, sample)
+    used = np.flatnonzero(counts)
+    values: list[Array] = [counts[used]]
+    for slot in slots[1:]:
+        into = slot.empty(size)
+        slot.add(cells, block, into)
+        values.append(into[used])
+    return used, sample[used], values
+
+
+def merged_values(
+    slots: Sequence[Slot], partials: Sequence[Array], rows: NDArray[np.int64], cells: NDArray[np.int64], size: int
+) -> list[Array]:
+    """Partial values brought together: row `rows[i]` of each slot into cell `cells[i]`."""
+    merged = []
+    for slot, values in zip(slots, partials, strict=True):
+        into = slot.empty(size)
+        slot.merge(rows, cells, values, partials[0], into)
+        merged.append(into)
+    return merged
+
+
+def _lists(values: Array, lengths: NDArray[np.int64]) -> pa.Array:
+    """The first `lengths[i]` values of every row i, as lists."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    filled = values[np.arange(values.shape[1]) < lengths[:, None]]
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(filled))
+
+
+def _extreme(dtype: str, *, largest: bool) -> float | int:
+    if dtype == "float64":  # NaN is the largest value
+        return np.nan if largest else -np.inf
+    return int(np.iinfo(np.int64).max if largest else np.iinfo(np.int64).min)

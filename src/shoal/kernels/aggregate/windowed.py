@@ -1,0 +1,149 @@
+"""The windowed-aggregate kernel: constant logic, its state an argument, its fragments movable at any time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.kernels import loops
+from shoal.kernels.aggregate.cells import Cells, codes_of
+from shoal.kernels.aggregate.panes import (
+    Ints,
+    PaneShape,
+    PaneTable,
+    closed_windows,
+    concat_tables,
+    grouping,
+    merged,
+    partial,
+)
+from shoal.kernels.columns.block import Block, Column
+from shoal.kernels.columns.table import INSTANCE, Tables
+from shoal.kernels.kernel import Shared, StatefulKernel
+from shoal.model.query.expression import Expression
+from shoal.model.query.schema import TIME
+from shoal.model.query.window import Window
+
+WINDOW_END = "window_end"
+"""Column of every answer that holds the end of the window."""
+
+
+@dataclass(frozen=True)
+class AggregateKernel(StatefulKernel):
+    """Aggregates per key and window, over panes; with `having`, only of windows whose aggregates fulfil it."""
+
+    shape: PaneShape
+    time: str
+    having: Expression | None = None
+
+    late_reason = "has closed all windows of this row"
+
+    def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
+        """The keys aggregated by."""
+        return self.shape.keys
+
+    def table_keys(self, number: int, table: PaneTable) -> list[Column]:  # noqa: ARG002
+        """The keys of every pane."""
+        return list(table.keys)
+
+    def reads(self, port: int) -> frozenset[str]:  # noqa: ARG002
+        """Columns of the input that the kernel looks at."""
+        columns = {slot.column for slot in self.shape.slots if slot.column}
+        return frozenset(columns | {*self.shape.keys} | ({self.time} if self.window.clock == "event" else set()))
+
+    @property
+    def window(self) -> Window:
+        """The windows aggregated over."""
+        return self.shape.window
+
+    def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:  # noqa: ARG002
+        """Which rows belong to closed windows only."""
+        return self.late_panes(self.panes(block), watermark_us)
+
+    def lift(self, port: int, block: Block) -> Tables:  # noqa: ARG002
+        """Partial aggregates of a block."""
+        return {0: self.partial(block, self.panes(block))} if block.length else {}
+
+    def gathered(self, tables: Sequence[Tables]) -> Tables:
+        """Partial aggregates merged."""
+        return {0: merged(self.shape, [each[0] for each in tables if 0 in each])}
+
+    def together(self, tables: Sequence[Tables]) -> Tables:
+        """Partial aggregates one under another."""
+        return {0: concat_tables(self.shape, [each[0] for each in tables if 0 in each])}
+
+    def due(self, before_us: int, after_us: int) -> bool:
+        """Whether the watermark reaches the end of a window on its way."""
+        first, last = self.window_range(before_us, after_us)
+        return first <= last
+
+    def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
+        """State and partial aggregates merged, and the results of the windows that the watermark closes on its way."""
+        table: PaneTable = self.gathered([state, fresh])[0]
+        first, last = self.window_range(before_us, after_us)
+        closed = closed_windows(self.shape, table, first, last, self.having)
+        ends = closed.window * self.window.slide_us
+        columns = {INSTANCE: closed.instance, **closed.columns, WINDOW_END: ends, TIME: ends - 1}
+        return {0: table.where(table.pane + self.window.panes > last)}, Block(columns, ends.size)
+
+    def lift_timely(self, port: int, block: Block, watermark_us: int, shared: Shared) -> tuple[Tables, Block]:  # noqa: ARG002
+        """Partial aggregates of the rows that are not late; kernels with the same panes and groups share them."""
+        if not block.length:
+            return {}, block
+        shape = self.shape
+        panes = shared.once(("panes", self.time, shape.window.slide_us), lambda: self.panes(block))
+        late = self.late_panes(panes, watermark_us)
+        if late.any():
+            return {0: self.partial(block.where(~late), panes[~late])}, block.take(np.flatnonzero(late))
+        group = ("cells", self.time, shape.window.slide_us, shape.keys, shape.by_instance)
+        cells = shared.once(group, lambda: self.cells(block, panes, shared.instances))
+        return {0: self.partial(block, panes, cells)}, Block({}, 0)
+
+    def with_condition(self, condition: Expression) -> "AggregateKernel":
+        """The kernel with a condition on its aggregates; itself where the condition asks for more than these."""
+        known = {name for name, _ in self.shape.aggregates}
+        return replace(self, having=condition) if set(condition.columns()) <= known else self
+
+    def identity(self, number: int, table: PaneTable) -> list[Column]:  # noqa: ARG002
+        """Pane and keys."""
+        return [table.pane, *table.keys]
+
+    def deadlines_us(self, number: int, table: PaneTable) -> Ints:  # noqa: ARG002
+        """When the last window of each pane closes."""
+        return (table.pane + self.window.panes) * self.window.slide_us
+
+    def utility(self, number: int, table: PaneTable) -> NDArray[np.float64]:  # noqa: ARG002
+        """As much as a pane has seen events."""
+        return table.slots[0].astype(np.float64)
+
+    def panes(self, block: Block) -> Ints:
+        """The pane of every row."""
+        panes = np.empty(block.length, np.int64)
+        times = block.columns[TIME] if TIME in block.columns else block.columns[self.time]
+        loops.panes_of(times, self.shape.window.slide_us, panes)
+        return panes
+
+    def late_panes(self, panes: Ints, watermark_us: int) -> NDArray[np.bool_]:
+        """Which panes belong to closed windows only."""
+        newest_closed = watermark_us // self.shape.window.slide_us - self.shape.window.panes
+        if panes.size and loops.range_of(panes)[0] > newest_closed:
+            return np.zeros(panes.size, bool)
+        return panes <= newest_closed
+
+    def cells(self, block: Block, panes: Ints, instances: int) -> Cells:
+        """Which rows of a block belong to the same instance, key and pane."""
+        keys = [codes_of(block.columns[key]) for key in self.shape.keys]
+        return grouping(self.shape, block.columns[INSTANCE], instances, keys, codes_of(panes))
+
+    def partial(self, block: Block, panes: Ints, cells: Cells | None = None) -> PaneTable:
+        """Aggregate a block without any state: what leaves the machine that read the events."""
+        instance = block.columns[INSTANCE]
+        if cells is None:
+            cells = self.cells(block, panes, int(instance.max(initial=0)) + 1)
+        return partial(self.shape, block, instance, panes, cells)
+
+    def window_range(self, before_us: int, after_us: int) -> tuple[int, int]:
+        """Numbers of the windows that close when the watermark goes from one time to another."""
+        slide = self.shape.window.slide_us
+        return before_us // slide + 1, after_us // slide

@@ -1,0 +1,138 @@
+"""Ids of rows: 64 bits of hash over the columns that say what a row is, the same in every process and machine.
+
+Rows that are equal in these columns have the same id. Different rows have different ids but for the odd chance of two
+hashes of 64 bits being equal. Rows of one id always move together; where that would be wrong, it is refused.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal.errors import RunError
+from shoal.kernels.columns.block import Column
+from shoal.kernels.columns.numbering import numbered
+from shoal.kernels.compiled import compiled
+from shoal.model.control.fragment import Fragments, Ids
+
+
+def ids_of(seed: int, columns: Sequence[Column], rows: int) -> Ids:
+    """The id of every row of some columns.
+
+    >>> ids = ids_of(0, [np.array([1, 2, 1]), pa.array(["a", "a", "a"])], 3)
+    >>> bool(ids[0] == ids[2]), bool(ids[0] == ids[1])
+    (True, False)
+    """
+    ids = np.full(rows, seed, np.uint64)
+    if rows:
+        for column in columns:
+            _fold(ids, _words(column))
+    return ids
+
+
+def listed(parts: Sequence[Fragments]) -> Fragments:
+    """The fragments of several tables as one list; rows of equal id are one fragment, as large as all of them.
+
+    An id that rows of two instances share, by the chance of a hash, is refused: they could not move apart.
+    """
+    rows = Fragments.concat(parts)
+    numbers, distinct = numbered(rows.ids.view(np.int64))
+    size = distinct.size
+    if size == len(rows):
+        return rows
+    first = np.empty(size, np.int64)
+    first[numbers[::-1]] = np.arange(len(rows))[::-1]
+    strange = np.flatnonzero(rows.instance != rows.instance[first][numbers])
+    if strange.size:
+        both = rows.instance[first][numbers[strange[0]]], rows.instance[strange[0]]
+        raise RunError(f"fragments of instances number {both[0]} and {both[1]} have the same id; they cannot be listed")
+    deadline_us = rows.deadline_us[first]
+    np.minimum.at(deadline_us, numbers, rows.deadline_us)
+    essential = np.zeros(size, bool)
+    np.logical_or.at(essential, numbers, rows.essential)
+    return Fragments(
+        rows.ids[first],
+        rows.table[first],
+        rows.instance[first],
+        np.bincount(numbers, weights=rows.state_bytes, minlength=size).astype(np.int64),
+        deadline_us,
+        np.bincount(numbers, weights=rows.utility, minlength=size).astype(np.float64),
+        essential,
+    )
+
+
+def _words(column: Column) -> Ids:
+    """A number of 64 bits for every value: equal for equal values."""
+    if not isinstance(column, pa.Array):
+        return _bits(column)
+    type_ = column.type
+    if pa.types.is_dictionary(type_):
+        return _words(column.dictionary)[column.indices.to_numpy(zero_copy_only=False)]
+    words = np.empty(len(column), np.uint64)
+    if not len(column):
+        return words
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        data = column.buffers()[2]
+        content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        _hash_texts(_offsets(column, large=pa.types.is_large_string(type_)), content, words)
+    elif pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        offsets = column.offsets.to_numpy()
+        _hash_lists(offsets - offsets[0], _words(_values(column.flatten())), words)
+    else:
+        raise TypeError(f"rows must be told apart by numbers, texts or lists of these; got a column of type {type_}")
+    return words
+
+
+def _values(array: pa.Array) -> Column:
+    numeric = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+    return array.to_numpy(zero_copy_only=False) if numeric else array
+
+
+def _bits(column: NDArray[Any]) -> Ids:
+    """The bits of numbers, as wide as all are."""
+    wide = np.ascontiguousarray(column, np.float64 if column.dtype.kind == "f" else np.int64)
+    return wide.view(np.uint64)
+
+
+def _offsets(column: pa.Array, *, large: bool) -> NDArray[Any]:
+    """Where each text begins and the last one ends, in a column that may be a part of a longer one."""
+    offsets = np.frombuffer(column.buffers()[1], np.int64 if large else np.int32)
+    return offsets[column.offset : column.offset + len(column) + 1]
+
+
+@compiled
+def _mixed(word: int) -> Any:
+    """A number in which every bit depends on every bit of another (the end of SplitMix64)."""
+    mixed = np.uint64(word)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+@compiled
+def _fold(ids: Ids, words: Ids) -> None:
+    """Let every id depend on one more word."""
+    for i in range(ids.size):
+        ids[i] = _mixed(ids[i] * np.uint64(0x9E3779B97F4A7C15) + words[i])
+
+
+@compiled
+def _hash_texts(offsets: NDArray[Any], content: NDArray[np.uint8], words: Ids) -> None:
+    """A word for every text, byte by byte (FNV-1a)."""
+    for i in range(words.size):
+        word = np.uint64(0xCBF29CE484222325)
+        for at in range(offsets[i], offsets[i + 1]):
+            word = (word ^ np.uint64(content[at])) * np.uint64(0x100000001B3)
+        words[i] = word
+
+
+@compiled
+def _hash_lists(offsets: NDArray[Any], values: Ids, words: Ids) -> None:
+    """A word for every list, value by value."""
+    for i in range(words.size):
+        word = np.uint64(offsets[i + 1] - offsets[i])
+        for at in range(offsets[i], offsets[i + 1]):
+            word = _mixed(word * np.uint64(0x9E3779B97F4A7C15) + values[at])
+        words[i] = word

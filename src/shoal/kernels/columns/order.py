@@ -1,0 +1,75 @@
+"""Order and groups of rows: what kernels need that take rows one after another, key by key."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal.kernels.aggregate.cells import Codes, cells_of, codes_of
+from shoal.kernels.columns.block import Column, encoded
+from shoal.kernels.columns.table import Ints, RowTable
+from shoal.model.query.schema import TIME
+
+
+def group_numbers(tables: Sequence[RowTable], keys: Sequence[str]) -> list[Ints]:
+    """A number per row and table for its instance and keys: equal for equal ones, dense, across all tables."""
+    lengths = [len(table) for table in tables]
+    total = sum(lengths)
+    if not total:
+        return [np.zeros(0, np.int64) for _ in tables]
+    instance = np.concatenate([table.instance for table in tables])
+    columns = [Codes(instance, int(instance.max()) + 1)]
+    columns += [codes_of(_together([table[key] for table in tables])) for key in keys]
+    cells = cells_of(columns, total)
+    used = np.zeros(cells.size, bool)
+    used[cells.of_row] = True
+    dense = (np.cumsum(used) - 1)[cells.of_row]
+    return np.split(dense, np.cumsum(lengths)[:-1])
+
+
+def in_order(groups: Ints, table: RowTable, names: Sequence[str]) -> Ints:
+    """Rows by group, then by time, then by the named columns: an order that depends on nothing but the rows."""
+    times = table[TIME]
+    order = np.lexsort((times, groups))
+    tied = (np.diff(groups[order]) == 0) & (np.diff(times[order]) == 0)
+    if not tied.any():
+        return order
+    columns = [sortable(table[name]) for name in reversed(names)]
+    return np.lexsort((*columns, times, groups))
+
+
+def sortable(column: Column) -> NDArray[np.generic]:
+    """A column in a form that sorts as its values do."""
+    if not isinstance(column, pa.Array):
+        return column
+    if pa.types.is_list(column.type):
+        column = pa.array([repr(value) for value in column.to_pylist()], pa.string())
+    texts = encoded(column)
+    entries = np.asarray(texts.dictionary.to_pylist(), object)
+    rank = np.empty(entries.size, np.int64)
+    rank[np.argsort(entries)] = np.arange(entries.size)
+    return rank[texts.indices.to_numpy(zero_copy_only=False)]
+
+
+def starts(groups: Ints) -> Ints:
+    """Where each run of equal numbers begins."""
+    return np.flatnonzero(np.diff(groups, prepend=-1))
+
+
+def due(table: RowTable | None, watermark_us: int) -> tuple[RowTable | None, RowTable | None]:
+    """The rows before the watermark, which no other can precede any more, and the rest."""
+    if table is None:
+        return None, None
+    ready = table[TIME] < watermark_us
+    return _some(table.where(ready)), _some(table.where(~ready))
+
+
+def _some(table: RowTable) -> RowTable | None:
+    return table if len(table) else None
+
+
+def _together(columns: Sequence[Column]) -> Column:
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate(columns)
+    return pa.concat_arrays([c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns])

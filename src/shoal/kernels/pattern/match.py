@@ -1,0 +1,181 @@
+"""The pattern kernel: runs of rows per key, in the order of event time.
+
+Rows wait in table 0 until the watermark has passed them. Table 1 holds, per key, the rows from the first place on
+where a match may have begun that is not decided yet: its partial match. Each row there carries which variables it
+fits, so that conditions are evaluated once, and its place among equal rows. Table 2 holds every key's last row where
+a condition looks at it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shoal.kernels.columns.block import Block, Column, take
+from shoal.kernels.columns.order import due, group_numbers, in_order, starts
+from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
+from shoal.kernels.expression.evaluate import PREVIOUS, evaluate
+from shoal.kernels.kernel import FOREVER_US, NOTHING, kept
+from shoal.kernels.pattern.search import Program, search
+from shoal.kernels.row_kernel import WholeRowKernel, gathered_rows
+from shoal.model.query.expression import Expression
+from shoal.model.query.pattern import Measure, Pattern, uses_previous
+from shoal.model.query.schema import TIME
+
+_FITS, _BEGINS, _PLACE = "#fits", "#begins", "#place"
+
+
+@dataclass(frozen=True)
+class MatchKernel(WholeRowKernel):
+    """Matches of a pattern, and what is asked of each."""
+
+    key_names: tuple[str, ...]
+    pattern: Pattern
+    define: tuple[tuple[str, Expression], ...]
+    measures: tuple[tuple[str, Measure], ...]
+    within_us: int
+    after: str
+    selection: str
+    names: tuple[str, ...]
+    types: tuple[tuple[str, str], ...]
+    time: str
+
+    @cached_property
+    def hold_us(self) -> int:  # type: ignore[override]
+        """A match may be certain only when nothing longer is possible any more."""
+        return self.within_us + 1
+
+    @cached_property
+    def looked_back(self) -> tuple[str, ...]:
+        """Columns whose value in the row before some condition asks for."""
+        back = [condition for _, condition in self.define if uses_previous(condition)]
+        return tuple(dict.fromkeys(name for condition in back for name in condition.columns()))
+
+    @cached_property
+    def program(self) -> Program:
+        """The pattern in the form that is searched for."""
+        return Program.of(self.pattern, strict=self.selection == "strict", overlapping=self.after == "next_row")
+
+    def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
+        """Take the rows before the watermark in, and decide what can be decided."""
+        waiting_rows = gathered_rows([{n: t for n, t in state.items() if n == 0}, fresh]).get(0)
+        ready, waiting = due(waiting_rows, after_us)
+        last: RowTable | None = state.get(2)
+        tables = [state[1]] if 1 in state else []
+        if ready is not None:
+            fitted, last = self._fitted(ready, last)
+            tables.append(fitted)
+        rows = concat_rows(tables)
+        if rows is None:
+            return kept({0: waiting, 2: last}), NOTHING
+        groups = group_numbers([rows], self.key_names)[0]
+        order = in_order(groups, rows, (*self.names, _PLACE))
+        rows, groups = rows.take(order), groups[order]
+        begin = np.append(starts(groups), len(rows))
+        limit = after_us - self.within_us if after_us < FOREVER_US // 2 else FOREVER_US
+        found = search(self.program, begin, rows[TIME], rows[_FITS], rows[_BEGINS], self.within_us, limit)
+        left = rows.with_columns(**{_BEGINS: found.begins}).where(found.kept)
+        return kept({0: waiting, 1: left, 2: last}), self._answers(rows, found.match, found.row, found.variable)
+
+    def identity(self, number: int, table: RowTable) -> list[Column]:
+        """All of a row, be it waiting or in a partial match; the key of a last row."""
+        return super().identity(0 if number == 1 else number, table)
+
+    def deadlines_us(self, number: int, table: RowTable) -> Ints | None:
+        """When no row can come any more to a match that began with a row."""
+        return None if number == 2 else table[TIME] + self.within_us + 1
+
+    def _fitted(self, ready: RowTable, last: RowTable | None) -> tuple[RowTable, RowTable | None]:
+        """Rows with the variables each fits, as bits, and every key's last row."""
+        fits = np.zeros(len(ready), np.int64)
+        block, first = ready.block, np.zeros(len(ready), bool)
+        if self.looked_back:
+            ready, first, previous, last = self._with_previous(ready, last)
+            block = Block({**ready.columns, **previous}, len(ready))
+            fits = np.zeros(len(ready), np.int64)
+        conditions = dict(self.define)
+        for bit, variable in enumerate(self.pattern.variables):
+            condition = conditions.get(variable)
+            holds = np.ones(len(ready), bool) if condition is None else np.asarray(evaluate(condition, block), bool)
+            if condition is not None and uses_previous(condition):
+                holds = holds & ~first
+            fits |= holds.astype(np.int64) << bit
+        marks = {_FITS: fits, _BEGINS: np.ones(len(ready), bool), _PLACE: np.arange(len(ready))}
+        return ready.with_columns(**marks), last
+
+    def _with_previous(
+        self, ready: RowTable, last: RowTable | None
+    ) -> tuple[RowTable, NDArray[np.bool_], Mapping[str, Column], RowTable | None]:
+        """Rows in order, which of them have none before, the values before, and every key's last row."""
+        size = len(ready)
+        tables = [ready] if last is None else [ready, last]
+        groups = group_numbers(tables, self.key_names)
+        order = in_order(groups[0], ready, self.names)
+        ready, ours = ready.take(order), groups[0][order]
+        place = np.full(max(int(g.max()) for g in groups) + 1, -1, np.int64)
+        if last is not None:
+            place[groups[1]] = size + np.arange(len(last))
+        before = np.where(np.diff(ours, prepend=-1) == 0, np.arange(size) - 1, place[ours])
+        names = (*self.key_names, *self.looked_back)
+        owned = RowTable({INSTANCE: ready.instance, **{name: ready[name] for name in dict.fromkeys(names)}})
+        every = concat_rows([owned] if last is None else [owned, last])
+        previous = {PREVIOUS + name: take((every or owned)[name], np.maximum(before, 0)) for name in self.looked_back}
+        newest = owned.take(np.flatnonzero(np.diff(ours, append=-1)))
+        if last is not None:
+            newest = concat_rows([last.where(~np.isin(groups[1], ours)), newest]) or newest
+        return ready, before < 0, previous, newest
+
+    def _answers(self, rows: RowTable, match: Ints, row: Ints, variable: Ints) -> Block:
+        if not match.size:
+            return NOTHING
+        number = int(match[-1]) + 1
+        first = np.searchsorted(match, np.arange(number))
+        last = np.append(first[1:], match.size) - 1
+        columns: dict[str, Column] = {INSTANCE: rows.instance[row[first]]}
+        columns |= {key: take(rows[key], row[first]) for key in self.key_names}
+        types = dict(self.types)
+        for name, measure in self.measures:
+            chosen = np.arange(match.size)
+            if measure.variable:
+                chosen = np.flatnonzero(variable == self.pattern.variables.index(measure.variable))
+            values = rows[measure.column] if measure.column else None
+            type_ = types.get(measure.column, "int64")
+            columns[name] = _measured(measure.kind, match[chosen], row[chosen], values, type_, number)
+        columns[TIME] = rows[TIME][row[last]]
+        return Block(columns, number)
+
+
+def _measured(kind: str, match: Ints, row: Ints, values: Column, type_: str, number: int) -> Column:
+    """One measure for every match, from the rows that belong to it; a match without any has the type's zero."""
+    counts = np.bincount(match, minlength=number)
+    if kind == "count":
+        return counts
+    if kind in ("first", "last"):
+        edge = np.searchsorted(match, np.arange(number), side="left" if kind == "first" else "right")
+        return _taken(values, row, edge - (kind == "last"), counts > 0, type_)
+    numbers: NDArray[Any] = take(values, row)
+    if kind in ("sum", "mean"):
+        total = np.zeros(number, np.float64 if kind == "mean" else numbers.dtype)
+        np.add.at(total, match, numbers)
+        return total if kind == "sum" else total / np.maximum(counts, 1)
+    start = np.flatnonzero(np.diff(match, prepend=-1))
+    extremes = np.zeros(number, numbers.dtype)
+    if start.size:
+        extremes[match[start]] = (np.minimum if kind == "min" else np.maximum).reduceat(numbers, start)
+    return extremes
+
+
+def _taken(values: Column, row: Ints, at: Ints, there: NDArray[np.bool_], type_: str) -> Column:
+    if not row.size:
+        row, at = np.zeros(1, np.int64), np.zeros(at.size, np.int64)
+    taken = take(values, row[np.clip(at, 0, row.size - 1)])
+    if there.all():
+        return taken
+    if isinstance(taken, pa.Array):
+        texts = taken.cast(pa.string()).to_pylist()
+        return pa.array([text if ok else "" for text, ok in zip(texts, there, strict=True)], pa.string())
+    return np.where(there, taken, np.zeros(1, taken.dtype)) if type_ != "bool" else taken & there

@@ -1,0 +1,156 @@
+"""The session kernel: aggregates over windows that end when a key falls silent.
+
+A session in the making is a row with its first and last time; two of one key that come closer than the gap are one.
+Sessions of a part of the rows merge like those of single rows, so reading tasks send sessions, not rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.kernels.aggregate.slots import Slot, answer_columns, merged_values, partial_values, slots_of
+from shoal.kernels.aggregate.windowed import WINDOW_END
+from shoal.kernels.columns.block import Block, Column, take
+from shoal.kernels.columns.order import group_numbers
+from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
+from shoal.kernels.compiled import compiled
+from shoal.kernels.kernel import NOTHING, kept
+from shoal.kernels.row_kernel import RowKernel
+from shoal.model.query.aggregate import Aggregate
+from shoal.model.query.schema import TIME
+
+WINDOW_START = "window_start"
+_FIRST, _LAST = "#first", "#last"
+
+
+@dataclass(frozen=True)
+class SessionKernel(RowKernel):
+    """Aggregates per key and session."""
+
+    key_names: tuple[str, ...]
+    gap_us: int
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    types: tuple[tuple[str, str], ...]
+    time: str
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """The running values kept per session."""
+        return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types))
+
+    def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
+        """The keys that have sessions."""
+        return self.key_names
+
+    def reads(self, port: int) -> frozenset[str]:  # noqa: ARG002
+        """Keys, time and the aggregates' columns."""
+        return frozenset({self.time, *self.key_names, *(slot.column for slot in self.slots if slot.column)})
+
+    @cached_property
+    def times(self) -> Sequence[str]:  # type: ignore[override]
+        """Where event time is."""
+        return (self.time,)
+
+    def lift(self, port: int, block: Block) -> Tables:
+        """Sessions of a block's rows."""
+        if not block.length:
+            return {}
+        times = self._times(port, block)
+        rows = RowTable.of(block, self.key_names)
+        cells, size = _sessions(group_numbers([rows], self.key_names)[0], times, times, self.gap_us)
+        used, sample, values = partial_values(self.slots, cells, size, block)
+        first, last = _bounds(cells, times, times, size)
+        keys = {key: take(block.columns[key], sample) for key in self.key_names}
+        return {0: self._table(block.columns[INSTANCE][sample], keys, first[used], last[used], values)}
+
+    def gathered(self, tables: Sequence[Tables]) -> Tables:
+        """Sessions that belong together made one."""
+        together = concat_rows([each[0] for each in tables if 0 in each])
+        if together is None:
+            return {}
+        first, last = together[_FIRST], together[_LAST]
+        cells, size = _sessions(group_numbers([together], self.key_names)[0], first, last, self.gap_us)
+        if size == len(together):
+            return {0: together}
+        partials = [together[f"#slot{i}"] for i in range(len(self.slots))]
+        values = merged_values(self.slots, partials, np.arange(len(together)), cells, size)
+        sample = np.zeros(size, np.int64)
+        sample[cells] = np.arange(len(together))
+        first, last = _bounds(cells, first, last, size)
+        keys = {key: take(together[key], sample) for key in self.key_names}
+        return {0: self._table(together.instance[sample], keys, first, last, values)}
+
+    def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
+        """Sessions merged, and those that nothing can lengthen any more answered."""
+        table = self.gathered([state, fresh]).get(0)
+        if table is None:
+            return {}, NOTHING
+        over = table[_LAST] + self.gap_us <= after_us
+        done = table.where(over)
+        return kept({0: table.where(~over)}), self._answers(done) if len(done) else NOTHING
+
+    def identity(self, number: int, table: RowTable) -> list[Column]:
+        """Key and beginning of a session."""
+        return [*self.table_keys(number, table), table[_FIRST]]
+
+    def utility(self, number: int, table: RowTable) -> NDArray[np.float64]:  # noqa: ARG002
+        """As much as a session has seen events."""
+        counts: NDArray[np.float64] = table["#slot0"].astype(np.float64)
+        return counts
+
+    def deadlines_us(self, number: int, table: RowTable) -> Ints | None:  # noqa: ARG002
+        """When each session ends, if nothing more comes."""
+        ends: Ints = table[_LAST] + self.gap_us
+        return ends
+
+    def _answers(self, done: RowTable) -> Block:
+        ends = done[_LAST] + self.gap_us
+        values = [done[f"#slot{i}"] for i in range(len(self.slots))]
+        columns = {
+            INSTANCE: done.instance,
+            **{key: done[key] for key in self.key_names},
+            WINDOW_START: done[_FIRST],
+            WINDOW_END: ends,
+            **answer_columns(self.aggregates, dict(self.types), self.slots, values),
+            TIME: ends - 1,
+        }
+        return Block(columns, len(done))
+
+    def _table(
+        self, instance: Ints, keys: dict[str, object], first: Ints, last: Ints, values: Sequence[NDArray[np.generic]]
+    ) -> RowTable:
+        slots = {f"#slot{i}": value for i, value in enumerate(values)}
+        return RowTable({INSTANCE: instance, **keys, _FIRST: first, _LAST: last, **slots})
+
+
+def _sessions(groups: Ints, first: Ints, last: Ints, gap_us: int) -> tuple[Ints, int]:
+    """The number of the session that each piece belongs to, and how many sessions there are."""
+    order = np.lexsort((first, groups))
+    cells = np.empty(order.size, np.int64)
+    size = _sweep(order, groups, first, last, gap_us, cells)
+    return cells, size
+
+
+@compiled
+def _sweep(order: Ints, groups: Ints, first: Ints, last: Ints, gap_us: int, cells: Ints) -> int:
+    """Number sessions in the order of groups and first times."""
+    number = -1
+    end = 0
+    for i in range(order.size):
+        at = order[i]
+        if i == 0 or groups[at] != groups[order[i - 1]] or first[at] >= end + gap_us:
+            number += 1
+            end = last[at]
+        end = max(end, last[at])
+        cells[at] = number
+    return number + 1
+
+
+def _bounds(cells: Ints, first: Ints, last: Ints, size: int) -> tuple[Ints, Ints]:
+    earliest, latest = np.full(size, np.iinfo(np.int64).max), np.full(size, np.iinfo(np.int64).min)
+    np.minimum.at(earliest, cells, first)
+    np.maximum.at(latest, cells, last)
+    return earliest, latest

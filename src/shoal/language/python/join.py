@@ -1,0 +1,317 @@
+"""Joins and unions in queries: flows that come together in one operator."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import pyarrow as pa
+
+from shoal.errors import GraphError, SchemaError
+from shoal.language.python.flow import Flow
+from shoal.model.query.expression import Expression
+from shoal.model.query.graph import Operator
+from shoal.model.query.pattern import uses_previous
+from shoal.model.query.schema import TIME, Field, FieldType, Schema
+from shoal.model.query.window import LARGEST_US, MICROSECONDS
+
+Band = tuple[str, str, float | None, float | None]
+"""Column here, column there, least and most of there less here; None leaves a side open."""
+Table: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
+"""A static table: Arrow, or columns by name."""
+How = Literal["inner", "left", "full"]
+HOWS: tuple[How, ...] = get_args(How)
+HAS_LEFT, HAS_RIGHT = "has_left", "has_right"
+ZERO: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": "", "bool": False, "timestamp": 0}
+"""What stands for a value that is missing, unless a default says otherwise."""
+LARGEST_TABLE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a join, as the user gave them."""
+
+    keys: tuple[tuple[str, str], ...]
+    lower_us: int
+    upper_us: int
+    band: Band | None
+    where: Expression | None
+    how: How
+    defaults: Mapping[str, Any]
+    suffix: str
+    groups: int
+
+    @classmethod
+    def of(
+        cls,
+        on: str | Iterable[str] | Mapping[str, str],
+        within_s: tuple[float, float],
+        band: Band | None,
+        where: Expression | None,
+        how: str,
+        defaults: Mapping[str, Any],
+        suffix: str,
+        groups: int,
+    ) -> "Terms":
+        """Terms from what the user wrote."""
+        if how not in HOWS:
+            raise GraphError(f"a join must be {', '.join(HOWS)}; got {how!r}")
+        keys = _pairs(on)
+        lower, upper = _bounds_us(within_s)
+        return cls(keys, lower, upper, band, where, how, defaults, suffix, groups)
+
+
+def _pairs(on: Any) -> tuple[tuple[str, str], ...]:
+    """The keys of a join: one name, several, or names here and there."""
+    names = (on,) if isinstance(on, str) else on
+    if not isinstance(names, Iterable):
+        raise GraphError(f"a join's keys must be names of columns, or names here and there; got on={on!r}")
+    pairs = tuple(names.items()) if isinstance(names, Mapping) else tuple((name, name) for name in names)
+    if not all(isinstance(name, str) for pair in pairs for name in pair):
+        raise GraphError(f"a join's keys must be names of columns; got on={on!r}")
+    return pairs
+
+
+def _bounds_us(within_s: Any) -> tuple[int, int]:
+    """The time bounds of a join in microseconds."""
+    pair: Sequence[Any] = within_s if isinstance(within_s, Sequence) and len(within_s) == 2 else (None, None)
+    if not all(isinstance(seconds, Real) and math.isfinite(seconds) for seconds in pair):
+        raise GraphError(f"a join's time bounds must be (least, most) seconds; got within_s={within_s!r}")
+    lower, upper = (round(seconds * MICROSECONDS) for seconds in pair)
+    if lower > upper or max(abs(lower), abs(upper)) > LARGEST_US:
+        raise GraphError(f"a join's time bounds must be (least, most) seconds; got within_s={within_s!r}")
+    return lower, upper
+
+
+def _check_flow(flow: object, place: str) -> None:
+    if not isinstance(flow, Flow):
+        raise GraphError(f"{place} needs another flow; got {flow!r}")
+
+
+def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
+    """Two flows joined into one."""
+    _check_flow(right, left.place("join"))
+    for flow in (left, right):
+        flow.not_inside_window("join")
+        flow.without_keys("join")
+        flow.check_time("join")
+    place = left.place("join")
+    _check_keys(left, right, terms, place)
+    ours, theirs = _columns(left, right, terms)
+    answers = [Field(name, left.schema.type_of(column)) for name, column in ours.items()]
+    answers += [Field(name, right.schema.type_of(column)) for name, column in theirs.items()]
+    if terms.how == "full":
+        answers.append(Field(HAS_LEFT, "bool"))
+    if terms.how != "inner":
+        answers.append(Field(HAS_RIGHT, "bool"))
+    try:
+        schema = Schema(tuple(answers))
+    except SchemaError as error:
+        raise GraphError(f"{place}: {error}; select columns or choose another suffix") from error
+    defaults = _defaults(schema, terms, ours, theirs, place)
+    if terms.where is not None:
+        _check_where(terms.where, schema, place)
+    parameters: dict[str, Any] = {
+        "keys": [list(pair) for pair in terms.keys],
+        "within_us": [terms.lower_us, terms.upper_us],
+        "band": None if terms.band is None else list(terms.band),
+        "where": None if terms.where is None else terms.where.data(),
+        "how": terms.how,
+        "columns": [ours, theirs],
+        "defaults": defaults,
+        "types": [left.schema.as_dict(), right.schema.as_dict()],
+        "time": [left.time, right.time],
+    }
+    if terms.groups > 1:
+        parameters["groups"] = terms.groups
+    operators = _together((left, right))
+    operator = Operator("join", parameters, (left.operators[-1].id, right.operators[-1].id))
+    return Flow((*operators, operator), schema, TIME)
+
+
+def _check_where(where: Expression, schema: Schema, place: str) -> None:
+    if not isinstance(where, Expression):
+        raise GraphError(f"{place} needs a condition for where, such as col('price') > 0; got {where!r}")
+    if uses_previous(where):
+        raise GraphError(f"{place} cannot look at the row before; prev is for the conditions of a match")
+    if where.type_in(schema, f"{place} where") != "bool":
+        raise GraphError(f"{place} needs a condition for where; got {where.text}")
+
+
+def _check_keys(left: Flow, right: Flow, terms: Terms, place: str) -> None:
+    for ours, theirs in terms.keys:
+        left.check_key(ours, "join")
+        right.check_key(theirs, "join")
+        types = left.schema.type_of(ours), right.schema.type_of(theirs)
+        if types[0] != types[1]:
+            raise GraphError(f"{place} needs keys of one type; {ours!r} is {types[0]} and {theirs!r} is {types[1]}")
+    left.check_groups(terms.groups, "join")
+    if terms.groups > 1 and not terms.keys:
+        raise GraphError(f"{place} needs keys to be cut into {terms.groups} groups; name them in on=")
+    if terms.band is not None:
+        _check_band(left, right, terms.band, place)
+
+
+def _check_band(left: Flow, right: Flow, band: Any, place: str) -> None:
+    shape = isinstance(band, Sequence) and len(band) == 4
+    if not shape or not all(bound is None or isinstance(bound, Real) for bound in band[2:]):
+        raise GraphError(f"{place} needs band=(column here, column there, least, most); got {band!r}")
+    if band[2] is None and band[3] is None:
+        raise GraphError(f"{place} needs band=(column here, column there, least, most) with a bound; got {band!r}")
+    for flow, name in ((left, band[0]), (right, band[1])):
+        if name not in flow.schema or flow.schema.type_of(name) not in ("int64", "float64", "timestamp"):
+            raise GraphError(
+                f"{place}: band needs a column of numbers or times; got {name!r} of {flow.schema.as_dict()}"
+            )
+    if (left.schema.type_of(band[0]) == "float64") != (right.schema.type_of(band[1]) == "float64"):
+        raise GraphError(
+            f"{place}: band needs two columns of one type; convert one of {band[0]!r} and {band[1]!r} before"
+        )
+
+
+def _columns(left: Flow, right: Flow, terms: Terms) -> tuple[dict[str, str], dict[str, str]]:
+    """Which column of each side stands under which name; keys of the same name stand once."""
+    same = {ours for ours, theirs in terms.keys if ours == theirs}
+    ours = {name: name for name in left.schema.names}
+    theirs = {name + terms.suffix if name in ours else name: name for name in right.schema.names if name not in same}
+    return ours, theirs
+
+
+def _defaults(
+    schema: Schema, terms: Terms, ours: Mapping[str, str], theirs: Mapping[str, str], place: str
+) -> dict[str, Any]:
+    """The value of every column that may be missing; keys that both sides have never are."""
+    if terms.how == "inner":
+        if terms.defaults:
+            raise GraphError(f"{place}: an inner join misses nothing and takes no defaults")
+        return {}
+    same = {ours for ours, theirs in terms.keys if ours == theirs}
+    absent = [*theirs, *(name for name in ours if name not in same and terms.how == "full")]
+    if unknown := [name for name in terms.defaults if name not in absent]:
+        raise GraphError(
+            f"{place} has a default for {unknown[0]!r}, which is never missing; there are {', '.join(absent)}"
+        )
+    lists = [name for name in absent if schema.type_of(name).startswith("list")]
+    if lists:
+        raise GraphError(f"{place}: column {lists[0]!r} holds lists, which cannot be missing; leave it out before")
+    return {name: default_of(schema.type_of(name), terms.defaults.get(name), f"{place} {name!r}") for name in absent}
+
+
+def default_of(type_: FieldType, given: Any, place: str) -> Any:
+    """A default for a column: what was given if it fits, else the type's zero."""
+    zero = ZERO[type_]
+    if given is None:
+        return zero
+    if type(given) is int and type_ == "float64":
+        given = float(given)
+    if type(given) is not type(zero):
+        raise GraphError(f"{place}: default must be {type_}; got {given!r}")
+    return given
+
+
+def united(flows: Sequence[Flow]) -> Flow:
+    """Several flows with the same columns as one."""
+    first = flows[0]
+    if len(flows) < 2:
+        raise GraphError(f"{first.place('union')} needs at least one other flow")
+    for flow in flows:
+        _check_flow(flow, first.place("union"))
+        flow.not_inside_window("union")
+        flow.without_keys("union")
+        if flow.schema != first.schema:
+            raise GraphError(
+                f"{first.place('union')} needs flows with the same columns; got {first.schema.as_dict()} "
+                f"and {flow.schema.as_dict()}"
+            )
+    if len({flow.time for flow in flows}) > 1 or len({flow.operators[-1].id for flow in flows}) < len(flows):
+        flows = [flow if flow.time == TIME else flow.retime(flow.time) for flow in flows]
+    operators = _together(flows)
+    inputs = tuple(flow.operators[-1].id for flow in flows)
+    return Flow((*operators, Operator("union", {}, inputs)), first.schema, flows[0].time)
+
+
+def looked_up(flow: Flow, table: Table, on: str | Mapping[str, str], how: str, defaults: Mapping[str, Any]) -> Flow:
+    """A flow with the columns of a static table."""
+    flow.not_inside_window("lookup_join")
+    place = flow.place("lookup_join")
+    pairs = list(on.items()) if isinstance(on, Mapping) else [(on, on)]
+    if len(pairs) != 1:
+        raise GraphError(f"{place} goes by one column; got {on!r}")
+    [(column, key)] = pairs
+    arrow = _arrow(table, place)
+    if how not in ("inner", "left"):
+        raise GraphError(f"{place} must be inner or left; got {how!r}")
+    if key not in arrow.column_names:
+        raise GraphError(f"{place}: the table has no column {key!r}; there are {', '.join(arrow.column_names)}")
+    if arrow.num_rows > LARGEST_TABLE:
+        raise GraphError(f"{place} takes tables of at most {LARGEST_TABLE} rows; got {arrow.num_rows}")
+    types = {name: _type_of(arrow.schema.field(name).type, f"{place} {name!r}") for name in arrow.column_names}
+    flow.check_key(column, "lookup_join")
+    if types[key] != flow.schema.type_of(column) or types[key] not in ("int64", "string"):
+        raise GraphError(
+            f"{place} needs an int64 or string key on both sides; {column!r} is {flow.schema.type_of(column)}, "
+            f"{key!r} of the table {types[key]}"
+        )
+    keys = arrow.column(key).to_pylist()
+    if len(set(keys)) < len(keys) or any(column_.null_count for column_ in arrow.columns):
+        raise GraphError(f"{place} needs a table without nulls and with every {key!r} once")
+    added = {name: type_ for name, type_ in types.items() if name != key}
+    answers = (*flow.schema.fields, *(Field(name, type_) for name, type_ in added.items()))
+    if how == "left":
+        answers = (*answers, Field(HAS_RIGHT, "bool"))
+    try:
+        schema = Schema(answers)
+    except SchemaError as error:
+        raise GraphError(f"{place}: {error}") from error
+    if how == "inner" and defaults:
+        raise GraphError(f"{place}: an inner join misses nothing and takes no defaults")
+    parameters = {
+        "on": column,
+        "keys": keys,
+        "columns": {name: [type_, _plain(arrow.column(name))] for name, type_ in added.items()},
+        "how": how,
+        "defaults": _lookup_defaults(added, defaults, place) if how == "left" else {},
+    }
+    return flow.then("lookup", parameters, schema)
+
+
+def _arrow(table: Table, place: str) -> pa.Table:
+    """A static table as Arrow."""
+    if isinstance(table, pa.Table):
+        return table
+    try:
+        return pa.table(dict(table))
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        raise GraphError(f"{place} needs an Arrow table, or columns of equal length by name: {error}") from error
+
+
+def _lookup_defaults(added: Mapping[str, FieldType], given: Mapping[str, Any], place: str) -> dict[str, Any]:
+    if unknown := [name for name in given if name not in added]:
+        raise GraphError(f"{place} has a default for {unknown[0]!r}; the table adds {', '.join(added)}")
+    return {name: default_of(type_, given.get(name), f"{place} {name!r}") for name, type_ in added.items()}
+
+
+def _type_of(type_: pa.DataType, place: str) -> FieldType:
+    if pa.types.is_timestamp(type_):
+        return "timestamp"
+    if pa.types.is_integer(type_):
+        return "int64"
+    if pa.types.is_floating(type_):
+        return "float64"
+    names: dict[pa.DataType, str] = {pa.string(): "string", pa.large_string(): "string", pa.bool_(): "bool"}
+    if type_ not in names:
+        raise GraphError(f"{place} must be of a type a stream can have; got {type_}")
+    return cast(FieldType, names[type_])
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    """A column as plain data; times as microseconds since 1970."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us")).cast(pa.int64())
+    return column.to_pylist()
+
+
+def _together(flows: Sequence[Flow]) -> tuple[Operator, ...]:
+    """The operators of several flows, each once, inputs first."""
+    return tuple({operator.id: operator for flow in flows for operator in flow.operators}.values())

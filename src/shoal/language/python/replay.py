@@ -1,0 +1,230 @@
+"""Replay: from an operator's parameters back to the call of `Flow` that makes it, which checks them on the way.
+
+What follows from the operators before (types, times, columns of a sink) may be left out; given, it must be right.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import takewhile
+from typing import Any, cast
+
+import pyarrow as pa
+
+from shoal.errors import GraphError
+from shoal.language.python.flow import Flow
+from shoal.language.python.stream import Stream
+from shoal.model.query.aggregate import Aggregate
+from shoal.model.query.expression import Expression, from_data
+from shoal.model.query.functions import Function
+from shoal.model.query.graph import Query
+from shoal.model.query.window import MICROSECONDS, Window, window_from_data
+
+Data = Mapping[str, Any]
+_KEYED = ("keys", "types", "time", "partition", "groups")
+_WINDOW = ("size_us", "slide_us", "clock", "on", "gap_us", "rows", "jump", "partial")
+_ARROW: Mapping[str, pa.DataType] = {
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "bool": pa.bool_(),
+    "timestamp": pa.timestamp("us"),
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an operator's parameters are: those it needs, those it may have, and those that follow from its inputs."""
+
+    needs: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+    follow: tuple[str, ...] = ()
+    inputs: tuple[int, int] = (1, 1)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.needs, *(name for name in (*self.may, *self.follow) if name not in self.needs))
+
+
+KINDS: Mapping[str, Kind] = {
+    "source": Kind(("stream",), ("schema", "time", "lateness_us", "max_ahead_us"), inputs=(0, 0)),
+    "filter": Kind(("condition",)),
+    "select": Kind(("columns",)),
+    "lookup": Kind(("on", "keys", "columns"), ("how", "defaults")),
+    "assign": Kind(("size_us", "slide_us"), follow=("time",)),
+    "retime": Kind(("column",)),
+    "union": Kind(inputs=(2, 1024)),
+    "window": Kind((), _WINDOW),
+    "aggregate": Kind(("aggregates",), _KEYED, ("types", "time")),
+    "join": Kind(
+        ("within_us",),
+        ("keys", "band", "where", "how", "defaults", "groups"),
+        ("columns", "types", "time"),
+        inputs=(2, 2),
+    ),
+    "rank": Kind(("by", "k"), ("ties", "column", *_KEYED), ("types", "time")),
+    "deduplicate": Kind(("within_us", "keys"), _KEYED, ("types", "time")),
+    "match": Kind(("pattern", "measures", "within_us"), ("define", "after", "selection", *_KEYED), ("types", "time")),
+    "sink": Kind((), ("table",), ("query", "columns")),
+}
+
+
+def expression(data: Any, functions: Mapping[str, Function]) -> Expression:
+    """An expression from plain lists; `[udf, NAME, ...]` takes a function by its name."""
+    return from_data(_with_code(data, functions))
+
+
+def _with_code(data: Any, functions: Mapping[str, Function]) -> Any:
+    if not isinstance(data, list) or data[:1] == ["lit"]:
+        return data
+    inner = [_with_code(each, functions) for each in data]
+    if data[:1] == ["udf"] and len(data) >= 2 and not (len(data) >= 4 and isinstance(data[2], str)):
+        if data[1] not in functions:
+            raise GraphError(f"there is no function {data[1]!r}; there are {', '.join(functions) or 'none'}")
+        function = functions[data[1]]
+        return ["udf", function.name, function.code, function.type, *inner[2:]]
+    return inner
+
+
+def replayed(kind: str, flows: Sequence[Flow], data: Data, functions: Mapping[str, Function]) -> Flow:
+    """The flow with one operator more; sources and sinks apart."""
+    return _CALLS[kind](flows, data, lambda plain: expression(plain, functions))
+
+
+def source(data: Data) -> Stream:
+    """The stream of a source whose parameters are all there."""
+    ahead = data.get("max_ahead_us", 86_400 * MICROSECONDS)
+    return Stream(
+        data["stream"],
+        data["schema"],
+        time=data["time"],
+        lateness_s=_seconds(data.get("lateness_us", 0)),
+        max_ahead_s=None if ahead is None else _seconds(ahead),
+    )
+
+
+def sink(flow: Flow, data: Data, query: str) -> Query:
+    """The query that ends in a sink."""
+    return flow.sink(query, table=data.get("table"))
+
+
+Make = Callable[[Any], Expression]
+
+
+def _seconds(us: Any) -> float:
+    """Microseconds as seconds without rounding: a float would lose some of a century."""
+    if type(us) is not int:
+        raise GraphError(f"a duration must be a whole number of microseconds; got {us!r}")
+    return cast(float, Fraction(us, MICROSECONDS))
+
+
+def _keyed(flow: Flow, data: Data) -> Flow:
+    if partition := data.get("partition"):
+        flow = flow.partition_by(*partition, groups=data.get("groups", 1))
+    elif data.get("groups", 1) != 1:
+        raise GraphError("groups needs a partition, the columns that decide the key group")
+    return flow.key_by(*data.get("keys", ()))
+
+
+def _select(flows: Sequence[Flow], data: Data, make: Make) -> Flow:
+    """Columns that are kept come first in a call of `select`, and the event time must be among them."""
+    (flow,) = flows
+    columns: dict[str, Any] = dict(data["columns"])
+    kept = list(takewhile(lambda name: columns[name] == ["col", name], columns))
+    if flow.time in columns:
+        kept = list(columns)[: max(len(kept), list(columns).index(flow.time) + 1)]
+    made = {n: make(plain) for n, plain in columns.items() if n not in kept or plain != ["col", n]}
+    return flow.select(*kept, **made)
+
+
+def _lookup(flows: Sequence[Flow], data: Data, _: Make) -> Flow:
+    (flow,) = flows
+    on, columns = data["on"], data["columns"]
+    key = next(name for name in (f"key{'_' * n}" for n in range(len(columns) + 1)) if name not in columns)
+    type_ = flow.schema.type_of(on) if on in flow.schema else "string"
+    table = {key: pa.array(data["keys"], _ARROW[type_] if type_ in ("int64", "string") else None)}
+    table |= {name: _array(*typed) for name, typed in columns.items()}
+    return flow.lookup_join(
+        pa.table(table), on={on: key}, how=data.get("how", "inner"), defaults=data.get("defaults", {})
+    )
+
+
+def _array(type_: str, values: Sequence[Any]) -> pa.Array:
+    if type_ not in _ARROW:
+        raise GraphError(f"type of a column must be one of {', '.join(_ARROW)}; got {type_!r}")
+    if type_ == "timestamp":
+        return pa.array(values, pa.int64()).cast(_ARROW[type_])
+    return pa.array(values, _ARROW[type_])
+
+
+def _join(flows: Sequence[Flow], data: Data, make: Make) -> Flow:
+    left, right = flows
+    suffix = "_right"
+    for name, column in data["columns"][1].items() if "columns" in data else ():
+        if name != column:
+            suffix = str(name).removeprefix(column)
+    least, most = data["within_us"]
+    band, where = data.get("band"), data.get("where")
+    return left.join(
+        right,
+        on=dict(data.get("keys", ())),
+        within_s=(_seconds(least), _seconds(most)),
+        band=None if band is None else tuple(band),
+        where=None if where is None else make(where),
+        how=data.get("how", "inner"),
+        defaults=data.get("defaults", {}),
+        suffix=suffix,
+        groups=data.get("groups", 1),
+    )
+
+
+def _match(flows: Sequence[Flow], data: Data, make: Make) -> Flow:
+    return _keyed(flows[0], data).match(
+        data["pattern"],
+        within_s=_seconds(data["within_us"]),
+        measures={name: _measure(*plain) for name, plain in data["measures"].items()},
+        define={name: make(plain) for name, plain in data.get("define", {}).items()},
+        after=data.get("after", "past_last_row"),
+        selection=data.get("selection", "strict"),
+    )
+
+
+def _measure(kind: str, variable: str = "", column: str = "") -> str:
+    if kind == "count":
+        return f"count({variable or '*'})"
+    return f"{kind}({variable}.{column})" if variable else f"{kind}({column})"
+
+
+def _assign(flows: Sequence[Flow], data: Data, _: Make) -> Flow:
+    return flows[0].assign(cast(Window, window_from_data(data)))
+
+
+def _aggregate(flows: Sequence[Flow], data: Data, _: Make) -> Flow:
+    aggregates = {name: Aggregate(*plain) for name, plain in data["aggregates"].items()}
+    return _keyed(flows[0], data).aggregate(**aggregates)
+
+
+def _rank(flows: Sequence[Flow], data: Data, _: Make) -> Flow:
+    by = [(name, descending) for name, descending in data["by"]]
+    return _keyed(flows[0], data).rank(by, data["k"], ties=data.get("ties", False), column=data.get("column", "rank"))
+
+
+def _deduplicate(flows: Sequence[Flow], data: Data, _: Make) -> Flow:
+    return _keyed(flows[0], data).deduplicate(_seconds(data["within_us"]))
+
+
+_CALLS: Mapping[str, Callable[[Sequence[Flow], Data, Make], Flow]] = {
+    "filter": lambda flows, data, make: flows[0].filter(make(data["condition"])),
+    "select": _select,
+    "lookup": _lookup,
+    "assign": _assign,
+    "retime": lambda flows, data, _: flows[0].retime(data["column"]),
+    "union": lambda flows, _data, _make: flows[0].union(*flows[1:]),
+    "window": lambda flows, data, _: flows[0].window(window_from_data(data)),
+    "aggregate": _aggregate,
+    "join": _join,
+    "rank": _rank,
+    "deduplicate": _deduplicate,
+    "match": _match,
+}

@@ -1,0 +1,252 @@
+"""Relations: what a FROM gives, a flow together with the names its columns have in SQL."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from shoal.errors import SqlError
+from shoal.language.python.flow import WINDOW_END, WINDOW_START, Flow
+from shoal.language.python.join import HAS_RIGHT
+from shoal.language.sql.dialect import call_name, quoted
+from shoal.language.sql.expressions import NO_NULLS, Translator, negation
+from shoal.language.sql.windows import ROWTIME, ROWTIME_US, WINDOW_TIME, part_of
+from shoal.model.query.expression import Column, Expression, col
+from shoal.model.query.functions import Function
+from shoal.model.query.schema import TIME
+from shoal.model.query.window import Session, Window
+
+Later = tuple[int, int]
+"""Least and most microseconds between what a column says and a row's event time."""
+AT_ONCE: Later = (0, 0)
+AT_END: Later = (-1, -1)
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A ROW_NUMBER() or RANK() that waits for the condition that says how many rows it keeps."""
+
+    keys: tuple[str, ...]
+    by: tuple[tuple[str, bool], ...]
+    ties: bool
+    column: str
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A flow and how SQL names it.
+
+    `tables`: by table alias, the flow's column behind each name that can be seen; a flow may have more.
+    `times`: columns that hold the rows' event time, and how much later than they say rows happen, least and most:
+    what a window gives happens a microsecond before its end, and what a join gives at the later of two times,
+    which `latest` are expressions of.
+    `window`: the window each row stands for, `starts`: columns that hold its start.
+    `pending`: the window of a table function that nothing has used yet. `rank`: one without its limit.
+    `optional`: tables and names of columns that a LEFT JOIN may have found nothing for.
+    """
+
+    flow: Flow
+    tables: Mapping[str, Mapping[str, str]]
+    times: Mapping[str, Later]
+    window: Window | Session | None = None
+    starts: frozenset[str] = frozenset()
+    pending: Window | Session | None = None
+    rank: Rank | None = None
+    optional: frozenset[tuple[str, str]] = frozenset()
+    latest: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, flow: Flow, alias: str) -> "Relation":
+        """A flow whose columns are all seen under their own names."""
+        return cls(flow, {alias: {name: name for name in flow.schema.names}}, {flow.time: AT_ONCE})
+
+    @property
+    def end(self) -> str:
+        """The column that holds the end of the rows' window, or nothing."""
+        ends = (name for name, later in self.times.items() if later == AT_END)
+        return next(ends, "") if self.window is not None else ""
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The flow's columns by the names they would have in the answer of SELECT *."""
+        seen: dict[str, str] = {}
+        for names in self.tables.values():
+            for name, column in names.items():
+                if column not in seen.values():
+                    seen[column if name in seen else name] = column
+        return seen
+
+    def named(self, alias: str) -> "Relation":
+        """The relation under one name."""
+        return replace(self, tables={alias: self.columns})
+
+    def resolve(self, tree: exp.Expr, place: str) -> str:
+        """The flow's column behind a name."""
+        table, name = tree.text("table"), tree.name
+        if table and table not in self.tables:
+            raise SqlError(f"{place}: there is no table {table!r} for {quoted(tree)!r}; there are {self._known_tables}")
+        within = [self.tables[table]] if table else list(self.tables.values())
+        found = {names[name] for names in within if name in names}
+        if len(found) > 1:
+            raise SqlError(f"{place}: column {name!r} is in several tables; say which: {self._known_tables}")
+        if not found:
+            known = ", ".join(dict.fromkeys(each for names in within for each in names))
+            raise SqlError(f"{place}: unknown column {quoted(tree)!r}; there are {known}")
+        return found.pop()
+
+    @property
+    def _known_tables(self) -> str:
+        return ", ".join(alias or "a sub-query without a name" for alias in self.tables)
+
+    def translator(
+        self,
+        functions: Mapping[str, Function],
+        place: str,
+        special: Callable[[exp.Expr], Expression | None] | None = None,
+    ) -> Translator:
+        """Turns expressions over this relation's columns into such over the flow's."""
+
+        def found(tree: exp.Expr) -> Expression | None:
+            answer = special(tree) if special else None
+            return self._column(tree, place) if answer is None else answer
+
+        return Translator(found, functions, place)
+
+    def _column(self, tree: exp.Expr, place: str) -> Expression | None:
+        """A column, or what stands for one that may be missing."""
+        if isinstance(tree, exp.Column):
+            name = self.resolve(tree, place)
+            if self.may_be_missing(tree):
+                raise SqlError(
+                    f"{place}: {quoted(tree)!r} may be missing behind a LEFT JOIN, and {NO_NULLS}; "
+                    f"write COALESCE({quoted(tree)}, constant), or ask {quoted(tree)} IS NULL"
+                )
+            return col(name)
+        if call_name(tree) == "COALESCE" and tree.expressions and self.may_be_missing(tree.expressions[0]):
+            return col(self.resolve(tree.expressions[0], place))
+        if isinstance(tree, exp.Is) and isinstance(tree.expression, exp.Null) and self.may_be_missing(tree.this):
+            return negation(col(HAS_RIGHT))
+        return None
+
+    def may_be_missing(self, tree: exp.Expr) -> bool:
+        """Whether a tree is a column that a LEFT JOIN may have found nothing for."""
+        if not isinstance(tree, exp.Column):
+            return False
+        within = [tree.text("table")] if tree.text("table") else list(self.tables)
+        alias = next((alias for alias in within if tree.name in self.tables.get(alias, ())), "")
+        return (alias, tree.name) in self.optional
+
+    def windowed(self, window: Window | Session) -> "Relation":
+        """The relation with a table function around it, whose window columns can be seen."""
+        alias, names = next(iter(self.tables.items()))
+        added = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
+        return replace(self, tables={alias: {**names, **added}}, pending=window)
+
+    def settled(self, place: str) -> "Relation":
+        """The relation with the window of its table function given to every row."""
+        return self if self.pending is None else self.assigned(self.pending, place)
+
+    def assigned(self, window: Window | Session, place: str) -> "Relation":
+        """The relation with every row in each of its windows, once per window."""
+        if self.window == window and WINDOW_END in self.flow.schema:
+            return self
+        if isinstance(window, Session):
+            raise SqlError(f"{place}: a session window needs a GROUP BY; only TUMBLE and HOP can be given to rows")
+        flow = self.timed().flow.assign(window)
+        tables = {
+            alias: {name: column for name, column in names.items() if column != WINDOW_TIME}
+            for alias, names in self.tables.items()
+        }
+        ends, starts = {WINDOW_END: AT_END}, frozenset({WINDOW_START})
+        return replace(self, flow=flow, tables=tables, times=ends, window=window, starts=starts, pending=None)
+
+    def timed(self) -> "Relation":
+        """The relation with its event-time column in place, even if a select has given it another name."""
+        other = next((name for name, later in self.times.items() if later == AT_ONCE), None)
+        if self.flow.time == TIME or self.flow.time in self.flow.schema or other is None:
+            return self
+        return replace(self, flow=self.flow.retime(other))
+
+    def check_time(self, tree: exp.Expr, place: str, window: Window | Session | None = None) -> None:
+        """Refuse windows over anything but the event time, unless it is the one that rows have already."""
+        name = self.resolve(tree, place)
+        if window is not None and window == self.window:
+            return
+        least, most = self.times.get(name, (0, -1))
+        if least != most:
+            exact = " or ".join(name for name, (least, most) in self.times.items() if least == most)
+            known = exact or "GREATEST(a.ts, b.ts) behind a join, LAST(ts) behind a match"
+            raise SqlError(f"{place}: a window must go by the event time, {known}; got {quoted(tree)!r}")
+
+    def narrowed(self) -> "Relation":
+        """The relation without the columns that cannot be seen, its event time apart."""
+        names = {*self.columns.values(), *self.times, self.flow.time}
+        if names >= set(self.flow.schema.names):
+            return self
+        return replace(self, flow=self.flow.select(*(name for name in self.flow.schema.names if name in names)))
+
+    def projected(self, items: Iterable[tuple[str, Expression]], place: str) -> "Relation":
+        """The relation with other columns: a select, unless all of them are there under their own names."""
+        chosen: dict[str, Expression] = {}
+        for name, value in items:
+            if name in chosen:
+                raise SqlError(f"{place}: column {name!r} stands twice in a SELECT; name one of them with AS")
+            chosen[name] = value
+        plain = {name: isinstance(value, Column) and value.name == name for name, value in chosen.items()}
+        if all(plain.values()):
+            return replace(self, tables={"": {name: name for name in chosen}}, optional=frozenset())
+        flow = _select(self.flow, chosen, plain)
+        found = {name: self._later(value) for name, value in chosen.items()}
+        times = {name: later for name, later in found.items() if later is not None}
+        starts = frozenset(name for name, value in chosen.items() if self._is_start(value))
+        return Relation(flow, {"": {name: name for name in chosen}}, times, self.window, starts)
+
+    def _later(self, value: Expression) -> Later | None:
+        """How much later than a value rows happen, if it is an event time."""
+        if isinstance(value, Column):
+            return self.times.get(value.name)
+        if self.times.get(WINDOW_END) == AT_END and value.text == ROWTIME.text:
+            return ROWTIME_US - 1, ROWTIME_US - 1
+        return AT_ONCE if value.text in self.latest else None
+
+    def _is_start(self, value: Expression) -> bool:
+        if isinstance(value, Column):
+            return value.name in self.starts
+        return isinstance(self.window, Window) and value.text == part_of(self.window, "START").text
+
+    def extended(self, items: Iterable[tuple[str, Expression]]) -> "Relation":
+        """The relation with computed columns beside all others, of which only the items can be seen."""
+        seen, computed = {}, {}
+        for name, value in items:
+            seen[name] = value.name if isinstance(value, Column) else name
+            if not isinstance(value, Column):
+                computed[name] = value
+        flow = self.flow.with_columns(**computed) if computed else self.flow
+        return replace(self, flow=flow, tables={"": seen})
+
+    def check_limited(self, place: str) -> None:
+        """Refuse a rank that would keep every row."""
+        if self.rank is not None:
+            name = self.rank.column
+            raise SqlError(f"{place}: {name!r} needs a limit: WHERE {name} <= 3 in the query right around it")
+
+    def output(self, place: str) -> Flow:
+        """The flow with exactly the columns that can be seen, in their order."""
+        self.check_limited(place)
+        names = self.columns
+        if tuple(names) == tuple(names.values()) == self.flow.schema.names:
+            return self.flow
+        if tuple(names) == tuple(names.values()):
+            return self.flow.select(*names)
+        return self.projected([(name, col(column)) for name, column in names.items()], place).flow
+
+
+def _select(flow: Flow, chosen: Mapping[str, Expression], plain: Mapping[str, bool]) -> Flow:
+    """A select whose columns stand in the order of SQL: kept ones first, unless the event time comes later."""
+    names = list(chosen)
+    first = next((at for at, name in enumerate(names) if not plain[name]), len(names))
+    if flow.time in names[first:] and plain[flow.time]:
+        kept = [name for name in names if plain[name]]
+        computed = {name: value for name, value in chosen.items() if not plain[name]}
+        return flow.select(*kept, **computed).select(*names)
+    return flow.select(*names[:first], **{name: chosen[name] for name in names[first:]})

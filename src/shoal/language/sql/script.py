@@ -1,0 +1,215 @@
+"""Scripts: the statements of a SQL text, and the queries and streams they make.
+
+>>> script = parse_script('''
+...     CREATE TABLE cars (ts TIMESTAMP(3), road BIGINT, speed DOUBLE, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
+...         WITH ('connector' = 'files', 'path' = 'cars', 'format' = 'csv');
+...     INSERT INTO averages
+...         SELECT road, TUMBLE_END(ts, INTERVAL '10' SECOND) AS window_end, AVG(speed) AS speed
+...         FROM cars GROUP BY road, TUMBLE(ts, INTERVAL '10' SECOND);
+... ''')
+>>> [operator.kind for operator in script.queries[0].operators]
+['source', 'window', 'aggregate', 'sink']
+>>> script.tables["cars"].options["format"]
+'csv'
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from sqlglot import exp
+
+from shoal.errors import SqlError
+from shoal.language.python.flow import Flow
+from shoal.language.python.stream import Stream
+from shoal.language.sql.dialect import STATEMENTS, parse, quoted
+from shoal.language.sql.expressions import TYPES, interval_us
+from shoal.language.sql.relation import Relation
+from shoal.language.sql.select import Scope, queried
+from shoal.model.query.functions import Function
+from shoal.model.query.graph import Query
+from shoal.model.query.window import MICROSECONDS
+
+Role = Literal["source", "sink", "unused"]
+_WATERMARK = "WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """A table as CREATE TABLE declares it: columns, the WITH options as they stand, and what the script uses it for."""
+
+    name: str
+    columns: Mapping[str, str]
+    options: Mapping[str, str]
+    role: Role = "unused"
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a text declares: streams (those given and those created), queries in their order, and tables."""
+
+    streams: Mapping[str, Stream]
+    queries: tuple[Query, ...]
+    tables: Mapping[str, TableOptions]
+
+
+@dataclass
+class _Reading:
+    """A script in the making."""
+
+    functions: Mapping[str, Function]
+    place: str
+    streams: dict[str, Stream] = field(default_factory=dict)
+    relations: dict[str, Relation] = field(default_factory=dict)
+    tables: dict[str, TableOptions] = field(default_factory=dict)
+    queries: list[Query] = field(default_factory=list)
+
+    def take(self, tree: exp.Expr) -> None:
+        """Read one statement."""
+        if isinstance(tree, exp.Create) and tree.kind == "TABLE" and isinstance(tree.this, exp.Schema):
+            self._create_table(tree)
+        elif isinstance(tree, exp.Create) and tree.kind == "VIEW" and isinstance(tree.this, exp.Table):
+            self._check_new(tree.this.name)
+            self.relations[tree.this.name] = self._query(tree.expression).named(tree.this.name)
+        elif isinstance(tree, exp.Insert) and tree.expression is not None:
+            self._insert(tree)
+        elif isinstance(tree, exp.Query):
+            number = sum(query.name.startswith("query_") for query in self.queries) + 1
+            self.queries.append(self._query(tree).output(self.place).sink(f"query_{number}"))
+        else:
+            raise SqlError(f"{self.place}: {quoted(tree)!r} is not supported; statements are {STATEMENTS}")
+
+    def _query(self, tree: exp.Expr) -> Relation:
+        relation = queried(tree, Scope(self.relations, self.functions, self.place))
+        relation.check_limited(self.place)
+        return relation
+
+    def _check_new(self, name: str) -> None:
+        if name in self.relations or name in self.tables:
+            raise SqlError(f"{self.place}: table {name!r} is created twice")
+
+    def _create_table(self, tree: exp.Create) -> None:
+        name = tree.this.this.name
+        self._check_new(name)
+        columns: dict[str, str] = {}
+        watermark: exp.Expr | None = None
+        for part in tree.this.expressions:
+            if isinstance(part, exp.ColumnDef):
+                columns[part.name] = self._type(part)
+            elif isinstance(part, exp.WatermarkColumnConstraint):
+                watermark = part
+            else:
+                raise SqlError(f"{self.place}: {quoted(part)!r} of table {name!r} is not supported; {_WATERMARK} is")
+        self.tables[name] = TableOptions(name, columns, self._options(tree))
+        if watermark is not None:
+            time, lateness_s = self._watermark(watermark)
+            self.streams[name] = Stream(name, columns, time=time, lateness_s=lateness_s)
+            self.relations[name] = Relation.of(self.streams[name], name)
+
+    def _type(self, column: exp.ColumnDef) -> str:
+        kind = column.args.get("kind")
+        others = [each for each in column.constraints if not isinstance(each.kind, exp.NotNullColumnConstraint)]
+        type_ = TYPES.get(kind.this) if isinstance(kind, exp.DataType) and not others else None
+        if type_ is None:
+            raise SqlError(
+                f"{self.place}: column {quoted(column)!r} is not supported; types are BIGINT, DOUBLE, STRING, BOOLEAN "
+                "and TIMESTAMP(3), and columns are neither computed nor metadata"
+            )
+        return type_
+
+    def _watermark(self, tree: exp.Expr) -> tuple[str, float]:
+        """The event-time column and how late rows may be."""
+        column, value = tree.this, tree.expression
+        if isinstance(value, exp.Sub) and value.this == column:
+            return column.name, interval_us(value.expression, self.place) / MICROSECONDS
+        if value != column:
+            raise SqlError(f"{self.place}: {quoted(tree)!r} is not supported; write {_WATERMARK}")
+        return column.name, 0.0
+
+    def _options(self, tree: exp.Create) -> dict[str, str]:
+        properties = tree.args.get("properties")
+        options: dict[str, str] = {}
+        for each in properties.expressions if properties is not None else ():
+            if not isinstance(each, exp.Property) or not isinstance(each.args.get("value"), exp.Literal):
+                raise SqlError(f"{self.place}: {quoted(each)!r} is not supported; options are WITH ('key' = 'value')")
+            options[each.name] = str(each.args["value"].this)
+        return options
+
+    def _insert(self, tree: exp.Insert) -> None:
+        target = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+        table = target.name
+        if table in self.relations:
+            raise SqlError(
+                f"{self.place}: {table!r} is read as a stream and cannot be written; "
+                "insert into a table without WATERMARK"
+            )
+        if tree.args.get("overwrite"):
+            raise SqlError(f"{self.place}: INSERT OVERWRITE is not supported; results are added")
+        relation = self._query(tree.expression)
+        wanted = self.tables[table].columns if table in self.tables else None
+        if isinstance(tree.this, exp.Schema):
+            relation = self._reordered(relation, [column.name for column in tree.this.expressions], wanted, table)
+        flow = self._fitted(relation, wanted, table)
+        name, number = table, 1
+        while any(query.name == name for query in self.queries):
+            number += 1
+            name = f"{table}_{number}"
+        self.queries.append(flow.sink(name, table=table))
+
+    def _reordered(
+        self, relation: Relation, names: list[str], wanted: Mapping[str, str] | None, table: str
+    ) -> Relation:
+        """The columns under the names that INSERT INTO t (...) lists, in the table's order."""
+        columns = relation.columns
+        if len(columns) != len(names) or (wanted is not None and set(names) != set(wanted)):
+            raise SqlError(
+                f"{self.place}: INSERT INTO {table!r} needs all columns {', '.join(wanted or names)}; "
+                f"got ({', '.join(names)}) for {', '.join(columns)}"
+            )
+        renamed = dict(zip(names, columns.values(), strict=True))
+        return replace(relation, tables={"": {name: renamed[name] for name in wanted or names}})
+
+    def _fitted(self, relation: Relation, wanted: Mapping[str, str] | None, table: str) -> Flow:
+        """The columns of a query as its table has them: in the same places, and of the same types."""
+        columns = relation.columns
+        if wanted is None:
+            return relation.output(self.place)
+        types = [relation.flow.schema.type_of(column) for column in columns.values()]
+        if types != list(wanted.values()):
+            got = ", ".join(f"{name} {type_}" for name, type_ in zip(columns, types, strict=True))
+            needs = ", ".join(f"{name} {type_}" for name, type_ in wanted.items())
+            raise SqlError(f"{self.place}: INSERT INTO {table!r} needs the columns {needs}; got {got}")
+        renamed = dict(zip(wanted, columns.values(), strict=True))
+        return replace(relation, tables={"": renamed}).output(self.place)
+
+    def done(self) -> Script:
+        """The script, with every table's role."""
+        read = {stream for query in self.queries for stream in query.streams}
+        written = {query.table for query in self.queries}
+        roles: dict[str, Role] = {**dict.fromkeys(written, "sink"), **dict.fromkeys(read, "source")}
+        tables = {name: replace(table, role=roles.get(name, "unused")) for name, table in self.tables.items()}
+        return Script(self.streams, tuple(self.queries), tables)
+
+
+def parse_script(
+    text: str,
+    *,
+    streams: Mapping[str, Stream] | None = None,
+    functions: Mapping[str, Function] | None = None,
+    place: str = "sql",
+) -> Script:
+    """The queries of a SQL text, over given streams and those it creates; `place` stands before every error.
+
+    INSERT INTO t SELECT ... makes a query named after its table, the others are query_1, query_2 and so on.
+    """
+    reading = _Reading(functions or {}, place, dict(streams or {}))
+    for name, stream in reading.streams.items():
+        reading.relations[name] = Relation.of(stream, name)
+    try:
+        for tree in parse(text, place):
+            reading.take(tree)
+    except RecursionError:
+        raise SqlError(f"{place}: the text is nested too deeply to be read") from None
+    if not reading.queries:
+        raise SqlError(f"{place}: there is no query; write a SELECT or INSERT INTO t SELECT")
+    return reading.done()

@@ -1,0 +1,164 @@
+"""Stream definitions and datasets of a graph file: what is read, and where it lies."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shoal.errors import ShoalError
+from shoal.language.python.stream import Stream
+from shoal.language.yaml.document import Part
+from shoal.model.query.window import MICROSECONDS
+
+TYPES: Mapping[str, str] = {
+    "int": "int64",
+    "long": "int64",
+    "float": "float64",
+    "double": "float64",
+    "string": "string",
+    "bool": "bool",
+    "timestamp": "timestamp",
+    "long-timestamp": "timestamp",
+}
+"""Types in a tuple format and what they are here."""
+DEFINITION_KEYS = ("stream-id", "name", "tuple-format", "rowtime-column", "lateness-s", "max-ahead-s")
+DATASET_KEYS = ("id", "name", "file", "type", "format", "stream", "follow")
+DATASET_TYPES = ("csv", "yaml")
+FORMATS = ("parquet", "arrow", "csv")
+
+
+@dataclass(frozen=True)
+class StreamDefinition:
+    """A stream as a file declares it; whether it can be read is found out when a query does so.
+
+    `tick_ns`: nanoseconds per tick of the event-time column, where a dataset has it as a number.
+    """
+
+    id: str
+    name: str
+    columns: Mapping[str, str]
+    time: str
+    tick_ns: int | None
+    lateness_s: float
+    max_ahead_s: float | None
+    part: Part
+
+    def stream(self) -> Stream:
+        """The stream a query begins with."""
+        if not self.time:
+            self.part.fail(f"stream {self.name!r} needs a rowtime-column, or a column of type timestamp, to be read")
+        try:
+            return Stream(
+                self.name, self.columns, time=self.time, lateness_s=self.lateness_s, max_ahead_s=self.max_ahead_s
+            )
+        except ShoalError as error:
+            self.part.fail(str(error))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Where events lie: a file of DCEP-Sim's (`type`), or a directory of files of one stream (`format`)."""
+
+    file: str
+    type: str
+    format: str
+    stream: str
+    follow: bool
+    part: Part
+
+
+def definitions(part: Part | None) -> dict[str, StreamDefinition]:
+    """Stream definitions by name."""
+    found: dict[str, StreamDefinition] = {}
+    ids: set[str] = set()
+    for item in part.items("stream-definitions") if part else ():
+        defined = _definition(item)
+        if defined.name in found or (defined.id and defined.id in ids):
+            item.fail(f"stream {defined.name!r} (stream-id {defined.id or 'none'}) is defined twice")
+        found[defined.name] = defined
+        ids.add(defined.id)
+    return found
+
+
+def _definition(item: Part) -> StreamDefinition:
+    entries = item.entries("stream definition", DEFINITION_KEYS, hyphens=True)
+    for key in ("name", "tuple-format"):
+        if key not in entries:
+            item.fail(f"a stream definition must have a {key}")
+    # names with spaces and the like occur in DCEP-Sim's files
+    name = re.sub(r"\W", "_", entries["name"].text("name of a stream"))
+    columns: dict[str, str] = {}
+    for field in entries["tuple-format"].items("tuple-format"):
+        parts = field.entries("field", ("name", "type"))
+        if set(parts) != {"name", "type"}:
+            field.fail(f"a field must have a name and a type; got {field.shown}")
+        type_ = parts["type"].text("type of a field")
+        if type_ not in TYPES:
+            parts["type"].fail(f"type of a field must be one of {', '.join(TYPES)}; got {type_!r}")
+        column = parts["name"].text("name of a field")
+        if column in columns:
+            field.fail(f"stream {name!r} has field {column!r} twice")
+        columns[column] = TYPES[type_]
+    time, tick_ns = _rowtime(entries.get("rowtime-column"), columns, name)
+    return StreamDefinition(
+        entries["stream-id"].text("stream-id") if "stream-id" in entries else "",
+        name,
+        columns | ({time: "timestamp"} if time else {}),
+        time,
+        tick_ns,
+        _seconds(entries.get("lateness-s"), "lateness-s", 0.0) or 0.0,
+        _seconds(entries.get("max-ahead-s"), "max-ahead-s", 86_400.0),
+        item,
+    )
+
+
+def _rowtime(part: Part | None, columns: Mapping[str, str], name: str) -> tuple[str, int | None]:
+    """The event-time column and its ticks; the first timestamp where nothing is said."""
+    if part is None:
+        return next((column for column, type_ in columns.items() if type_ == "timestamp"), ""), None
+    entries = part.entries("rowtime-column", ("column", "nanoseconds-per-tick"), hyphens=True)
+    if "column" not in entries:
+        part.fail("rowtime-column must have a column")
+    column = entries["column"].text("column of rowtime-column")
+    if column.isdigit() and int(column) < len(columns):
+        column = list(columns)[int(column)]
+    if columns.get(column) not in ("timestamp", "int64"):
+        entries["column"].fail(
+            f"rowtime-column of stream {name!r} must be a timestamp or long of {', '.join(columns)}; got {column!r}"
+        )
+    ticks = entries.get("nanoseconds-per-tick")
+    tick_ns = ticks.number("nanoseconds-per-tick") if ticks else None
+    if tick_ns is not None and not 1 <= tick_ns <= 86_400 * MICROSECONDS * 1000:
+        part.fail(f"nanoseconds-per-tick must be between 1 and a day; got {tick_ns}")
+    return column, tick_ns
+
+
+def _seconds(part: Part | None, what: str, default: float) -> float | None:
+    if part is None:
+        return default
+    value = part.data()
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        part.fail(f"{what} must be a number of seconds; got {part.shown}")
+    return value
+
+
+def datasets(part: Part | None) -> tuple[Dataset, ...]:
+    """The datasets of a file, in its order."""
+    return tuple(_dataset(item) for item in part.items("datasets")) if part else ()
+
+
+def _dataset(item: Part) -> Dataset:
+    entries = item.entries("dataset", DATASET_KEYS, hyphens=True)
+    if "file" not in entries:
+        item.fail("a dataset must have a file")
+    said: dict[str, str] = {
+        key: entries[key].text(f"{key} of a dataset") for key in ("file", "type", "format", "stream") if key in entries
+    }
+    if ("type" in said) == ("format" in said):
+        item.fail("a dataset must have either a type (one file of DCEP-Sim's) or a format (a directory of files)")
+    for key, known in (("type", DATASET_TYPES), ("format", FORMATS)):
+        if said.get(key, known[0]) not in known:
+            entries[key].fail(f"{key} of a dataset must be one of {', '.join(known)}; got {said[key]!r}")
+    follow = entries["follow"].data() if "follow" in entries else False
+    if not isinstance(follow, bool) or (follow and "type" in said):
+        item.fail("follow of a dataset must be true or false, and is for directories of files")
+    return Dataset(said["file"], said.get("type", ""), said.get("format", ""), said.get("stream", ""), follow, item)

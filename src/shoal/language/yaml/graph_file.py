@@ -1,0 +1,195 @@
+"""Graph files: queries as YAML, in Shoal's own operators or in those of DCEP-Sim.
+
+>>> from shoal.model.query.expression import col
+>>> from shoal.model.query.graph import Graph
+>>> from shoal.language.python.stream import Stream
+>>> cars = Stream("cars", {"ts": "timestamp", "speed": "float64"}, time="ts")
+>>> graph = Graph.of([cars.filter(col("speed") > 80).sink("fast")])
+>>> load_graph(save_graph(graph), "fast.yaml") == graph
+True
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.errors import GraphError, ShoalError
+from shoal.language.dcep.operators import DCEP_TYPES, translated
+from shoal.language.python.flow import Flow
+from shoal.language.python.replay import KINDS, replayed, sink, source
+from shoal.language.yaml.definitions import Dataset, StreamDefinition, datasets, definitions
+from shoal.language.yaml.document import Part, block, flow
+from shoal.language.yaml.vertex import Vertex, vertices
+from shoal.model.query.functions import Function
+from shoal.model.query.graph import OPERATOR_KINDS, Graph, Operator, Query
+
+TOP_KEYS = (
+    "name",
+    "dialect",
+    "stream-definitions",
+    "datasets",
+    "spequeries",
+    "experiments",
+    "tracepoints",
+    "plots",
+    "network",
+)
+QUERY_KEYS = ("id", "name", "operators", "edges")
+TYPES = tuple(dict.fromkeys((*OPERATOR_KINDS, *DCEP_TYPES)))
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """What a graph file says: queries, the streams they may read, and where the events lie."""
+
+    graph: Graph
+    streams: Mapping[str, StreamDefinition]
+    datasets: tuple[Dataset, ...]
+
+
+def load_graph(text: str, place: str, functions: Mapping[str, Function] | None = None) -> Graph:
+    """The graph of a YAML text; `place` is what errors call it, `functions` those it may use by name."""
+    return load_file(text, place, functions).graph
+
+
+def load_file(text: str, place: str, functions: Mapping[str, Function] | None = None) -> GraphFile:
+    """Everything a graph file says; a mistake in it is a `GraphError` that names the line."""
+    try:
+        return _loaded(Part.of(text, place), functions or {})
+    except RecursionError as error:
+        raise GraphError(f"{place}: the file is nested too deeply") from error
+
+
+def _loaded(whole: Part, functions: Mapping[str, Function]) -> GraphFile:
+    top = whole.entries("a graph file", TOP_KEYS, hyphens=True)
+    if "spequeries" not in top:
+        whole.fail("a graph file must have a key 'spequeries'")
+    streams = definitions(top.get("stream-definitions"))
+    if not top["spequeries"].is_mapping:
+        top["spequeries"].fail("spequeries must be a mapping with a key 'queries'; a list of SQL queries is no graph")
+    listed = top["spequeries"].entries("spequeries", ("queries", "inputs", "outputs"), hyphens=True)
+    if "queries" not in listed:
+        top["spequeries"].fail("spequeries must have a key 'queries'")
+    graph = Graph()
+    for part in listed["queries"].items("queries"):
+        query = _query(part, streams, functions)
+        try:
+            graph = Graph.of([*graph.queries.values(), query])
+        except ShoalError as error:
+            part.fail(str(error))
+    return GraphFile(graph, streams, datasets(top.get("datasets")))
+
+
+def _query(part: Part, streams: Mapping[str, StreamDefinition], functions: Mapping[str, Function]) -> Query:
+    entries = part.entries("query", QUERY_KEYS)
+    if "name" not in entries:
+        part.fail("a query must have a name")
+    name = entries["name"].text("name of a query")
+    listed = vertices(entries, part, name, TYPES)
+    foreign = any(vertex.type == "input" for vertex in listed)
+    if foreign:
+        return translated(listed, name, part, streams)
+    if not any(vertex.type == "source" for vertex in listed):
+        part.fail(f"query {name!r} must have a source (or an input, in DCEP-Sim's form)")
+    return _own(listed, name, part, streams, functions)
+
+
+def _own(
+    listed: list[Vertex],
+    name: str,
+    part: Part,
+    streams: Mapping[str, StreamDefinition],
+    functions: Mapping[str, Function],
+) -> Query:
+    """A query in Shoal's own operators."""
+    flows: dict[str, Flow] = {}
+    operators: dict[str, Operator] = {}
+    for vertex in listed:
+        if vertex.type not in KINDS:
+            vertex.fail(f"operator type must be one of {', '.join(KINDS)} in a query with a source")
+        data = _parameters(vertex, streams)
+        inputs = [flows[each] for each in vertex.inputs if each in flows]
+        if len(inputs) < len(vertex.inputs):
+            vertex.fail("nothing can follow a sink")
+        try:
+            if vertex.type == "sink":
+                operators[vertex.name] = sink(inputs[0], data, name).sink
+            else:
+                made = source(data) if vertex.type == "source" else replayed(vertex.type, inputs, data, functions)
+                flows[vertex.name], operators[vertex.name] = made, made.operators[-1]
+        except ShoalError as error:
+            vertex.fail(error)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            vertex.fail(f"the parameters are not of the form they must have: {error!r}")
+        _check_given(vertex, data, operators[vertex.name])
+    distinct = {operator.id: operator for operator in operators.values()}.values()
+    try:
+        return Query(name, tuple(sorted(distinct, key=lambda operator: operator.kind == "sink")))
+    except GraphError as error:
+        part.fail(str(error))
+
+
+def _parameters(vertex: Vertex, streams: Mapping[str, StreamDefinition]) -> dict[str, Any]:
+    kind = KINDS[vertex.type]
+    least, most = kind.inputs
+    if not least <= len(vertex.inputs) <= most:
+        wanted = str(least) if least == most else f"{least} or more"
+        got = ", ".join(vertex.inputs) or "none"
+        vertex.fail(f"there must be {wanted} edges to it; got {got}")
+    data = {name: part.data() for name, part in vertex.entries(kind.known).items()}
+    if missing := [name for name in kind.needs if name not in data]:
+        vertex.fail(f"parameter {missing[0]!r} is missing; there must be {', '.join(kind.needs)}")
+    if vertex.type == "source" and "schema" not in data:
+        if data["stream"] not in streams:
+            known = ", ".join(streams) or "none"
+            vertex.fail(f"stream {data['stream']!r} is not defined; give a schema here, or one of {known}")
+        data = dict(streams[data["stream"]].stream().operators[0].parameters) | data
+    return data
+
+
+def _check_given(vertex: Vertex, data: Mapping[str, Any], operator: Operator) -> None:
+    """What follows from the operators before must be what follows."""
+    for name in KINDS[vertex.type].follow:
+        right = operator.parameters.get(name)
+        if name in data and json.dumps(data[name]) != json.dumps(right):
+            vertex.fail(f"parameter {name!r} must be {flow(right)}, or be left out; got {flow(data[name])}")
+
+
+def save_graph(graph: Graph) -> str:
+    """A graph as YAML: `load_graph` gives the same graph again, and its text is always the same."""
+    lines = ["spequeries:", "  queries:" if graph.queries else "  queries: []"]
+    for number, query in enumerate(graph.queries.values(), 1):
+        lines += _query_lines(query, number)
+    return "\n".join(lines) + "\n"
+
+
+def _query_lines(query: Query, number: int) -> Iterator[str]:
+    counted: Counter[str] = Counter()
+    names: dict[str, str] = {}
+    yield f"  - id: {number}"
+    yield f"    name: {flow(query.name)}"
+    yield "    operators:"
+    for operator in query.operators:
+        counted[operator.kind] += 1
+        names[operator.id] = f"{operator.kind}-{counted[operator.kind]}"
+        yield f"    - name: {names[operator.id]}"
+        yield f"      type: {operator.kind}"
+        if operator.parameters:
+            yield "      parameters:"
+            for name, value in operator.parameters.items():
+                yield from block(name, value, 8)
+    yield "    edges:"
+    for operator in query.operators:
+        for input_ in operator.inputs:
+            stream = _stream(query, input_, operator, names)
+            yield f"    - {flow({'stream': stream, 'from': names[input_], 'to': names[operator.id]})}"
+
+
+def _stream(query: Query, input_: str, operator: Operator, names: Mapping[str, str]) -> str:
+    """What an edge carries: a stream, the query's table, or what an operator has made."""
+    if operator.kind == "sink":
+        return query.table
+    read: dict[str, str] = {source.id: str(source.parameters["stream"]) for source in query.sources}
+    return read.get(input_, names[input_])

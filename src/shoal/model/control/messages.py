@@ -1,0 +1,159 @@
+"""Messages between a session and a runtime: events up, commands down.
+
+Every event carries `at_s`, the time at which it happened by the runtime's own clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shoal.model.control.binding import Binding, WorkerId
+from shoal.model.control.histogram import Histogram
+from shoal.model.control.partitioning import Change
+from shoal.model.control.snapshot import Snapshot
+from shoal.model.query.graph import InstanceId, Query
+
+
+@dataclass(frozen=True)
+class Rebind:
+    """Use another binding from the next epoch on; one with another number of workers makes them more or fewer.
+
+    `mechanism` is how state moves, that of the run without; `id` is what `MovesFinished` refers to it by. A newer
+    rebinding supersedes an older one that is still under way.
+    """
+
+    binding: Binding
+    mechanism: str | None = None
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Repartition:
+    """Split and merge instances, their state with them, one change after another; no result changes.
+
+    `worker_of` says where instances go that the changes make; others go to the worker with the fewest instances.
+    """
+
+    changes: tuple[Change, ...]
+    worker_of: Mapping[InstanceId, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AddQuery:
+    """Run one more query from the next epoch on; all others keep their state."""
+
+    query: Query
+
+
+@dataclass(frozen=True)
+class ReplaceQuery:
+    """Run another query under the name of one that runs, from the next epoch on; what is the same keeps its state."""
+
+    query: Query
+
+
+@dataclass(frozen=True)
+class RemoveQuery:
+    """Stop a query with the next epoch and forget the state nobody else needs."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Take no more events in, answer every open window, and end."""
+
+
+Command = Rebind | Repartition | AddQuery | ReplaceQuery | RemoveQuery | Drain
+
+
+@dataclass(frozen=True)
+class EpochCommitted:
+    """An epoch is done: its results are in the sinks, its state and position are durable."""
+
+    epoch: int
+    rows: int
+    results: int
+    dead_letters: int
+    moves: int
+    state_bytes: int
+    state_bytes_moved: int
+    duration_s: float
+    latency_s: float
+    compute_s: float
+    migration_s: float
+    policy_s: float
+    snapshot: Snapshot
+    replayed: bool = False
+    refusals: dict[str, int] = field(default_factory=dict)
+    latency: Histogram | None = None
+    """How long each result took, where the runtime knows it better than by the epoch."""
+    state_bytes_late: int = 0
+    """Of the bytes moved, those that a worker had to fetch when it first needed them."""
+    state_bytes_ahead: int = 0
+    """Bytes that workers began to read for the next epoch."""
+    at_s: float = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class CommandRefused:
+    """A command could not be carried out; the run goes on without it."""
+
+    command: Command
+    reason: str
+    at_s: float = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class MoveReport:
+    """What became of one move.
+
+    `frozen_s` is the time in which neither worker processed the instance, `late_s` how long events or the instance's
+    worker waited for state when it was first needed. `aborted` says why the move was not made; empty if it was.
+    """
+
+    instance: InstanceId
+    source: WorkerId
+    target: WorkerId
+    state_bytes: int = 0
+    frozen_s: float = 0.0
+    late_s: float = 0.0
+    aborted: str = ""
+
+
+@dataclass(frozen=True)
+class MovesFinished:
+    """All moves of a rebinding have been made or given up; told once for every `Rebind` that was not refused.
+
+    `rebind` is its id. Where a run is stopped and goes on later, a rebinding that was under way does so too, and is
+    `resumed`: its moves are those that were made since.
+    """
+
+    rebind: str
+    moves: tuple[MoveReport, ...] = ()
+    resumed: bool = False
+    at_s: float = field(kw_only=True)
+
+    @property
+    def aborted(self) -> tuple[MoveReport, ...]:
+        """The moves that were not made."""
+        return tuple(move for move in self.moves if move.aborted)
+
+
+@dataclass(frozen=True)
+class WorkersLost:
+    """Workers are gone; others do their work, and nothing is lost, until their instances are bound elsewhere."""
+
+    workers: tuple[int, ...]
+    reason: str
+    at_s: float = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    """Nothing follows; `error` says why if it was not by plan."""
+
+    error: Exception | None = None
+    at_s: float = field(kw_only=True)
+
+
+Event = EpochCommitted | MovesFinished | CommandRefused | WorkersLost | RunEnded

@@ -1,0 +1,225 @@
+"""Partitionings: which instance of its operator has each key, beside the binding that says which worker has each one.
+
+An operator is declared with key groups, one unless `partition_by` asks for more. Within its group a key falls into one
+of `SLOTS` slots by a second hash, and a partitioning gives every slot to an instance. As declared, an instance has all
+slots of its group; splitting gives some of them to another instance, merging gives those of several to one.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count, islice
+
+from shoal.errors import PartitioningError
+from shoal.model.query.graph import STATEFUL, Graph, InstanceId, Operator, OperatorId
+
+SLOTS = 64
+"""Slots of a declared key group, and so the largest number of instances that can share one."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Divide the slots of an instance among so many instances, itself included."""
+
+    instance: InstanceId
+    parts: int = 2
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Give the slots of several instances of one operator to the first of them."""
+
+    instances: tuple[InstanceId, ...]
+
+
+@dataclass(frozen=True)
+class Regroup:
+    """Divide all slots of an operator evenly among so many instances."""
+
+    operator: OperatorId
+    groups: int
+
+
+Change = Split | Merge | Regroup
+
+
+def operator_of(instance: InstanceId) -> OperatorId:
+    """The operator that an instance belongs to.
+
+    >>> operator_of(InstanceId("ab12/3"))
+    'ab12'
+    """
+    return OperatorId(instance.rpartition("/")[0])
+
+
+def number_of(instance: InstanceId) -> int:
+    """The number of an instance within its operator."""
+    return int(instance.rpartition("/")[2])
+
+
+def instance_id(operator: OperatorId, number: int) -> InstanceId:
+    """An instance by its operator and its number."""
+    return InstanceId(f"{operator}/{number}")
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """Slot -> instance, for the declared key groups whose slots are not all their own; `version` counts changes.
+
+    `entries` has, for every such group, written as the instance it was declared with, the number of the instance that
+    has each of its slots. Operators without an entry are as declared.
+    """
+
+    version: int = 0
+    entries: tuple[tuple[InstanceId, tuple[int, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Reject groups with another number of slots."""
+        for group, numbers in self.entries:
+            if len(numbers) != SLOTS or min(numbers) < 0:
+                raise PartitioningError(f"group {group!r} must name an instance for each of its {SLOTS} slots")
+
+    @cached_property
+    def changed_groups(self) -> Mapping[InstanceId, tuple[int, ...]]:
+        """The entries by group."""
+        return dict(self.entries)
+
+    @cached_property
+    def changed_operators(self) -> frozenset[OperatorId]:
+        """The operators that are not as declared."""
+        return frozenset(operator_of(group) for group, _ in self.entries)
+
+    def slots(self, group: InstanceId) -> tuple[int, ...]:
+        """The number of the instance that has each slot of a declared group."""
+        return self.changed_groups.get(group) or (number_of(group),) * SLOTS
+
+    def instances_of(self, operator: Operator) -> tuple[InstanceId, ...]:
+        """The instances of an operator, in the order of their numbers."""
+        if operator.id not in self.changed_operators:
+            return tuple(operator.instances)
+        return tuple(instance_id(operator.id, number) for number in sorted(_numbers(self.table(operator))))
+
+    def instances(self, graph: Graph) -> tuple[InstanceId, ...]:
+        """All instances of a graph that hold state."""
+        if not self.entries:
+            return graph.stateful_instances
+        stateful = (operator for operator in graph.operators.values() if operator.kind in STATEFUL)
+        return tuple(instance for operator in stateful for instance in self.instances_of(operator))
+
+    def after(self, change: Change, graph: Graph) -> "Partitioning":
+        """The partitioning once a change is made; one that makes no sense is rejected.
+
+        >>> from shoal.workloads.traffic.queries import queries
+        >>> graph = Graph.of(queries(1))
+        >>> first = graph.stateful_instances[0]
+        >>> halves = Partitioning().after(Split(first), graph)
+        >>> [number_of(instance) for instance in halves.instances_of(graph.operators[operator_of(first)])]
+        [0, 1]
+        """
+        operator = _operator(change, graph)
+        table = self.table(operator)
+        if isinstance(change, Split):
+            table = _split(table, change)
+        elif isinstance(change, Merge):
+            table = _merged(table, change)
+        else:
+            table = _regrouped(table, change)
+        return self._with(operator, table)
+
+    def fitted(self, graph: Graph) -> "Partitioning":
+        """The partitioning for a graph that has changed: operators that are gone are forgotten."""
+        kept = tuple(entry for entry in self.entries if operator_of(entry[0]) in graph.operators)
+        return self if len(kept) == len(self.entries) else Partitioning(self.version + 1, kept)
+
+    def heirs(self, after: "Partitioning", graph: Graph) -> dict[InstanceId, tuple[InstanceId, ...]]:
+        """For each instance with slots that another partitioning gives to others: all instances that then have some."""
+        found: dict[InstanceId, dict[InstanceId, None]] = {}
+        for id_ in sorted(self.changed_operators | after.changed_operators):
+            operator = graph.operators.get(id_)
+            if operator is None:
+                continue
+            pairs = dict.fromkeys(zip(self.table(operator), after.table(operator), strict=True))
+            for before, now in pairs:
+                found.setdefault(instance_id(id_, before), {})[instance_id(id_, now)] = None
+        heirs = {instance: tuple(several) for instance, several in found.items()}
+        taken = {now for before, several in heirs.items() for now in several if now != before}
+        return {i: several for i, several in heirs.items() if several != (i,) or i in taken}
+
+    def table(self, operator: Operator) -> tuple[int, ...]:
+        """The instance of every slot of an operator, group by group."""
+        return tuple(number for group in operator.instances for number in self.slots(group))
+
+    def _with(self, operator: Operator, table: tuple[int, ...]) -> "Partitioning":
+        entries = {group: numbers for group, numbers in self.entries if operator_of(group) != operator.id}
+        for place, group in enumerate(operator.instances):
+            numbers = table[place * SLOTS : (place + 1) * SLOTS]
+            if numbers != (place,) * SLOTS:
+                entries[group] = numbers
+        return replace(self, version=self.version + 1, entries=tuple(sorted(entries.items())))
+
+
+DECLARED = Partitioning()
+"""Every operator as it was declared."""
+
+
+def _numbers(table: tuple[int, ...]) -> frozenset[int]:
+    return frozenset(table)
+
+
+def _operator(change: Change, graph: Graph) -> Operator:
+    """The operator that a change is about, which must be able to tell keys apart."""
+    if isinstance(change, Merge):
+        operators = {operator_of(instance) for instance in change.instances}
+        if len(change.instances) < 2 or len(operators) != 1 or len(set(change.instances)) != len(change.instances):
+            given = ", ".join(change.instances) or "none"
+            raise PartitioningError(f"merge needs two or more different instances of one operator; got {given}")
+        id_ = next(iter(operators))
+    else:
+        id_ = operator_of(change.instance) if isinstance(change, Split) else change.operator
+    operator = graph.operators.get(id_)
+    if operator is None or operator.kind not in STATEFUL:
+        raise PartitioningError(f"there is no operator {id_!r} that holds state; `shoal instances` lists them")
+    if not operator.parameters.get("keys"):
+        raise PartitioningError(f"{operator.kind} {id_} has no keys, so that its state cannot be divided")
+    return operator
+
+
+def _slots_of(table: tuple[int, ...], instance: InstanceId) -> list[int]:
+    slots = [slot for slot, number in enumerate(table) if number == number_of(instance)]
+    if not slots:
+        raise PartitioningError(f"there is no instance {instance!r}; `shoal instances` lists them")
+    return slots
+
+
+def _free(table: tuple[int, ...]) -> Iterator[int]:
+    used = _numbers(table)
+    return (number for number in count() if number not in used)
+
+
+def _split(table: tuple[int, ...], change: Split) -> tuple[int, ...]:
+    slots = _slots_of(table, change.instance)
+    if not 2 <= change.parts <= len(slots):
+        raise PartitioningError(
+            f"instance {change.instance!r} has {len(slots)} slots and can be split into 2 to {len(slots)} parts; "
+            f"got {change.parts}"
+        )
+    numbers = [number_of(change.instance), *islice(_free(table), change.parts - 1)]
+    after = list(table)
+    for place, slot in enumerate(slots):
+        after[slot] = numbers[place % change.parts]
+    return tuple(after)
+
+
+def _merged(table: tuple[int, ...], change: Merge) -> tuple[int, ...]:
+    merged = {slot for instance in change.instances for slot in _slots_of(table, instance)}
+    first = number_of(change.instances[0])
+    return tuple(first if slot in merged else number for slot, number in enumerate(table))
+
+
+def _regrouped(table: tuple[int, ...], change: Regroup) -> tuple[int, ...]:
+    if not 1 <= change.groups <= len(table):
+        raise PartitioningError(
+            f"operator {change.operator} can have 1 to {len(table)} instances, {SLOTS} for each key group it was "
+            f"declared with; got {change.groups}"
+        )
+    return tuple(slot * change.groups // len(table) for slot in range(len(table)))

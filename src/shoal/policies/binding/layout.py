@@ -1,0 +1,93 @@
+"""Layouts: what a binding policy sees of a graph, which does not change while the graph does not."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.errors import ConfigError
+from shoal.model.control.load_columns import LoadColumns
+from shoal.model.control.partitioning import DECLARED, Partitioning, number_of
+from shoal.model.control.snapshot import Snapshot
+from shoal.model.query.graph import STATEFUL, Graph, InstanceId, Operator, OperatorId
+from shoal.policies.binding.loads import Ints, Loads
+from shoal.policies.binding.static import partition_names
+
+ROW_BYTES = 64
+"""Taken for the size of a row that one instance sends to another."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The instances that are bound, their partitions, and which of them feeds which; made once per graph.
+
+    `edge_share` is how many instances share what the source of each edge sends that way.
+    """
+
+    instances: tuple[InstanceId, ...]
+    partition: Ints
+    edge_source: Ints
+    edge_target: Ints
+    edge_share: Ints
+
+    @classmethod
+    def of(cls, graph: Graph, kinds: Collection[str] = STATEFUL, partitioning: Partitioning = DECLARED) -> "Layout":
+        """The layout of the operators of some kinds: those with state, as bindings have them, unless told otherwise.
+
+        Operators of other kinds are passed through: what is behind them is fed by what is before them.
+        """
+        bound = {id_: operator for id_, operator in graph.operators.items() if operator.kind in kinds}
+        instances_of = {id_: partitioning.instances_of(operator) for id_, operator in bound.items()}
+        instances = tuple(instance for several in instances_of.values() for instance in several)
+        place_of = {instance: place for place, instance in enumerate(instances)}
+        names = partition_names(graph, partitioning)
+        number_of = {name: n for n, name in enumerate(dict.fromkeys(names[instance] for instance in instances))}
+        feeding = _feeding(graph, bound)
+        edges = [
+            (place_of[source], place_of[target], share)
+            for operator in bound.values()
+            for before in feeding[operator.id]
+            for source, target, share in _pairs(instances_of[before], instances_of[operator.id])
+        ]
+        columns = np.array(edges, dtype=np.int64).reshape(-1, 3)
+        partition = np.array([number_of[names[instance]] for instance in instances], dtype=np.int64)
+        return cls(instances, partition, columns[:, 0], columns[:, 1], columns[:, 2])
+
+    def loads(self, snapshot: Snapshot) -> Loads:
+        """What a snapshot says; the bytes of an edge are estimated by the rows its source answered."""
+        if snapshot.period_s <= 0:
+            raise ConfigError(f"a snapshot must be of more than 0 seconds; got {snapshot.period_s}")
+        seen = LoadColumns.of(self.instances, snapshot.loads)
+        busy_s = seen.cost_s
+        # An instance may work without an event, on windows that close; its time then counts as that of one.
+        events = np.maximum(seen.events, busy_s > 0).astype(float)
+        return Loads(
+            self.instances,
+            cost_s=np.divide(busy_s, events, out=np.zeros_like(busy_s), where=events > 0),
+            backlog=seen.backlog.astype(float),
+            rate_per_s=events / snapshot.period_s,
+            busy_s=busy_s,
+            state_bytes=seen.state_bytes.astype(float),
+            partition=self.partition,
+            edge_source=self.edge_source,
+            edge_target=self.edge_target,
+            edge_bytes=seen.results[self.edge_source] * ROW_BYTES / self.edge_share,
+            latency_s=dict(snapshot.latency_s),
+            period_s=snapshot.period_s,
+        )
+
+
+def _feeding(graph: Graph, bound: Mapping[OperatorId, Operator]) -> dict[OperatorId, tuple[OperatorId, ...]]:
+    """For every operator the nearest bound ones before it, each once."""
+    nearest: dict[OperatorId, tuple[OperatorId, ...]] = {}
+    for id_, operator in graph.operators.items():
+        found = ((before,) if before in bound else nearest[before] for before in operator.inputs)
+        nearest[id_] = tuple(dict.fromkeys(one for several in found for one in several))
+    return nearest
+
+
+def _pairs(sources: Sequence[InstanceId], targets: Sequence[InstanceId]) -> list[tuple[InstanceId, InstanceId, int]]:
+    """Who sends to whom: equal key groups to each other, everybody to everybody where groups differ."""
+    if [number_of(one) for one in sources] == [number_of(other) for other in targets]:
+        return [(one, other, 1) for one, other in zip(sources, targets, strict=True)]
+    return [(one, other, len(targets)) for one in sources for other in targets]

@@ -1,0 +1,64 @@
+"""Refinement of partitions: the costliest path of each is one sub-partition, what is left falls into components."""
+
+from shoal.policies.binding.loads import Ints, Loads
+
+
+def refined(loads: Loads) -> list[list[int]]:
+    """The sub-partitions, as places, partition after partition and the costliest path of each first.
+
+    The cost of a path is that of one event at each of its instances; edges between partitions do not count.
+    """
+    count = len(loads.instances)
+    partition = loads.partition.tolist()
+    behind: list[list[int]] = [[] for _ in range(count)]
+    before: list[list[int]] = [[] for _ in range(count)]
+    for source, target in zip(loads.edge_source.tolist(), loads.edge_target.tolist(), strict=True):
+        if partition[source] == partition[target]:
+            behind[source].append(target)
+            before[target].append(source)
+    downstream_s, next_ = _downstream(loads.cost_s.tolist(), behind)
+    sub_partitions = []
+    left = [True] * count
+    for members in grouped(loads.partition):
+        path = [max(members, key=lambda place: (downstream_s[place], -place))]
+        while (following := next_[path[-1]]) is not None:
+            path.append(following)
+        sub_partitions.append(path)
+        for place in path:
+            left[place] = False
+        sub_partitions += [_component(place, left, behind, before) for place in members if left[place]]
+    return sub_partitions
+
+
+def grouped(numbers: Ints) -> list[list[int]]:
+    """The places of each number, ascending."""
+    groups: list[list[int]] = [[] for _ in range(int(numbers.max()) + 1 if numbers.size else 0)]
+    for place, number in enumerate(numbers.tolist()):
+        groups[number].append(place)
+    return groups
+
+
+def _downstream(cost_s: list[float], behind: list[list[int]]) -> tuple[list[float], list[int | None]]:
+    """Of every place the cost of the costliest path from it on, and the next place on that path."""
+    downstream_s = list(cost_s)
+    next_: list[int | None] = [None] * len(cost_s)
+    for place in reversed(range(len(cost_s))):
+        if behind[place]:
+            best = max(behind[place], key=lambda after: (downstream_s[after], -after))
+            next_[place] = best
+            downstream_s[place] += downstream_s[best]
+    return downstream_s, next_
+
+
+def _component(start: int, left: list[bool], behind: list[list[int]], before: list[list[int]]) -> list[int]:
+    """Take everything that is left and connected to a place, in either direction."""
+    found, todo = [], [start]
+    left[start] = False
+    while todo:
+        place = todo.pop()
+        found.append(place)
+        for neighbour in (*behind[place], *before[place]):
+            if left[neighbour]:
+                left[neighbour] = False
+                todo.append(neighbour)
+    return sorted(found)

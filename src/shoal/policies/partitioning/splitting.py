@@ -1,0 +1,134 @@
+"""Splitting: which instances are too large for any worker, and which parts of one are not worth having."""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from shoal.errors import ConfigError
+from shoal.model.control.binding import Binding
+from shoal.model.control.partitioning import Change, Merge, Partitioning, Split, instance_id, number_of, operator_of
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import Graph, InstanceId
+from shoal.policies.binding.loads import Loads, summed
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A change, the work of the instances that it is about, and a worker's share of all work, all until the horizon."""
+
+    change: Change
+    work_s: float
+    share_s: float
+    worker_of: Mapping[InstanceId, int]
+    """Where the instances go that the change makes."""
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """Splits what alone exceeds a worker's share, and merges the parts of one group again when they are idle.
+
+    A worker's share is the mean work until the horizon. An instance with more than `over` shares is split into parts of
+    at most `part` shares each, as far as its slots and `most_parts` allow, and if that saves more time than its state
+    takes to be moved. Parts of one declared group that have less than `under` shares together are merged. `over` is
+    larger than `under` by far, so that what was just split is not merged, nor the other way round.
+    """
+
+    horizon_s: float = 10.0
+    over: float = 1.1
+    part: float = 0.5
+    under: float = 0.1
+    most_parts: int = 8
+
+    def __post_init__(self) -> None:
+        """Reject shares out of order and numbers of parts that divide nothing."""
+        if not 0 <= self.under < self.part <= self.over:
+            raise ConfigError(
+                f"shares must be 0 <= under < part <= over; got {self.under}, {self.part} and {self.over}"
+            )
+        if self.most_parts < 2:
+            raise ConfigError(f"most_parts must be at least 2; got {self.most_parts}")
+
+    def propose(
+        self,
+        loads: Loads,
+        binding: Binding,
+        topology: Topology,
+        graph: Graph,
+        partitioning: Partitioning,
+        refused: Collection[InstanceId] = (),
+    ) -> Sequence[Proposed]:
+        """Splits of large instances, the largest first; merges only where nothing is to be split.
+
+        Instances in `refused` are left as they are: they have proved to be one key, or to be of no use in parts.
+        """
+        work_s = loads.work_s(self.horizon_s)
+        share_s = float(work_s.sum()) / topology.workers
+        if share_s <= 0:
+            return ()
+        found: list[Proposed] = []
+        worker_s = summed(work_s, loads.placed(binding, topology), topology.workers).tolist()
+        for place in sorted(range(len(work_s)), key=lambda place: -work_s[place]):
+            if work_s[place] <= self.over * share_s:
+                break
+            instance = loads.instances[place]
+            saved_s = float(work_s[place]) - share_s
+            cost_s = loads.costs.seconds(float(loads.state_bytes[place]), 0, 0)
+            if instance in refused or saved_s <= cost_s:
+                continue
+            parts = self._parts(instance, float(work_s[place]) / share_s, graph, partitioning)
+            if parts > 1:
+                split = Split(instance, parts)
+                worker = int(binding.worker_of[instance])
+                placed = _placed(split, worker, float(work_s[place]), worker_s, graph, partitioning)
+                found.append(Proposed(split, float(work_s[place]), share_s, placed))
+                partitioning = partitioning.after(split, graph)
+        return found or self._merges(loads, share_s, partitioning)
+
+    def _parts(self, instance: InstanceId, shares: float, graph: Graph, partitioning: Partitioning) -> int:
+        """Into how many parts an instance can be split usefully; 1 where it cannot."""
+        operator = graph.operators[operator_of(instance)]
+        if not operator.parameters.get("keys"):
+            return 1
+        slots = partitioning.table(operator).count(number_of(instance))
+        return min(math.ceil(shares / self.part), self.most_parts, slots)
+
+    def _merges(self, loads: Loads, share_s: float, partitioning: Partitioning) -> list[Proposed]:
+        """Declared groups whose parts are idle."""
+        work_s = dict(zip(loads.instances, loads.work_s(self.horizon_s).tolist(), strict=True))
+        found = []
+        for group, numbers in partitioning.entries:
+            operator = operator_of(group)
+            parts = tuple(instance_id(operator, number) for number in sorted(set(numbers)))
+            together_s = sum(work_s.get(part, 0.0) for part in parts)
+            if len(parts) > 1 and together_s < self.under * share_s and not _shared(parts, group, partitioning):
+                found.append(Proposed(Merge(parts), together_s, share_s, {}))
+        return found
+
+
+def _shared(parts: Sequence[InstanceId], group: InstanceId, partitioning: Partitioning) -> bool:
+    """Whether one of the parts has slots of another group, too."""
+    numbers = {number_of(part) for part in parts}
+    others = (
+        entry for entry in partitioning.entries if entry[0] != group and operator_of(entry[0]) == operator_of(group)
+    )
+    return any(numbers & set(entry[1]) for entry in others)
+
+
+def _placed(
+    split: Split, worker: int, work_s: float, worker_s: list[float], graph: Graph, partitioning: Partitioning
+) -> dict[InstanceId, int]:
+    """The new parts on the workers that have least to do, one after another; the first part stays where it is."""
+    operator = graph.operators[operator_of(split.instance)]
+    before = set(partitioning.instances_of(operator))
+    made = [i for i in partitioning.after(split, graph).instances_of(operator) if i not in before]
+    each_s = work_s / split.parts
+    worker_s[worker] -= each_s * len(made)
+    found: dict[InstanceId, int] = {}
+    load_of: dict[int, float] = defaultdict(float, enumerate(worker_s))
+    for instance in made:
+        target = min(load_of, key=lambda each: (load_of[each], each))
+        load_of[target] += each_s
+        found[instance] = target
+    worker_s[:] = [load_of[each] for each in range(len(worker_s))]
+    return found

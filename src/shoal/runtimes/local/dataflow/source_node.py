@@ -1,0 +1,182 @@
+"""Nodes that take events in: they read a stream, refuse what does not fit it, and cut it into blocks."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.compiler.program import Input
+from shoal.connectors.admission import EARLIEST_US, LATEST_US, admit, dead_letters, file_letter
+from shoal.connectors.sources.generator import Generator, GeneratorCursor
+from shoal.connectors.sources.source import BadFile, Cursor, Offset, RawBatch, Slice, Source
+from shoal.kernels.columns.block import Block, arrow_schema
+from shoal.kernels.kernel import FOREVER_US, NEVER_US
+from shoal.kernels.loops import range_of
+from shoal.runtimes.local.dataflow.channel import Stamp
+from shoal.runtimes.local.dataflow.node import EMPTY, Node
+
+MARKER_S = 0.05
+"""How often a marker is sent along with the events, to measure how long they take to the sinks."""
+POLL_S = 0.0003
+"""How long a source that has been asked is left alone, once all it had has been read."""
+PIECES = 8
+"""Pieces that a stretch of files is cut into at most; generated events are made block by block."""
+
+
+class SourceNode(Node):
+    """Reads a stream."""
+
+    is_source = True
+
+    def __init__(
+        self, input_: Input, source: Source, columns: Sequence[str], location: str, block_rows: int, home: int = 0
+    ) -> None:
+        """Open the source; nothing is read yet."""
+        super().__init__(f"source {input_.stream}", home=home)
+        full = arrow_schema(input_.schema)
+        self.stream_name = input_.stream
+        self._input = input_
+        self._source = source
+        self._columns = tuple(columns)
+        self._expected = pa.schema([full.field(name) for name in columns])
+        self._cursor: Cursor = source.cursor(location)
+        self._offset = source.start()
+        self._batches: Iterator[RawBatch | BadFile | Block] = iter(())
+        self._types = {field.name: _plain_type(field.type) for field in self._expected}
+        self._block_rows = block_rows
+        self._blocks: deque[tuple[Block, int]] = deque()
+        self._mark = NEVER_US
+        self._due_s: float | None = None
+        self._asleep_until_s = 0.0
+        self._asked = False
+        self._unread = False
+        self._marked_s = 0.0
+        self.ended = False
+        self.stopping = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is room for more and it is time to ask whether there is more."""
+        awake = self.stopping or self._unread or time.time() >= self._asleep_until_s
+        return awake and not self.ended and not self.blocked
+
+    @property
+    def watermark_us(self) -> int:
+        """How far event time is closed behind what was read."""
+        return self._mark
+
+    def turn(self, events: int) -> int:
+        """Read about so many events."""
+        taken, self._asked = 0, False
+        while taken < events and not self.blocked and not self.ended:
+            if not self._blocks and not self._fill():
+                break
+            if self._blocks:
+                block, mark = self._blocks.popleft()
+                self._mark = max(self._mark, mark)
+                self._send(block, self._stamp())
+                taken += block.length
+        return taken
+
+    def _stamp(self) -> Stamp:
+        now_s = time.time()
+        due_s = now_s if self._due_s is None else self._due_s
+        if now_s - self._marked_s < MARKER_S:
+            return Stamp(self._mark, due_s)
+        self._marked_s = now_s
+        return Stamp(self._mark, due_s, due_s)
+
+    def _fill(self) -> bool:
+        """Admit one more batch; false where there is nothing to read now."""
+        item = next(self._batches, None)
+        if item is None:
+            self._unread = False
+            return self._ask()
+        if isinstance(item, Block):
+            self._cut(item)
+            self.consumed += item.length
+            return True
+        if isinstance(item, BadFile):
+            self.results.refused["file"] += 1
+            self.results.dead.append(file_letter(self.stream_name, item))
+            return True
+        self._admit(item)
+        return True
+
+    def _ask(self) -> bool:
+        """Find out whether the source reaches further."""
+        if self._offset["ended"] or self.stopping:
+            self.ended = True
+            self._send(EMPTY, Stamp(FOREVER_US, time.time(), time.time()))
+            return False
+        if self._asked:
+            return False
+        self._asked = True
+        self._asleep_until_s = time.time() + POLL_S
+        end = self._cursor.latest(self._offset)
+        if end == self._offset:
+            return False
+        self._batches = self._read(self._offset, end)
+        self._unread = True
+        self._offset = end
+        return True
+
+    def _read(self, start: Offset, end: Offset) -> Iterator[RawBatch | BadFile | Block]:
+        """The rows between two offsets; a generator says when each piece was due by its rate, be it long ago."""
+        cursor = self._cursor
+        generated = cursor if isinstance(cursor, GeneratorCursor) else None
+        pieces = PIECES
+        if generated is not None:
+            pieces = max(1, -(-(end["position"] - start["position"]) // self._block_rows))
+        for piece in cursor.slices(start, end, pieces):
+            self._due_s = None if generated is None else generated.scheduled_s(piece)
+            block = self._made(piece)
+            if block is not None:
+                yield block
+            else:
+                yield from self._source.read(piece, self._columns)
+
+    def _made(self, piece: Slice) -> Block | None:
+        """Generated events that come as plain arrays of the right types and times; all others have to be checked."""
+        plain = self._source.plain if isinstance(self._source, Generator) else None
+        start, stop = (piece.data["start"], piece.data["stop"]) if plain is not None else (0, 0)
+        if plain is None or start == stop:
+            return None
+        made = plain.columns(start, stop)
+        columns = {name: made[name] for name in self._columns if name in made}
+        if {name: column.dtype for name, column in columns.items()} != self._types:
+            return None
+        earliest, latest = range_of(columns[self._input.time].view(np.int64))
+        limit = self._limit_us()
+        fits = earliest >= EARLIEST_US and latest <= (LATEST_US if limit is None else min(limit, LATEST_US))
+        return Block(columns, stop - start) if fits else None
+
+    def _limit_us(self) -> int | None:
+        ahead = self._input.max_ahead_us
+        return None if ahead is None else time.time_ns() // 1000 + ahead
+
+    def _admit(self, raw: RawBatch) -> None:
+        admitted = admit(raw, self._expected, self._input.time, self._limit_us())
+        self.consumed += raw.batch.num_rows
+        for refusal in admitted.refusals:
+            self.results.refused[refusal.reason] += int(refusal.rows.size)
+        if admitted.refusals:
+            self.results.dead.append(dead_letters(self.stream_name, raw, admitted.refusals))
+        if admitted.batch.num_rows:
+            self._cut(Block.from_arrow(admitted.batch))
+
+    def _cut(self, whole: Block) -> None:
+        """Divide admitted events into blocks, each with how far event time is closed behind it."""
+        for start in range(0, whole.length, self._block_rows):
+            stop = min(whole.length, start + self._block_rows)
+            block = Block({name: column[start:stop] for name, column in whole.columns.items()}, stop - start)
+            _, newest = range_of(block.columns[self._input.time])
+            self._blocks.append((block, int(newest) - self._input.lateness_us))
+
+
+def _plain_type(type_: pa.DataType) -> np.dtype[np.generic]:
+    """The NumPy type of a column as kernels take it; times are whole numbers."""
+    plain = pa.int64() if pa.types.is_timestamp(type_) else type_
+    return np.dtype(object) if pa.types.is_string(plain) else np.dtype(plain.to_pandas_dtype())

@@ -1,0 +1,94 @@
+"""Splits: in front of every input of a divided lane, the node that sends rows to who owns their instance."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.table import INSTANCE
+from shoal.kernels.compiled import compiled
+from shoal.runtimes.local.dataflow.channel import Channel, Packet, Stamp
+from shoal.runtimes.local.dataflow.node import EMPTY, Node
+from shoal.runtimes.local.migration.ownership import Ownership
+
+Ints = NDArray[np.int64]
+
+
+class MovingSplit(Node):
+    """Sends the rows of each instance to the worker that owns it, and tells workers when it has seen them give away.
+
+    `sent` counts the rows of every instance.
+    """
+
+    def __init__(self, ownership: Ownership, source: Channel, home: int = 0, keys: Sequence[str] = ()) -> None:
+        """Behind a channel, whose rows have these key columns; output w is that of worker w."""
+        super().__init__("split", [source], home)
+        self.ownership = ownership
+        self.sent = np.zeros(ownership.owner.size, np.int64)
+        self._seen = ownership.now.versions
+        self._keys = tuple(keys)
+        self._starts = np.zeros(ownership.workers + 1, np.int64)
+        divide(self.sent[:0], ownership.owner, self.sent, self.sent[:0], self._starts)  # loads its code in time
+
+    @property
+    def waiting(self) -> bool:
+        """Whether rows have come, or a worker has given an instance away or woken up."""
+        return super().waiting or self._seen != self.ownership.now.versions
+
+    def turn(self, events: int) -> int:
+        """Divide what waits."""
+        taken = 0
+        while (packet := self._take(0, taken, events)) is not None:
+            self._divide(packet)
+            taken += packet.block.length
+        self._acknowledge()
+        self.consumed += taken
+        return taken
+
+    def _divide(self, packet: Packet) -> None:
+        block, owners = packet.block, self.ownership.now
+        if owners.division is not None and block.length:
+            keys = [block.columns[name] for name in self._keys]
+            numbers = owners.division.assigned(block.columns[INSTANCE], keys)
+            block = Block({**block.columns, INSTANCE: numbers}, block.length)
+        self.produced += block.length
+        rows = np.empty(block.length, np.int64)
+        self._starts[:] = 0
+        if block.length:
+            divide(block.columns[INSTANCE], owners.owner, self.sent, rows, self._starts)
+        for worker, (start, stop) in enumerate(pairwise(self._starts.tolist())):
+            if start < stop:
+                part = block if stop - start == block.length else block.take(rows[start:stop])
+                self.outputs[worker].write(part, packet.stamp)
+            elif not owners.asleep[worker]:
+                self.outputs[worker].write(EMPTY, packet.stamp)
+
+    def _acknowledge(self) -> None:
+        """Tell workers the versions that are known: the rows that follow go by owners at least as new."""
+        versions = self.ownership.now.versions
+        for worker, version in enumerate(versions):
+            if version != self._seen[worker]:
+                stamp = Stamp(self.inputs[0].watermark_us, 0.0, None, version, self.phase)
+                self.outputs[worker].write(EMPTY, stamp)
+        self._seen = versions
+
+
+@compiled
+def divide(instances: Ints, owner: Ints, sent: Ints, rows: Ints, starts: Ints) -> None:
+    """Put the places of rows under the owners of their instances, in order, and count rows per instance.
+
+    Those of worker w go from `starts[w]` to `starts[w + 1]`, all of which are 0 before.
+    """
+    owners = np.empty(instances.size, np.int32)
+    for i in range(instances.size):
+        owners[i] = owner[instances[i]]
+        sent[instances[i]] += 1
+        starts[owners[i] + 1] += 1
+    for worker in range(starts.size - 1):
+        starts[worker + 1] += starts[worker]
+    places = starts.copy()
+    for i in range(instances.size):
+        rows[places[owners[i]]] = i
+        places[owners[i]] += 1

@@ -1,0 +1,195 @@
+"""Wiring: from a program to nodes and the channels between them; steps that feeds have in common are shared.
+
+Steps one behind another become one node unless they are to be told apart, and one loop where they are fused. Where
+instances are bound to workers, a lane becomes a node per worker that has instances of it, and what is behind such a
+node belongs to the same worker.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shoal.compiler.codegen.fused import Chain, Types, fused, types_after
+from shoal.compiler.lane import Feed, Lane, Origin
+from shoal.compiler.program import Program
+from shoal.compiler.steps import Step
+from shoal.connectors.sources.source import Source
+from shoal.kernels.columns.table import INSTANCE
+from shoal.model.control.binding import Binding
+from shoal.model.query.schema import TIME
+from shoal.runtimes.local.dataflow.channel import Channel
+from shoal.runtimes.local.dataflow.lane_node import LaneNode
+from shoal.runtimes.local.dataflow.node import Node, OutletNode, StepNode
+from shoal.runtimes.local.dataflow.sleep import Sleep
+from shoal.runtimes.local.dataflow.source_node import SourceNode
+from shoal.runtimes.local.dataflow.split import MovingSplit
+from shoal.runtimes.local.memory.blocks import Keeper, Pool, Sizes
+from shoal.runtimes.local.migration.moving_lane import MovingLane
+from shoal.runtimes.local.migration.ownership import Ownership
+from shoal.runtimes.local.migration.slots import Slots
+from shoal.runtimes.local.migration.stop_the_world import StillLane
+
+Path = tuple[Origin, tuple[str, ...]]
+"""Where rows come from and the texts of the steps they have passed."""
+
+
+@dataclass
+class Wiring:
+    """All nodes of a program; with a binding, split by worker."""
+
+    program: Program
+    sizes: Sizes
+    keeper: Keeper
+    chained: bool = True
+    binding: Binding | None = None
+    fused: bool = True
+    part: type[MovingLane] = StillLane
+    """What a divided lane has for every worker."""
+    parts: int = 0
+    """How many workers there may ever be, if more than the binding has."""
+    nodes: list[Node] = field(default_factory=list)
+    chains: list[Chain] = field(default_factory=list)
+    """Steps that are to run as compiled loops once these are prepared."""
+    _at: dict[Path, list[Node]] = field(default_factory=dict)
+    _readers: Counter[Path] = field(default_factory=Counter)
+    _of_streams: list[tuple[StepNode, Types]] = field(default_factory=list)
+    _asked_for: dict[Node, list[frozenset[str] | None]] = field(default_factory=dict)
+
+    def wire(self, sources: Mapping[str, Source], location: str) -> list[Node]:
+        """Make the nodes, inputs before outputs."""
+        self._count_readers()
+        workers = 1 if self.binding is None else self.binding.workers
+        for number, (stream, input_) in enumerate(self.program.inputs.items()):
+            columns = self.program.columns(stream)
+            place = f"{location}/{stream}"
+            node = SourceNode(input_, sources[stream], columns, place, self.sizes.block_rows, number % workers)
+            node.stream = number
+            self._add((stream, ()), node)
+        lanes = sorted(self.program.lanes, key=lambda lane: lane.depth)
+        for lane in lanes:
+            if lane.kernel is not None:
+                self._add_lane(lane)
+        for lane in lanes:
+            self._add_outlets(lane)
+        self._link()
+        if self.fused and self.chained:
+            self._fuse()
+        return self.nodes
+
+    def _fuse(self) -> None:
+        """Turn steps that see all events of a stream into loops; what lanes answer is too little to be worth it."""
+        for node, types in self._of_streams:
+            columns = self._asked_for.get(node, [])
+            wanted = None if None in columns else frozenset().union(*(each for each in columns if each is not None))
+            chain = fused(node.steps, types, wanted)
+            if chain is not None:
+                node.fuse(chain)
+                self.chains.append(chain)
+
+    def _count_readers(self) -> None:
+        """How many ways go on from every place between two steps; where it is not one, a node must end."""
+        seen: set[Path] = set()
+        for lane in self.program.lanes:
+            for feed in lane.feeds:
+                texts = tuple(step.text for step in feed.steps)
+                self._readers[feed.origin, texts] += 2  # a lane reads here, so that the steps end here
+                for length in range(len(texts), 0, -1):
+                    path = (feed.origin, texts[:length])
+                    if path not in seen:
+                        seen.add(path)
+                        self._readers[feed.origin, texts[: length - 1]] += 1
+
+    def _add(self, path: Path, node: Node) -> None:
+        self.nodes.append(node)
+        self._at.setdefault(path, []).append(node)
+
+    def _after(self, origin: Origin, steps: tuple[Step, ...]) -> list[Node]:
+        """The nodes behind some steps, made where they are not there yet; one per node of the origin."""
+        texts = tuple(step.text for step in steps)
+        path = (origin, texts)
+        if path not in self._at:
+            start = len(steps) - 1
+            while self.chained and start and self._readers[origin, texts[:start]] == 1:
+                start -= 1
+            for before in self._after(origin, steps[:start]):
+                node = StepNode(steps[start:], self._from(before), before.home)
+                node.stream = before.stream
+                self._add(path, node)
+                if isinstance(origin, str) and (types := self._types(origin, steps[:start])) is not None:
+                    self._of_streams.append((node, types))
+        return self._at[path]
+
+    def _types(self, stream: str, steps: tuple[Step, ...]) -> Types | None:
+        """The columns of a stream behind some steps."""
+        schema = self.program.inputs[stream].schema
+        return types_after(steps, {name: schema.type_of(name) for name in self.program.columns(stream)})
+
+    def _from(self, node: Node, wanted: frozenset[str] | None = None) -> Channel:
+        channel = Channel(self.sizes, Pool(self.sizes, self.keeper), wanted)
+        channel.phase = node.phase
+        node.outputs.append(channel)
+        self._asked_for.setdefault(node, []).append(wanted)
+        return channel
+
+    def _add_lane(self, lane: Lane) -> None:
+        if self.binding is not None:
+            self._add_parts(lane, self.binding)
+            return
+        feeds = [
+            (feed, self._from(before, _wanted(lane, feed)))
+            for feed in lane.feeds
+            for before in self._after(feed.origin, feed.steps)
+        ]
+        self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs))
+
+    def _add_parts(self, lane: Lane, binding: Binding) -> None:
+        """A part for every worker there may be, also for those without instances yet."""
+        workers = max(self.parts, binding.workers)
+        slots = Slots.of(lane)
+        owner = np.zeros(slots.declared.size, np.int64)
+        owner[: len(lane.instances)] = [binding.worker_of[instance] for instance in lane.instances]
+        ownership = Ownership(owner, workers, slots)
+        parts: list[list[tuple[Feed, Channel]]] = [[] for _ in range(ownership.workers)]
+        for feed in lane.feeds:
+            for before in self._after(feed.origin, feed.steps):
+                keys = lane.kernel.keys(feed.port) if lane.kernel is not None else ()
+                split = MovingSplit(ownership, self._from(before, _wanted(lane, feed)), before.home, keys)
+                split.stream = before.stream
+                self.nodes.append(split)
+                for feeds in parts:
+                    feeds.append((feed, self._from(split)))
+        for worker, feeds in enumerate(parts):
+            self._add((lane.number, ()), self.part(lane, feeds, self.program.inputs, ownership, worker))
+
+    def _link(self) -> None:
+        """Tell parts of lanes who is behind them."""
+        reader = {id(channel): node for node in self.nodes for channel in node.inputs}
+
+        def behind(node: Node) -> Iterator[tuple[Channel, Sleep | None]]:
+            for channel in node.outputs:
+                next_ = reader[id(channel)]
+                if isinstance(next_, MovingLane):
+                    yield channel, next_.sleep
+                elif further := list(behind(next_)):
+                    yield channel, None
+                    yield from further
+
+        for node in self.nodes:
+            if isinstance(node, MovingLane):
+                node.sleep.behind = list(behind(node))
+
+    def _add_outlets(self, lane: Lane) -> None:
+        if lane.kernel is not None:
+            before = self._at[lane.number, ()]
+        else:
+            before = [node for feed in lane.feeds for node in self._after(feed.origin, feed.steps)]
+        for node in before:
+            for outlet in lane.outlets:
+                self.nodes.append(OutletNode(outlet, self._from(node), node.home))
+
+
+def _wanted(lane: Lane, feed: Feed) -> frozenset[str] | None:
+    """The columns a lane looks at, of what comes in through a feed."""
+    return None if lane.kernel is None else lane.kernel.reads(feed.port) | {INSTANCE, TIME}

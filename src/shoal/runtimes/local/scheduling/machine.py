@@ -1,0 +1,96 @@
+"""Machines: the cores that this process may use, and the memory nodes they belong to, as the operating system tells."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from shoal.errors import ConfigError
+from shoal.model.control.topology import Topology
+
+NODES = Path("/sys/devices/system/node")
+PINNINGS = ("none", "node", "core")
+"""What threads of workers are held to: nothing, the cores of their memory node, or one core."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Cores by memory node; only those that may be used, and no node without any.
+
+    Worker number w has the core of that number, node by node, so that few workers are close to each other and one that
+    is added changes nothing for the others. Where there are more workers than cores, they begin again.
+
+    >>> machine = Machine(((0, 1), (4, 5)))
+    >>> [machine.core_of(worker) for worker in range(5)]
+    [0, 1, 4, 5, 0]
+    >>> machine.topology(3).node_of
+    (0, 0, 1)
+    """
+
+    cores_of: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def here(cls, nodes: Path = NODES) -> "Machine":
+        """This machine; one without memory nodes, or that does not tell, is one node."""
+        usable = _usable()
+        found = [
+            tuple(sorted(core for core in cores_in(place.read_text()) if core in usable))
+            for place in sorted(nodes.glob("node[0-9]*/cpulist"), key=lambda place: int(place.parent.name[4:]))
+        ]
+        known = {core for cores in found for core in cores}
+        if known != usable:
+            return cls((tuple(sorted(usable)),))
+        return cls(tuple(cores for cores in found if cores))
+
+    @property
+    def cores(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.cores_of))
+
+    def core_of(self, worker: int) -> int:
+        """The core of a worker."""
+        return [core for cores in self.cores_of for core in cores][worker % self.cores]
+
+    def pin(self, pinning: str) -> Callable[[int], None]:
+        """What the thread of a worker calls to be held to where it belongs."""
+        if pinning == "none":
+            return lambda _worker: None
+        if not hasattr(os, "sched_setaffinity"):
+            raise ConfigError(f"threads cannot be pinned on this system; leave pinning={pinning} out")
+        return lambda worker: os.sched_setaffinity(0, self.places_of(worker, pinning))
+
+    def places_of(self, worker: int, pinning: str) -> set[int]:
+        """The cores that a worker may run on.
+
+        >>> machine = Machine(((0, 1), (4, 5)))
+        >>> machine.places_of(2, "core"), machine.places_of(2, "node")
+        ({4}, {4, 5})
+        """
+        core = self.core_of(worker)
+        return {core} if pinning == "core" else set(next(cores for cores in self.cores_of if core in cores))
+
+    def topology(self, workers: int) -> Topology:
+        """The nodes of so many workers."""
+        nodes = [node for node, cores in enumerate(self.cores_of) for _ in cores]
+        return Topology(tuple(nodes[worker % len(nodes)] for worker in range(workers)))
+
+
+def cores_in(text: str) -> set[int]:
+    """The cores of a list as Linux writes it.
+
+    >>> sorted(cores_in("0-3,8,10-11"))
+    [0, 1, 2, 3, 8, 10, 11]
+    """
+    cores: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first:
+            cores.update(range(int(first), int(last or first) + 1))
+    return cores
+
+
+def _usable() -> set[int]:
+    """The cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return set(os.sched_getaffinity(0))
+    return set(range(os.cpu_count() or 1))

@@ -1,0 +1,97 @@
+"""Anchors: what keeps a worker on its executor from epoch to epoch.
+
+Spark runs the tasks of a stage wherever there is a free slot, and shuffles the executors before it looks. It has one
+preference that a DataFrame can make use of: a task that reads a cached partition goes to the executor that holds it.
+So every worker has an anchor, a cached partition with one row, and what is sent to the worker is joined with it.
+Neither results nor correctness depend on where an anchor is: Spark makes a lost one again, wherever that is.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import count
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from shoal.runtimes.spark.cluster.executors import here
+from shoal.runtimes.spark.tasks.wire import SCHEMA
+
+PLACE, EXECUTOR = "place", "executor"
+_HELD = f"{PLACE} int, {EXECUTOR} string"
+_SEED, _BITS = 42, 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """A cached partition for each of so many workers, and the executor that holds it."""
+
+    frame: DataFrame
+    executor_of: tuple[str, ...]
+
+    @classmethod
+    def made(cls, spark: SparkSession, workers: int, slots: int) -> "Anchors":
+        """Make anchors, on executors with so many slots together; Spark decides where.
+
+        They are made in waves of as many as there are slots. Spark gives the tasks of a wave to all free slots in one
+        round, so each slot makes one; were all made in one job, a slot that is done first would make the next as well.
+        """
+        keys = place_keys(workers)
+        rows = spark.createDataFrame([(key,) for key in keys], f"{PLACE} int")
+        frame = rows.repartition(workers, PLACE).persist()
+        made, found = frame.mapInArrow(_held, _HELD).rdd, {}
+        for first in range(0, workers, slots):
+            held = spark.sparkContext.runJob(made, list, range(first, min(workers, first + slots)))
+            found.update({row[PLACE]: row[EXECUTOR] for row in held})
+        return cls(frame, tuple(found[key] for key in keys))
+
+    def remove(self) -> None:
+        """Let go of the cached partitions."""
+        self.frame.unpersist()
+
+    def exchanged(self, rows: DataFrame, partition_of: Sequence[int]) -> DataFrame:
+        """Wire rows at their workers' anchors, given the partition of each worker; a column tells the place."""
+        keys = place_keys(len(self.executor_of))
+        places = ", ".join(str(keys[partition]) for partition in partition_of)
+        placed = rows.selectExpr(*SCHEMA.names, f"element_at(array({places}), worker + 1) {PLACE}")
+        return placed.repartition(len(keys), PLACE).join(self._hinted, PLACE, "left_semi")
+
+    @cached_property
+    def _hinted(self) -> DataFrame:
+        """The anchors as the side of a join that is looked up, and neither sorted nor sent to everybody."""
+        return self.frame.hint("shuffle_hash")
+
+
+@lru_cache
+def place_keys(partitions: int) -> tuple[int, ...]:
+    """The smallest number that Spark's hash partitioning brings to each of so many partitions."""
+    found: dict[int, int] = {}
+    for key in count():
+        found.setdefault(spark_hash(key) % partitions, key)
+        if len(found) == partitions:
+            return tuple(found[partition] for partition in range(partitions))
+    raise AssertionError
+
+
+def spark_hash(value: int) -> int:
+    """What Spark's `hash` makes of an integer: Murmur3 of its four bytes.
+
+    >>> spark_hash(0), spark_hash(1)
+    (933211791, -559580957)
+    """
+    mixed = _rotated(value * 0xCC9E2D51 & _BITS, 15) * 0x1B873593 & _BITS
+    hashed = (_rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _BITS) ^ 4
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & _BITS
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & _BITS
+    hashed ^= hashed >> 16
+    return hashed - (1 << 32) if hashed >> 31 else hashed
+
+
+def _rotated(value: int, by: int) -> int:
+    return (value << by | value >> 32 - by) & _BITS
+
+
+def _held(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Tell where an anchor is made."""
+    for batch in rows:
+        yield pa.RecordBatch.from_arrays([batch.column(0), pa.array([here()] * batch.num_rows)], [PLACE, EXECUTOR])

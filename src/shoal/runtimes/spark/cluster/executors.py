@@ -1,0 +1,113 @@
+"""Executors: the processes of a Spark application that run tasks, how many each runs at a time, and who has gone."""
+
+import re
+import socket
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import psutil
+from pyspark.sql import SparkSession
+
+from shoal.model.control.topology import Topology
+
+ID_OPTION = "--executor-id"
+"""How every cluster manager tells an executor who it is."""
+
+
+@dataclass(frozen=True)
+class Executor:
+    """One executor: its id in the application, its host, and how many tasks it runs at a time."""
+
+    id: str
+    host: str
+    slots: int
+
+
+@dataclass(frozen=True)
+class Executors:
+    """The executors that are there, in the order of their ids."""
+
+    alive: tuple[Executor, ...]
+
+    def dealt(self, workers: int) -> Topology:
+        """The nodes of so many workers if each executor gets as many as its slots are worth.
+
+        >>> large, small = Executor("0", "a", 4), Executor("1", "b", 2)
+        >>> Executors((large, small)).dealt(6).node_of
+        (0, 0, 0, 0, 1, 1)
+        >>> Executors((large, small)).dealt(1).node_of
+        (0,)
+        """
+        shares = self.shares(workers)
+        used = [number for number in shares if number]
+        return Topology(tuple(node for node, number in enumerate(used or [workers]) for _ in range(number)))
+
+    def shares(self, workers: int) -> tuple[int, ...]:
+        """How many of so many workers each executor gets."""
+        shares = [0] * len(self.alive)
+        for _ in range(workers if self.alive else 0):
+            shares[min(range(len(shares)), key=lambda at: ((shares[at] + 1) / self.alive[at].slots, at))] += 1
+        return tuple(shares)
+
+
+class Roster:
+    """The executors of a session, asked for through its JVM."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Ask nothing yet."""
+        self._context = spark.sparkContext
+        self._scala: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001  (Python knows nothing of executors)
+        self.is_local = bool(self._scala.isLocal())
+
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the executors that are there: one short question, so it can be asked in every epoch."""
+        if self.is_local:
+            return ("driver",)
+        return tuple(sorted(filter(None, self._scala.getExecutorIds().mkString(",").split(",")), key=_in_order))
+
+    def read(self) -> Executors:
+        """All executors that are there."""
+        if self.is_local:
+            return Executors((Executor("driver", "localhost", self._context.defaultParallelism),))
+        there = set(self.ids())
+        found = [
+            Executor(str(told.id()), str(told.hostPort()).rpartition(":")[0], max(1, int(told.maxTasks())))
+            for told in self._told()
+            if str(told.id()) in there
+        ]
+        return Executors(tuple(sorted(found, key=lambda executor: _in_order(executor.id))))
+
+    def why_gone(self, executor: str) -> str:
+        """What Spark says of an executor that is not there any more."""
+        for told in self._told():
+            if str(told.id()) == executor and told.removeReason().isDefined():
+                return " ".join(str(told.removeReason().get()).split())
+        return "Spark gives no reason"
+
+    def _told(self) -> list[Any]:
+        told = self._scala.statusStore().executorList(False)
+        return [told.apply(number) for number in range(told.size())]
+
+
+def dealt(spark: SparkSession, workers: int) -> Topology:
+    """The nodes of so many workers, before any has run: a node for each executor, all workers on one in local mode."""
+    return Roster(spark).read().dealt(workers)
+
+
+@cache
+def here() -> str:
+    """The id of the executor that this process works for; in local mode, where there is none, the host's name."""
+    for ancestor in psutil.Process().parents():
+        try:
+            command = ancestor.cmdline()
+        except psutil.Error:  # a parent may belong to somebody else, or be gone
+            continue
+        if ID_OPTION in command[:-1]:
+            return command[command.index(ID_OPTION) + 1]
+    return socket.gethostname()
+
+
+def _in_order(executor: str) -> tuple[int, str]:
+    """Ids are numbers, mostly."""
+    return (int(executor) if re.fullmatch(r"\d+", executor) else -1, executor)

@@ -1,0 +1,43 @@
+"""Failures: from the pages Spark prints to the one sentence that Shoal raised in some other process."""
+
+import re
+
+from shoal import errors
+from shoal.errors import CheckpointError, ConfigError, RunError, ShoalError
+from shoal.runtimes.spark.cluster.log import SPARK_LOG
+
+_OURS = re.compile(r"shoal\.errors\.(\w+): (.+)")
+_NAMED = re.compile(r"(?:^|[\s:])([\w.$]+(?:Error|Exception|Interrupt): .+)")
+_DAMAGED = re.compile(r"Checksum error: (?:file:)?(\S+) at ")
+_LONGEST = 600
+
+
+def translated(error: Exception) -> Exception:
+    """Shoal's own error, wherever in Spark's text it hides; other failures as a `RunError` with their gist."""
+    if isinstance(error, ShoalError):
+        return error
+    text = str(error)
+    found = _OURS.findall(text)
+    if found:
+        name, message = found[-1]
+        kind = getattr(errors, name, RunError)
+        return kind(message.strip())
+    damaged = _DAMAGED.search(text)
+    if damaged:
+        return CheckpointError(f"file {damaged[1]} is damaged: its checksum does not match; restore it from a copy")
+    kind = CheckpointError if "STREAMING_CHECKPOINT" in text else RunError
+    return kind(f"the Spark job failed: {_gist(text)}{SPARK_LOG.keep()}")
+
+
+def not_started(error: Exception) -> ConfigError:
+    """Why Spark did not start: a wrong setting, a Java that is missing or too old."""
+    said = SPARK_LOG.tail() if "JAVA_GATEWAY_EXITED" in str(error) else str(error)
+    return ConfigError(f"Spark does not start: {_gist(said)}{SPARK_LOG.keep()}")
+
+
+def _gist(text: str) -> str:
+    """The last exception that is named, or the beginning of the text without the calls that led there."""
+    lines = [line.strip() for line in text.partition("=== Streaming Query ===")[0].splitlines()]
+    lines = [line for line in lines if line and not line.startswith("at ")]
+    named = [found.group(1) for line in lines if (found := _NAMED.search(line))]
+    return (named[-1] if named else " ".join(lines))[:_LONGEST]

@@ -1,0 +1,220 @@
+"""One epoch on the driver: plan it, run it, write results, commit, clean up: all that a crash could interrupt."""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from shoal.connectors.admission import DEAD_LETTERS
+from shoal.connectors.sinks import Sink
+from shoal.model.control.binding import Binding, Move
+from shoal.model.control.messages import EpochCommitted, MovesFinished
+from shoal.model.control.snapshot import Snapshot
+from shoal.model.query.graph import InstanceId
+from shoal.runtimes.spark.cluster.executor_placement import Affinity, OneNode, Placement
+from shoal.runtimes.spark.driver.instance_costs import Costs
+from shoal.runtimes.spark.driver.outcome import Outcome
+from shoal.runtimes.spark.driver.position import Position, goal_of, numbers
+from shoal.runtimes.spark.rebinding.settlement import settled
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, Manifest, Plan, program
+from shoal.runtimes.spark.state.store import open_store
+from shoal.runtimes.spark.tasks import wire
+from shoal.runtimes.spark.tasks.reports import SliceRead
+from shoal.runtimes.spark.tasks.task import stateful
+
+SWEEP_EPOCHS = 100
+"""Every so many epochs the state directory is searched for orphans."""
+
+
+class EpochRunner:
+    """Takes a run from one position to the next."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        sink: Sink,
+        position: Position,
+        placement: Placement | None = None,
+        *,
+        hot: bool = True,
+    ) -> None:
+        """Begin at a position; without a placement all workers are on one node."""
+        self.checkpoint = checkpoint
+        self.position = position
+        self.placement = placement or OneNode()
+        self._sink = sink
+        self._hot = hot
+        self._store = open_store(checkpoint.uri, hot)
+        self._known_graphs: set[str] = set()
+        self._costs = Costs()
+        self._ran_on: Mapping[InstanceId, int] = {}
+
+    def plan(self, epoch: int, moves: list[Move], *, final: bool = False) -> Plan:
+        """Fix what the epoch will do; an epoch that was planned before a crash is done as it was planned."""
+        if self.checkpoint.has_plan(epoch):
+            return self.checkpoint.plan(epoch)
+        position = self.position
+        digest = self.keep_graph()
+        compiled = program(self.checkpoint.uri, digest, position.partitioning)
+        coming = None if final else position.coming
+        moved = {move.instance for move in moves}
+        plan = Plan(
+            epoch=epoch,
+            graph=digest,
+            workers=position.binding.workers,
+            binding=numbers(position.binding, compiled),
+            watermarks_us=position.watermarks_us,
+            states=position.states(),
+            declared=position.declared,
+            added=position.added,
+            removed=position.removed,
+            ended=tuple(sorted(position.ended)),
+            offsets=self.checkpoint.offsets(epoch),
+            coming=numbers(coming, compiled) if coming else (),
+            coming_workers=coming.workers if coming else 0,
+            partitioning=position.partitioning,
+            goal=goal_of(position.rebinding, compiled),
+            now_us=time.time_ns() // 1000,
+            moves=len(moves),
+            arrived=tuple(place for place, instance in enumerate(compiled.instances) if instance in moved),
+            divided=tuple(position.heirs),
+        )
+        self.checkpoint.write_plan(plan)
+        return plan
+
+    def keep_graph(self) -> str:
+        """Write the graph where every task can find it; returns its digest."""
+        graph = self.position.graph
+        if graph.digest not in self._known_graphs:
+            self.checkpoint.write_graph(graph)
+            self._known_graphs.add(graph.digest)
+        return graph.digest
+
+    def run(self, rows: DataFrame, plan: Plan, *, final: bool = False) -> tuple[EpochCommitted, list[MovesFinished]]:
+        """Run a planned epoch and commit it; also tells which rebindings are finished with it."""
+        began = time.perf_counter()
+        self.placement.settle(plan.workers, self._affinity)
+        for depth in range(1, max(1, program(self.checkpoint.uri, plan.graph, plan.partitioning).depth) + 1):
+            exchanged = self.placement.exchanged(rows, plan.workers)
+            work = stateful(self.checkpoint.uri, plan.epoch, depth, self.placement.worker_of, hot=self._hot)
+            rows = exchanged.mapInArrow(work, wire.SCHEMA)
+        outcome = Outcome.of(rows.toArrow())
+        self.placement.observe(outcome.places)
+        for table, result in outcome.results.items():
+            self._sink.write(table, plan.epoch, result)
+        if outcome.dead is not None:
+            self._sink.write(DEAD_LETTERS, plan.epoch, outcome.dead)
+        position, finished = settled(self._after(plan, outcome), outcome, final=final)
+        self.checkpoint.write_manifest(self._manifest(position, plan, outcome, final=final))
+        self.position = position
+        self._clean(plan)
+        return self._event(plan, outcome, time.perf_counter() - began), finished
+
+    def _affinity(self) -> Affinity:
+        """Bytes of state that each worker of this epoch has from each of the last one."""
+        position = self.position
+        size_of = {name: size / position.segment_sizes[name] for name, size in position.segment_bytes.items()}
+        found: dict[tuple[int, int], float] = defaultdict(float)
+        for instance, segment in position.homes.items():
+            if instance in self._ran_on and instance in position.binding.worker_of:
+                found[int(position.binding.worker_of[instance]), self._ran_on[instance]] += size_of[segment]
+        return found
+
+    def _after(self, plan: Plan, outcome: Outcome) -> Position:
+        position = self.position
+        known = set(position.binding.worker_of)
+        homes = {i: segment for i, segment in position.homes.items() if i in known and i not in plan.divided}
+        sizes, sizes_bytes = dict(position.segment_sizes), dict(position.segment_bytes)
+        watermarks = dict(position.watermarks_us)
+        for report in outcome.reports:
+            for instance in report.gone:
+                homes.pop(instance, None)
+            for written in report.segments:
+                homes.update(dict.fromkeys(written.instances, written.segment))
+                sizes[written.segment] = len(written.instances)
+                sizes_bytes[written.segment] = written.bytes
+            watermarks.update(report.watermarks_us)
+        alive = set(homes.values())
+        headers = outcome.headers
+        counted = {**outcome.counted, "epochs": 1, "moves": plan.moves}
+        totals = {name: position.totals.get(name, 0) + number for name, number in counted.items()}
+        ended = {header.stream for header in headers if header.slice.ended}
+        return replace(
+            position,
+            watermarks_us=watermarks,
+            homes=homes,
+            segment_sizes={segment: size for segment, size in sizes.items() if segment in alive},
+            segment_bytes={segment: size for segment, size in sizes_bytes.items() if segment in alive},
+            totals=totals,
+            ended=position.ended | ended,
+            held=plan.partitioning,
+        )
+
+    def _manifest(self, position: Position, plan: Plan, outcome: Outcome, *, final: bool) -> Manifest:
+        slices: dict[str, tuple[SliceRead, ...]] = defaultdict(tuple)
+        for header in outcome.headers:
+            slices[header.stream] += (header.slice,)
+        return Manifest.of(
+            plan,
+            watermarks_us=position.watermarks_us,
+            states=position.states(),
+            ended=tuple(sorted(position.ended)),
+            goal=goal_of(position.rebinding, program(self.checkpoint.uri, plan.graph, plan.partitioning)),
+            slices=slices,
+            totals=position.totals,
+            streams=position.streams,
+            final=final,
+        )
+
+    def _clean(self, plan: Plan) -> None:
+        """Let go of segments that neither this epoch nor the next needs."""
+        alive = set(self.position.homes.values())
+        if plan.epoch % SWEEP_EPOCHS == 0:
+            self._store.keep_only(alive)
+        else:
+            self._store.delete(ref.segment for ref in plan.states if ref.segment not in alive)
+        self.checkpoint.forget_before(plan.epoch)
+
+    def _event(self, plan: Plan, outcome: Outcome, duration_s: float) -> EpochCommitted:
+        compiled = program(self.checkpoint.uri, plan.graph, plan.partitioning)
+        loads = self._costs.loads(compiled, outcome.reports)
+        self._costs.forget(compiled.instances)
+        bound = dict(zip(compiled.instances, plan.binding, strict=True))
+        worker_of = {instance: bound[instance] for instance in plan.partitioning.instances(compiled.graph)}
+        self._ran_on = worker_of
+        counted = outcome.counted
+        now_s = time.time()
+        latency_s = now_s - outcome.fixed_us(plan) / 1e6
+        snapshot = Snapshot(
+            plan.epoch,
+            Binding.of(worker_of, plan.workers),
+            loads,
+            {name: mark for name, mark in self.position.watermarks_us.items() if name in compiled.inputs},
+            period_s=duration_s,
+            latency_s={table: latency_s for table, rows in outcome.results.items() if rows.num_rows},
+            busy_s=outcome.busy_s(plan.workers),
+            topology=self.placement.topology(plan.workers),
+            graph=self.position.graph,
+            partitioning=plan.partitioning,
+        )
+        return EpochCommitted(
+            epoch=plan.epoch,
+            rows=counted["rows"],
+            results=counted["results"],
+            dead_letters=counted["dead_letters"],
+            moves=plan.moves,
+            state_bytes=sum(self.position.segment_bytes.values()),
+            state_bytes_moved=sum(report.moved_bytes for report in outcome.reports),
+            state_bytes_late=sum(report.late_bytes for report in outcome.reports),
+            state_bytes_ahead=sum(report.ahead_bytes for report in outcome.reports),
+            duration_s=duration_s,
+            latency_s=latency_s,
+            compute_s=outcome.compute_s,
+            migration_s=sum(report.load_s for report in outcome.reports if report.moved_bytes),
+            policy_s=0.0,
+            snapshot=snapshot,
+            refusals=outcome.refusals,
+            at_s=now_s,
+        )

@@ -1,0 +1,123 @@
+"""Restoring: from the files of a checkpoint to the position a run goes on from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from shoal.compiler.program import program_instances
+from shoal.errors import CheckpointError
+from shoal.model.control.binding import Binding
+from shoal.model.query.graph import Graph, InstanceId
+from shoal.runtimes.spark.driver.position import MECHANISMS, Position
+from shoal.runtimes.spark.rebinding.rebinding import Rebinding
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, Standing, StateRef
+from shoal.runtimes.spark.state.store import StateStore
+
+
+def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, bool] | None:
+    """The last committed epoch, the position after it and whether it was the final one; None where there is none."""
+    last = checkpoint.last_epoch()
+    done = checkpoint.spark_epoch()
+    if done > (-1 if last is None else last):
+        raise CheckpointError(f"file {checkpoint.uri}/epochs/{done:010d} is missing, though Spark has done that epoch")
+    if last is None:
+        return None
+    manifest = checkpoint.manifest(last)
+    checkpoint.check_offsets(manifest)
+    graph = checkpoint.graph(manifest.graph)
+    homes, sizes = _homes(manifest.states, store)
+    position = Position(
+        graph,
+        written_binding(graph, manifest, manifest.binding, manifest.workers),
+        watermarks_us=manifest.watermarks_us,
+        homes=homes,
+        segment_bytes={ref.segment: ref.bytes for ref in manifest.states},
+        segment_sizes=sizes,
+        totals=manifest.totals,
+        streams=manifest.streams,
+        held=manifest.partitioning,
+    )
+    return last, _standing(position, checkpoint, graph, manifest), manifest.final
+
+
+def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Position:
+    """The position with the graph and the binding that an interrupted epoch was planned with."""
+    plan = checkpoint.plan(epoch)
+    checkpoint.check_offsets(plan)
+    graph = checkpoint.graph(plan.graph)
+    return under_way(position, _standing(position, checkpoint, graph, plan))
+
+
+def under_way(before: Position, planned: Position) -> Position:
+    """A planned position whose rebinding knows which moves take effect with it."""
+    rebinding = planned.rebinding
+    if rebinding is None:
+        return planned
+    worker_of = rebinding.goal.worker_of
+    moves = before.binding.diff(planned.binding)
+    now = rebinding.moving(move for move in moves if worker_of[move.instance] == move.target)
+    return replace(planned, rebinding=now)
+
+
+def check_streams(position: Position, streams: set[str], uri: str) -> None:
+    """Refuse a job with other streams than the checkpoint's: Spark keeps their positions by number, not by name."""
+    if set(position.streams) != streams:
+        raise CheckpointError(
+            f"checkpoint {uri} reads stream {', '.join(position.streams)}; "
+            f"this job has sources for {', '.join(sorted(streams))}; start it with another checkpoint"
+        )
+
+
+def desired(declared: Graph, position: Position) -> Graph:
+    """What a restarted job should run: what it declares, and what was added and removed while it ran before."""
+    before = position.graph.queries
+    queries = {name: query for name, query in declared.queries.items() if name not in position.removed}
+    queries |= {name: before[name] for name in position.added if name in before and name not in queries}
+    return Graph(queries)
+
+
+def _standing(position: Position, checkpoint: Checkpoint, graph: Graph, written: Standing) -> Position:
+    """A position with the queries and bindings that were written down."""
+    return replace(
+        position,
+        graph=graph,
+        binding=written_binding(graph, written, written.binding, written.workers),
+        coming=written_binding(graph, written, written.coming, written.coming_workers) if written.coming else None,
+        partitioning=written.partitioning,
+        rebinding=_rebinding(checkpoint, graph, written),
+        declared=written.declared,
+        added=written.added,
+        removed=written.removed,
+        ended=frozenset(written.ended),
+    )
+
+
+def written_binding(graph: Graph, written: Standing, numbers: Sequence[int], workers: int) -> Binding:
+    """A binding as it was written down, without the places of instances that have no slots any more."""
+    placed = dict(zip(program_instances(graph, written.partitioning), numbers, strict=True))
+    return Binding.of({instance: placed[instance] for instance in written.partitioning.instances(graph)}, workers)
+
+
+def _rebinding(checkpoint: Checkpoint, graph: Graph, written: Standing) -> Rebinding | None:
+    """The rebinding that was under way."""
+    goal = written.goal
+    if goal is None:
+        return None
+    if goal.mechanism not in MECHANISMS:
+        raise CheckpointError(
+            f"checkpoint {checkpoint.uri} has a rebinding by mechanism {goal.mechanism!r} under way; "
+            f"this version has {', '.join(MECHANISMS)}"
+        )
+    binding = written_binding(graph, written, goal.binding, goal.workers)
+    return Rebinding(goal.rebind, goal.mechanism, binding, resumed=True)
+
+
+def _homes(states: tuple[StateRef, ...], store: StateStore) -> tuple[Mapping[InstanceId, str], Mapping[str, int]]:
+    """Which segment holds each instance, read from the segments themselves, which also checks them."""
+    homes: dict[InstanceId, str] = {}
+    sizes: dict[str, int] = {}
+    for ref in states:
+        instances = [instance for part in store.read(ref.segment) for instance in part.instances]
+        sizes[ref.segment] = len(instances)
+        current = None if ref.instances is None else set(ref.instances)
+        homes.update({i: ref.segment for i in instances if current is None or i in current})
+    return homes, sizes

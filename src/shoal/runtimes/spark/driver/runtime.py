@@ -1,0 +1,312 @@
+"""The Spark runtime: a Structured Streaming job whose every micro-batch is one epoch."""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from shoal.connectors.sinks import Sink
+from shoal.connectors.sources.source import DRAIN, Source
+from shoal.errors import CheckpointError, GraphError
+from shoal.mechanisms.catalog import mechanism_named
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import Command, CommandRefused, Drain, Event, RunEnded
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import Graph
+from shoal.runtimes.clock import WallClock
+from shoal.runtimes.events import EventQueue
+from shoal.runtimes.protocol import Capabilities, Unmeasured
+from shoal.runtimes.spark.capabilities import CAPABILITIES
+from shoal.runtimes.spark.cluster.executor_placement import placement
+from shoal.runtimes.spark.cluster.failure import translated
+from shoal.runtimes.spark.cluster.session import set_up
+from shoal.runtimes.spark.driver.epoch import EpochRunner
+from shoal.runtimes.spark.driver.position import MECHANISMS, Position
+from shoal.runtimes.spark.driver.restore import as_planned, check_streams, desired, restored
+from shoal.runtimes.spark.rebinding.commands import Commands
+from shoal.runtimes.spark.rebinding.mailbox import Mailbox
+from shoal.runtimes.spark.rebinding.migration import Limits
+from shoal.runtimes.spark.rebinding.throttle import Throttle
+from shoal.runtimes.spark.state.checkpoint import Checkpoint
+from shoal.runtimes.spark.state.store import open_store
+from shoal.runtimes.spark.tasks import wire
+from shoal.runtimes.spark.tasks.intake import flush_header
+from shoal.runtimes.spark.tasks.source import FORMAT, Feed, ShoalSource
+from shoal.runtimes.spark.tasks.task import prework, rehearsal
+from shoal.storage.directory import Directory
+
+POLL_S = 0.1
+LOG = logging.getLogger("shoal")
+
+
+class StopRequested(Exception):  # noqa: N818  (not an error: it ends a stream between two epochs)
+    """Raised inside Spark's micro-batch to end the stream without losing the batch."""
+
+
+@dataclass(frozen=True)
+class SparkSetup:
+    """Everything a run on Spark needs beside its graph.
+
+    `mechanism`: how state moves, unless a rebinding says otherwise. `hot`: whether copies of state are kept in shared
+    memory.
+    """
+
+    spark: SparkSession
+    checkpoint: str
+    sources: Mapping[str, Source | DataFrame]
+    sink: Sink
+    interval_s: float = 0.0
+    mechanism: str = MECHANISMS[0]
+    hot: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a mechanism that does not exist, or not here."""
+        mechanism_named(self.mechanism, MECHANISMS, "Spark")
+
+
+class SparkRuntime(WallClock, Unmeasured):
+    """Runs a graph as one streaming job; commands take effect at the next epoch."""
+
+    def __init__(self, setup: SparkSetup) -> None:
+        """Prepare a run; nothing starts yet."""
+        self._setup = setup
+        self._checkpoint = Checkpoint(setup.checkpoint)
+        self._events = EventQueue()
+        self._mailbox = Mailbox(setup.checkpoint)
+        self._throttle = Throttle()
+        self._commands = Commands(self._mailbox, set(setup.sources), self._refuse, setup.mechanism)
+        self._last = -1
+        self._finished = False
+        self._wanted: Position | None = None
+        self._own = set_up(setup.spark.newSession())
+        self._is_set_up = False
+        self._runner: EpochRunner
+        self._failure: Exception | None = None
+        self._stopping = threading.Event()
+        self._in_epoch = threading.Lock()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The same for every run on Spark."""
+        return CAPABILITIES
+
+    @property
+    def topology(self) -> Topology:
+        """The executors that the workers of the last epoch ran on."""
+        return self._runner.placement.topology(self._runner.position.binding.workers)
+
+    @property
+    def consumed(self) -> int:
+        """Events taken in since the checkpoint began."""
+        return int(self._runner.position.totals.get("rows", 0))
+
+    def start(self, graph: Graph, binding: Binding) -> None:
+        """Begin, or go on from the checkpoint; returns as soon as the job runs."""
+        missing = set(graph.streams) - set(self._setup.sources)
+        if missing:
+            known = ", ".join(self._setup.sources) or "none"
+            raise GraphError(f"stream {', '.join(sorted(missing))} has no source; there are sources for {known}")
+        for stream, source in self._setup.sources.items():
+            if isinstance(source, DataFrame) and not source.isStreaming:
+                raise GraphError(
+                    f"source of stream {stream!r} must be a streaming DataFrame, made by spark.readStream; "
+                    "got one that is not"
+                )
+        self._checkpoint.lock()
+        try:
+            position = self._begin(graph, binding)
+            self._runner = EpochRunner(
+                self._checkpoint, self._setup.sink, position, placement(self._own), hot=self._setup.hot
+            )
+            self._warm_up()
+        except BaseException:
+            self._checkpoint.unlock()
+            raise
+        threading.Thread(target=self._run, name="shoal-run", daemon=True).start()
+
+    def events(self) -> Iterable[Event]:
+        """What happens, as it happens; ends with `RunEnded`."""
+        return self._events
+
+    def _refuse(self, command: Command, reason: str) -> None:
+        self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
+
+    def apply(self, command: Command) -> None:
+        """Ask for a change; it takes effect at the next epoch, or a `CommandRefused` says why not."""
+        if isinstance(command, Drain):
+            for stream in self._setup.sources:
+                Directory(self._checkpoint.source_location(stream)).write(DRAIN, b"")
+        else:
+            self._commands.put(command)
+
+    def stop(self) -> None:
+        """End after the running epoch; a later run goes on from there."""
+        self._stopping.set()
+
+    def _begin(self, graph: Graph, binding: Binding) -> Position:
+        """The position to start from: a new one, or the checkpoint's with the job's graph of today."""
+        store = open_store(self._checkpoint.uri, self._setup.hot)
+        streams = tuple(sorted(self._setup.sources))
+        position = Position(graph, binding, declared=tuple(graph.queries), streams=streams)
+        found = restored(self._checkpoint, store)
+        if found is not None:
+            self._last, position, self._finished = found
+            check_streams(position, set(self._setup.sources), self._checkpoint.uri)
+            store.keep_only({*position.homes.values()})
+        interrupted = self._checkpoint.has_plan(self._last + 1)
+        self._mailbox.recover(self._last, planned=interrupted)
+        if interrupted:
+            position = as_planned(self._checkpoint, position, self._last + 1)
+        wanted = replace(position.with_graph(desired(graph, position), binding), declared=tuple(graph.queries))
+        if not interrupted:
+            return wanted
+        self._wanted = wanted
+        return position
+
+    def _warm_up(self) -> None:
+        """Start the Python workers and load their machine code before the first event comes."""
+        spark, digest = self._setup.spark, self._runner.keep_graph()
+        tasks = spark.sparkContext.defaultParallelism
+        work = rehearsal(self._checkpoint.uri, digest)
+        spark.range(0, tasks, 1, tasks).mapInArrow(work, wire.SCHEMA).collect()
+
+    def _run(self) -> None:
+        error = None
+        try:
+            if not self._finished:
+                self._stream()
+            if not self._finished and not self._stopping.is_set() and self._all_ended():
+                self._flush()
+            self._runner.placement.close()
+        except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
+            error = translated(self._failure or failure)
+        with contextlib.suppress(OSError):
+            open_store(self._checkpoint.uri, self._setup.hot).cool()
+        self._checkpoint.unlock()
+        self._events.put(RunEnded(error, at_s=self.now_s()))
+
+    def _stream(self) -> None:
+        """Run the streaming job until it is stopped, has failed, or every stream has ended."""
+        if self._all_ended():
+            return
+        self._setup.spark.dataSource.register(ShoalSource)
+        rows = reduce(DataFrame.union, [self._rows(stream) for stream in sorted(self._setup.sources)])
+        location = self._checkpoint.spark_location()
+        writer = rows.writeStream.foreachBatch(self._epoch).option("checkpointLocation", location)
+        query = writer.trigger(processingTime=f"{round(self._setup.interval_s * 1000)} milliseconds").start()
+        while query.isActive and not self._stopping.is_set() and not self._all_ended():
+            self._drain_frames(query)
+            self._stopping.wait(POLL_S)
+        ended_by_plan = self._stopping.is_set() or self._all_ended()
+        self._stopping_now(query)
+        failed = self._failure or (None if ended_by_plan else query.exception())
+        if failed is not None:
+            raise failed
+
+    def _stopping_now(self, query: StreamingQuery) -> None:
+        """Stop the job between two epochs: the running one is finished, the next one refuses to begin."""
+        ended = self._stopping.is_set()
+        self._stopping.set()
+        with self._in_epoch:
+            pass
+        try:
+            query.stop()
+        except Exception as error:  # noqa: BLE001  (the epochs are committed; how Spark's own job ended changes nothing)
+            LOG.warning("Spark could not stop the streaming job: %s", error)
+        if not ended:
+            self._stopping.clear()
+
+    def _rows(self, stream: str) -> DataFrame:
+        """A stream as wire rows: from a source of Shoal's, or from the user's own DataFrame."""
+        source = self._setup.sources[stream]
+        spark = self._setup.spark
+        if isinstance(source, DataFrame):
+            return source.mapInArrow(prework(self._checkpoint.uri, stream), wire.SCHEMA)
+        feed = Feed(stream, source, self._checkpoint.uri, spark.sparkContext.defaultParallelism)
+        return spark.readStream.format(FORMAT).option("feed", feed.option()).load()
+
+    def _epoch(self, rows: DataFrame, epoch: int) -> None:
+        """What Spark calls for every micro-batch; returning commits it, so a refusal must raise."""
+        if epoch == self._last:
+            return
+        with self._in_epoch:
+            if self._stopping.is_set():
+                raise StopRequested
+            if not self._is_set_up:  # Spark has made a session of its own for the streaming job
+                set_up(rows.sparkSession)
+                self._is_set_up = True
+            try:
+                self._check_next(epoch)
+                self._commit(rows, epoch)
+            except Exception as error:
+                self._failure = error
+                raise
+
+    def _check_next(self, epoch: int) -> None:
+        if epoch != self._last + 1:
+            raise CheckpointError(
+                f"checkpoint {self._checkpoint.uri} does not fit together: "
+                f"Spark is at epoch {epoch}, the last one committed is {self._last}"
+            )
+
+    def _commit(self, rows: DataFrame, epoch: int, *, final: bool = False) -> None:
+        began = time.perf_counter()
+        replay = self._checkpoint.has_plan(epoch)
+        before = self._runner.position.binding
+        if not replay and not final:
+            self._runner.position = self._commands.carried_out(epoch, self._runner.position, self._limits)
+        moves = list(before.diff(self._runner.position.binding))
+        plan = self._runner.plan(epoch, moves, final=final)
+        decided_s = time.perf_counter() - began
+        event, finished = self._runner.run(rows, plan, final=final)
+        for loss in self._runner.placement.lost():
+            self._events.put(loss)
+        self._last = epoch
+        self._mailbox.answer(epoch)
+        if replay and self._wanted is not None:
+            position = self._runner.position.with_graph(self._wanted.graph, self._wanted.binding)
+            self._runner.position = replace(position, declared=self._wanted.declared)
+            self._wanted = None
+        self._throttle.learn(event)
+        self._events.put(replace(event, policy_s=decided_s, replayed=replay))
+        for each in finished:
+            self._events.put(each)
+
+    @property
+    def _limits(self) -> Limits:
+        """What the next epoch may take of a rebinding's plan."""
+        topology = self._runner.placement.topology(self._runner.position.binding.workers)
+        return Limits(self._throttle.most_bytes, self._throttle.costs, topology.node_of)
+
+    def _all_ended(self) -> bool:
+        return set(self._setup.sources) <= self._runner.position.ended
+
+    def _drain_frames(self, query: StreamingQuery) -> None:
+        """A DataFrame does not end by itself: when asked to, take what it has and call it ended."""
+        frames = {stream for stream, source in self._setup.sources.items() if isinstance(source, DataFrame)}
+        frames -= self._runner.position.ended
+        if not frames or not all(Directory(self._checkpoint.source_location(s)).exists(DRAIN) for s in frames):
+            return
+        query.processAllAvailable()
+        with self._in_epoch:
+            position = self._runner.position
+            self._runner.position = replace(position, ended=position.ended | frames)
+
+    def _flush(self) -> None:
+        """One last epoch without input that closes every window; commands that still wait come too late."""
+        reason = "the run has taken in all of its input and is ending"
+        self._commands.refuse(self._last + 1, reason)
+        headers = [
+            (worker, wire.HEADER, flush_header(stream))
+            for worker in range(self._runner.position.binding.workers)
+            for stream in self._setup.sources
+        ]
+        rows = self._own.createDataFrame(pa.Table.from_batches([wire.rows(headers)]), schema=wire.SCHEMA)
+        self._commit(rows, self._last + 1, final=True)

@@ -1,0 +1,60 @@
+"""Commands: what has been asked of a run, from within its process and by files, and how it is carried out."""
+
+import contextlib
+import queue
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from shoal.errors import ShoalError
+from shoal.model.control.messages import Command
+from shoal.runtimes.spark.driver.position import MECHANISMS, Position, changed
+from shoal.runtimes.spark.rebinding.mailbox import Mailbox
+from shoal.runtimes.spark.rebinding.migration import Limits, advanced
+
+
+@dataclass
+class Commands:
+    """Commands that wait for the next epoch.
+
+    `streams`: those that have a source. `mechanism`: that of rebindings that name none. `refused` hears of commands
+    from within that cannot be carried out; those by files are answered there.
+    """
+
+    mailbox: Mailbox
+    streams: set[str]
+    refused: Callable[[Command, str], None]
+    mechanism: str = MECHANISMS[0]
+    _waiting: queue.Queue[Command] = field(default_factory=queue.Queue)
+
+    def put(self, command: Command) -> None:
+        """Ask for a change."""
+        self._waiting.put(command)
+
+    def carried_out(self, epoch: int, position: Position, limits: Limits) -> Position:
+        """The position with everything that has been asked for, or announced before, as far as limits allow."""
+        return advanced(self._changed(epoch, position.arrived()), limits)
+
+    def _changed(self, epoch: int, position: Position) -> Position:
+        for number, asked in self.mailbox.take(epoch):
+            try:
+                position = changed(position, asked, self.streams)
+            except ShoalError as error:
+                self.mailbox.refuse(number, str(error))
+        for command in self._taken():
+            try:
+                position = changed(position, command, self.streams, self.mechanism)
+            except ShoalError as error:
+                self.refused(command, str(error))
+        return position
+
+    def refuse(self, epoch: int, reason: str) -> None:
+        """Carry nothing out that still waits."""
+        for command in self._taken():
+            self.refused(command, reason)
+        for number, _ in self.mailbox.take(epoch, at_once=True):
+            self.mailbox.refuse(number, reason)
+
+    def _taken(self) -> Iterator[Command]:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                yield self._waiting.get_nowait()

@@ -1,0 +1,259 @@
+"""The checkpoint: what survives a crash, beside the position that Spark itself keeps.
+
+    spark/            Spark's own offsets and commits
+    sources/STREAM/   what a source must remember (e.g. the files it has seen)
+    graphs/DIGEST     the queries, as plain data
+    plans/EPOCH       what an epoch is going to do, written before it starts, so that a replay does the same
+    epochs/EPOCH      the manifest: the epoch is committed once this file is there
+    state/            segments
+    commands/         changes asked for by another process, and the answers to them
+
+Every file is JSON with a checksum in front, and is replaced as a whole.
+"""
+
+import fcntl
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, TypeVar
+
+from shoal.compiler.program import Program, compile_graph
+from shoal.errors import CheckpointError, GraphError
+from shoal.model.control.partitioning import DECLARED, Partitioning
+from shoal.model.query.graph import Graph, Operator, OperatorId
+from shoal.runtimes.spark.tasks.reports import SliceRead
+from shoal.storage.codec import Codec
+from shoal.storage.directory import Directory
+from shoal.storage.record import Record
+
+KEPT_MANIFESTS = 3
+FORMAT = 4
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class StateRef:
+    """A segment, the instances whose newest state it holds (None: all of it), and the workers they are bound to.
+
+    `coming`: the workers that will have some of them in the next epoch, where that has been announced.
+    """
+
+    segment: str
+    bytes: int
+    instances: tuple[str, ...] | None
+    workers: tuple[int, ...]
+    coming: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A rebinding that is under way: its id, its mechanism, and the worker that each instance is to have."""
+
+    rebind: str
+    mechanism: str
+    workers: int
+    binding: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What a plan and the manifest of its epoch have in common: queries, binding, watermarks and where state lies.
+
+    `binding`: the worker of each instance, in the program's order of instances. `coming`: the same of the next epoch,
+    where that has been announced. `goal`: the rebinding that is under way; in a plan also in the epoch of its last
+    move. `declared`, `added` and `removed`: see `Position`. `offsets`: the checksum of what Spark has noted of the
+    epoch's input.
+    """
+
+    epoch: int
+    graph: str
+    workers: int
+    binding: tuple[int, ...]
+    watermarks_us: Mapping[str, int]
+    states: tuple[StateRef, ...]
+    declared: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    offsets: str = ""
+    coming: tuple[int, ...] = ()
+    coming_workers: int = 0
+    partitioning: Partitioning = DECLARED
+    goal: Goal | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Standing):
+    """What an epoch is going to do; a replay after a crash reads this and does it again.
+
+    `arrived`: the places in the binding of instances that had another worker in the epoch before. `divided`: the
+    instances whose state is divided again by keys, since it was written under another partitioning.
+    """
+
+    now_us: int
+    moves: int = 0
+    arrived: tuple[int, ...] = ()
+    divided: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(Standing):
+    """What an epoch has done. The state it names is complete, its results are in the sinks."""
+
+    slices: Mapping[str, tuple[SliceRead, ...]] = field(default_factory=dict)
+    final: bool = False
+    totals: Mapping[str, int] = field(default_factory=dict)
+    streams: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        *,
+        watermarks_us: Mapping[str, int],
+        states: tuple[StateRef, ...],
+        ended: tuple[str, ...],
+        goal: Goal | None,
+        slices: Mapping[str, tuple[SliceRead, ...]],
+        totals: Mapping[str, int],
+        streams: tuple[str, ...],
+        final: bool,
+    ) -> "Manifest":
+        """The manifest of a planned epoch: what stays as planned, and what the epoch has changed."""
+        planned = {each.name: getattr(plan, each.name) for each in fields(Standing)}
+        done = {"watermarks_us": watermarks_us, "states": states, "ended": ended, "goal": goal}
+        return cls(**{**planned, **done}, slices=slices, totals=totals, streams=streams, final=final)
+
+
+@dataclass(frozen=True)
+class StoredGraph:
+    """A graph as a list of its operators, each once, and of the operators of each query."""
+
+    operators: Mapping[OperatorId, Operator]
+    queries: Mapping[str, tuple[OperatorId, ...]]
+
+    @classmethod
+    def of(cls, graph: Graph) -> "StoredGraph":
+        """A graph to be written."""
+        named = {name: tuple(operator.id for operator in query.operators) for name, query in graph.queries.items()}
+        return cls(dict(graph.operators), named)
+
+    def graph(self) -> Graph:
+        """The graph that was written; `GraphError` where the parts do not fit together."""
+        return Graph.from_parts(self.operators, self.queries)
+
+
+GRAPHS = Record(Codec([StoredGraph], format=FORMAT))
+PLANS = Record(Codec([Plan], format=FORMAT))
+MANIFESTS = Record(Codec([Manifest], format=FORMAT))
+
+
+class Checkpoint:
+    """The files of one run."""
+
+    def __init__(self, uri: str) -> None:
+        """Open or begin a checkpoint."""
+        self.uri = uri.rstrip("/")
+        self._directory = Directory(self.uri)
+        self._held: IO[str] | None = None
+
+    def lock(self) -> None:
+        """Refuse a second run on the same checkpoint; only known on local disks."""
+        if "://" in self.uri:
+            return
+        path = Path(self.uri) / "lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = path.open("a")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            held.close()
+            raise CheckpointError(f"checkpoint {self.uri} is in use by another run") from error
+        self._held = held
+
+    def unlock(self) -> None:
+        """Let another run have the checkpoint."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def spark_location(self) -> str:
+        """Where Spark keeps its own part."""
+        return f"{self.uri}/spark"
+
+    def source_location(self, stream: str) -> str:
+        """Where a source keeps what it must remember."""
+        return f"{self.uri}/sources/{stream}"
+
+    def write_graph(self, graph: Graph) -> None:
+        """Keep a graph under its digest."""
+        self._write(GRAPHS, f"graphs/{graph.digest}", StoredGraph.of(graph))
+
+    def graph(self, digest: str) -> Graph:
+        """A graph by its digest."""
+        name = f"graphs/{digest}"
+        try:
+            return self._read(GRAPHS, name).graph()
+        except GraphError as error:
+            raise CheckpointError(f"{GRAPHS.subject} {self.uri}/{name} is damaged: {error}; {GRAPHS.hint}") from error
+
+    def write_plan(self, plan: Plan) -> None:
+        """Fix what an epoch is going to do."""
+        self._write(PLANS, f"plans/{plan.epoch:010d}", plan)
+
+    def plan(self, epoch: int) -> Plan:
+        """The plan of an epoch."""
+        return self._read(PLANS, f"plans/{epoch:010d}")
+
+    def has_plan(self, epoch: int) -> bool:
+        """Whether an epoch was planned by a run that may have died in it."""
+        return self._directory.exists(f"plans/{epoch:010d}")
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Commit an epoch."""
+        self._write(MANIFESTS, f"epochs/{manifest.epoch:010d}", manifest)
+
+    def manifest(self, epoch: int) -> Manifest:
+        """The manifest of an epoch."""
+        return self._read(MANIFESTS, f"epochs/{epoch:010d}")
+
+    def last_epoch(self) -> int | None:
+        """The last committed epoch."""
+        names = self._directory.names("epochs")
+        return int(names[-1]) if names else None
+
+    def offsets(self, epoch: int) -> str:
+        """Checksum of what Spark has noted of an epoch's input; nothing where Spark knows no such epoch."""
+        name = f"spark/offsets/{epoch}"
+        return f"{zlib.crc32(self._directory.read(name)):08x}" if self._directory.exists(name) else ""
+
+    def check_offsets(self, record: Standing) -> None:
+        """Refuse to go on where Spark would read other input than an epoch was planned or done with."""
+        found = self.offsets(record.epoch)
+        if found != record.offsets:
+            fault = "damaged" if found else "missing"
+            raise CheckpointError(f"file {self.uri}/spark/offsets/{record.epoch} is {fault}; restore it from a copy")
+
+    def spark_epoch(self) -> int:
+        """The last epoch that Spark has noted as done, or -1."""
+        return max((int(name) for name in self._directory.names("spark/commits") if name.isdigit()), default=-1)
+
+    def forget_before(self, epoch: int) -> None:
+        """Remove plans and manifests that no restart can need."""
+        old = epoch - KEPT_MANIFESTS
+        for kind in ("plans", "epochs"):
+            self._directory.delete(f"{kind}/{name}" for name in self._directory.names(kind) if int(name) <= old)
+
+    def _write(self, record: Record[T], name: str, value: T) -> None:
+        self._directory.write(name, record.encode(value))
+
+    def _read(self, record: Record[T], name: str) -> T:
+        return record.decode(self._directory.require(name), f"{self.uri}/{name}")
+
+
+@lru_cache(maxsize=8)
+def program(uri: str, digest: str, partitioning: Partitioning = DECLARED) -> Program:
+    """The compiled program of a checkpoint's graph, kept for the process."""
+    return compile_graph(Checkpoint(uri).graph(digest), partitioning)

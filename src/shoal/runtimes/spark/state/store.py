@@ -1,0 +1,157 @@
+"""The state store: segments in a hot tier (shared memory of the machine) and a durable tier (the checkpoint).
+
+Segments never change, so a cached or hot copy is right by its name alone. A damaged hot copy is passed
+over for the durable one; a damaged durable file is an error.
+"""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import lru_cache
+from pathlib import Path
+
+from shoal.errors import CheckpointError, ShoalError
+from shoal.runtimes.spark.state.segment import Part, decode, encode
+from shoal.storage.directory import Directory
+
+CACHE_BYTES = 256 << 20
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def hot_directory(checkpoint: str) -> str:
+    """Where this machine keeps the hot copies of a checkpoint's segments."""
+    root = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+    return str(root / f"shoal-{os.getuid()}" / hashlib.sha256(checkpoint.encode()).hexdigest()[:16])
+
+
+class StateStore:
+    """Segments by name, from the nearest place that has them."""
+
+    def __init__(self, checkpoint: str, *, hot: bool = True) -> None:
+        """Open the store below a checkpoint directory."""
+        self._durable = Directory(f"{checkpoint}/state")
+        self._hot = Directory(hot_directory(checkpoint)) if hot else None
+        self._cache: OrderedDict[str, tuple[int, list[Part]]] = OrderedDict()
+        self._cached_bytes = 0
+        self._lock = threading.Lock()
+        self._coming: dict[str, Future[list[Part]]] = {}
+        self._reader = ThreadPoolExecutor(1, "shoal-ahead")
+
+    def write(self, epoch: int, worker: int, parts: Sequence[Part]) -> tuple[str, int]:
+        """Write a new segment, meant for a worker, to both tiers; returns its name and size."""
+        name = f"{epoch:010d}-{worker}-{uuid.uuid4().hex[:12]}.seg"
+        content = encode(parts)
+        self._warm(name, content)
+        self._durable.write(name, content)
+        self._remember(name, len(content), list(parts))
+        return name, len(content)
+
+    def read(self, name: str) -> list[Part]:
+        """The parts of a segment; one that is being read ahead is waited for."""
+        coming = self._coming.get(name)
+        if coming is not None:
+            wait([coming])
+        return self._fetched(name, into_hot=False)
+
+    def read_ahead(self, names: Iterable[str]) -> None:
+        """Begin to read segments that will be needed soon, beside what else this process does.
+
+        A failure is not told: whoever needs the segment tries again, and tells.
+        """
+        for name in names:
+            if not self.is_near(name):
+                self._coming[name] = coming = self._reader.submit(self._fetched, name, into_hot=True)
+                coming.add_done_callback(lambda _, name=name: self._coming.pop(name, None))  # type: ignore[misc]
+
+    def is_near(self, name: str) -> bool:
+        """Whether a segment is in this process, or on its way here."""
+        return name in self._cache or name in self._coming
+
+    def _fetched(self, name: str, *, into_hot: bool) -> list[Part]:
+        with self._lock:
+            if name in self._cache:
+                self._cache.move_to_end(name)
+                return self._cache[name][1]
+        found = self._read_hot(name)
+        if found is None:
+            content = self._durable.require(name)
+            found = decode(content, f"{self._durable.uri}/{name}"), len(content)
+            if into_hot:
+                self._warm(name, content)
+        self._remember(name, found[1], found[0])
+        return found[0]
+
+    def _warm(self, name: str, content: bytes) -> None:
+        """Keep a hot copy if there is room: the durable one is what counts."""
+        if self._hot is not None:
+            with contextlib.suppress(OSError, ShoalError):
+                self._hot.write(name, content)
+
+    def _read_hot(self, name: str) -> tuple[list[Part], int] | None:
+        if self._hot is None:
+            return None
+        try:
+            content = self._hot.read(name)
+            return decode(content, name), len(content)
+        except (OSError, CheckpointError):
+            return None
+
+    def _remember(self, name: str, size: int, parts: list[Part]) -> None:
+        with self._lock:
+            self._drop(name)
+            self._cache[name] = (size, parts)
+            self._cached_bytes += size
+            while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
+                self._drop(next(iter(self._cache)))
+
+    def _drop(self, name: str) -> None:
+        if name in self._cache:
+            self._cached_bytes -= self._cache.pop(name)[0]
+
+    def forget(self, needed: set[str], epoch: int) -> None:
+        """Let go of cached segments from before an epoch that nothing needs any more."""
+        with self._lock:
+            for name in [name for name in self._cache if name not in needed and int(name.split("-")[0]) < epoch]:
+                self._drop(name)
+
+    def names(self) -> list[str]:
+        """All segments of the durable tier."""
+        return self._durable.names()
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove segments from both tiers."""
+        doomed = list(names)
+        self._durable.delete(doomed)
+        if self._hot is not None:
+            self._hot.delete(doomed)
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        """Remove every segment but the named ones, orphans of failed attempts included."""
+        kept = set(names)
+        for tier in (self._durable, self._hot):
+            if tier is not None:
+                tier.delete([name for name in tier.names() if name not in kept])
+                tier.delete(tier.leftovers())
+
+    def trim_hot(self, needed: set[str], epoch: int) -> None:
+        """Remove hot copies from before an epoch that nothing needs any more."""
+        if self._hot is not None:
+            names = self._hot.names()
+            self._hot.delete(name for name in names if name not in needed and int(name.split("-")[0]) < epoch)
+
+    def cool(self) -> None:
+        """Remove the hot copies; the durable ones stay."""
+        if self._hot is not None:
+            self._hot.clear()
+
+
+@lru_cache(maxsize=4)
+def open_store(checkpoint: str, hot: bool = True) -> StateStore:
+    """The process's store for a checkpoint, with its cache."""
+    return StateStore(checkpoint, hot=hot)

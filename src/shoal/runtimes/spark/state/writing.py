@@ -1,0 +1,74 @@
+"""Upkeep: which state a worker writes at the end of a round, and for whom."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.compiler.lane import Lane
+from shoal.kernels.columns.table import Ints, Tables
+from shoal.model.query.graph import InstanceId
+from shoal.runtimes.spark.state.segment import Part, parts_of
+from shoal.runtimes.spark.state.store import StateStore
+from shoal.runtimes.spark.tasks.reports import SegmentWritten
+
+OLDEST_EPOCHS = 32
+"""A quiet instance's state is written anew after so many epochs, so that few segments stay alive."""
+ANEW_BYTES = 8 << 20
+"""Unchanged state that a worker writes anew in a round at most, so that no epoch pays for all of it at once."""
+Mask = NDArray[np.bool_]
+
+
+@dataclass
+class Upkeep:
+    """Takes down what changed, and by and by what lies in segments that should be let go.
+
+    `parts` are those for each worker that will have the instances next.
+    """
+
+    epoch: int
+    left_bytes: int = ANEW_BYTES
+    parts: dict[int, list[Part]] = field(default_factory=lambda: defaultdict(list))
+    gone: list[InstanceId] = field(default_factory=list)
+
+    def keep(
+        self,
+        lane: Lane,
+        tables: Tables,
+        state_bytes: Ints,
+        touched: Mask,
+        origins: Mapping[InstanceId, int],
+        next_worker: Sequence[int],
+    ) -> Mask:
+        """Take a lane's state down; returns which instances were written. Those without state are gone."""
+        held = state_bytes > 0
+        written = held & touched
+        written[self._anew(lane, state_bytes, held & ~touched, origins)] = True
+        owners = np.asarray(next_worker, np.int64)
+        for owner in np.unique(owners[written]).tolist():
+            self.parts[owner] += parts_of(lane.instances, tables, np.flatnonzero(written & (owners == owner)))
+        self.gone += [lane.instances[n] for n in np.flatnonzero(~held).tolist() if lane.instances[n] in origins]
+        return written
+
+    def _anew(self, lane: Lane, state_bytes: Ints, quiet: Mask, origins: Mapping[InstanceId, int]) -> list[int]:
+        """Unchanged instances to write nevertheless, the oldest first; a large one goes alone."""
+        too_old = self.epoch - OLDEST_EPOCHS
+        ages = {n: origins.get(lane.instances[n], self.epoch) for n in np.flatnonzero(quiet).tolist()}
+        chosen: list[int] = []
+        for number in sorted((n for n, written in ages.items() if written < too_old), key=ages.__getitem__):
+            if self.left_bytes <= 0:
+                break
+            self.left_bytes -= int(state_bytes[number])
+            chosen.append(number)
+        return chosen
+
+    def write(self, store: StateStore) -> tuple[SegmentWritten, ...]:
+        """Write the segments."""
+        done = []
+        for owner, parts in self.parts.items():
+            name, size = store.write(self.epoch, owner, parts)
+            instances = dict.fromkeys(instance for part in parts for instance in part.instances)
+            done.append(SegmentWritten(name, size, tuple(instances)))
+        return tuple(done)

@@ -1,0 +1,152 @@
+"""Reports: what reading tasks and workers tell the driver of an epoch, beside rows and state.
+
+Reading tasks send a header to every worker, since all of them need the watermarks that follow from it. Workers send
+their reports to the driver, one for every round; the first worker's report of the first round hands the headers on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from shoal.errors import MessageError, RunError
+from shoal.kernels.columns.table import Ints
+from shoal.kernels.kernel import NEVER_US
+from shoal.model.query.graph import InstanceId
+from shoal.storage.codec import Codec
+
+FORMAT = 1
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class SliceRead:
+    """What a reading task has read, and whether the stream ends with it; `rows` as far as they were known before.
+
+    `planned_us`: when it was decided that the epoch reads it; None where nobody knows.
+    """
+
+    place: str
+    rows: int
+    ended: bool
+    planned_us: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What a reading task saw of its slice; `flush` closes every window, whatever the newest event was."""
+
+    stream: str
+    slice: SliceRead
+    rows: int = 0
+    newest_us: int = NEVER_US
+    refused: Mapping[str, int] = field(default_factory=dict)
+    cost_s: float = 0.0
+    flush: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaneReport:
+    """What a lane did on a worker, in columns: one entry for every instance that had anything to do.
+
+    `instances`: their numbers in the lane. `rows`: those received, kept and answered. `carried_bytes`: what was
+    received and written. `alone_s`: the times of instances that were advanced alone, by number.
+    """
+
+    instances: tuple[int, ...]
+    events: tuple[int, ...]
+    rows: tuple[int, ...]
+    results: tuple[int, ...]
+    state_bytes: tuple[int, ...]
+    carried_bytes: tuple[int, ...]
+    advancing_s: float
+    answering_s: float
+    alone_s: Mapping[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Reject columns of different lengths."""
+        columns = (self.events, self.rows, self.results, self.state_bytes, self.carried_bytes)
+        if {len(column) for column in columns} != {len(self.instances)}:
+            lengths = ", ".join(str(len(column)) for column in columns)
+            raise ValueError(f"every column must have {len(self.instances)} entries; got {lengths}")
+
+
+def lane_report(
+    *,
+    events: Ints,
+    rows: Ints,
+    results: Ints,
+    state_bytes: Ints,
+    carried_bytes: Ints,
+    advancing_s: float,
+    answering_s: float,
+    alone_s: Mapping[int, float],
+) -> LaneReport:
+    """The report of a lane, from columns of all its instances."""
+    busy = np.flatnonzero((rows > 0) | (events > 0))
+    return LaneReport(
+        instances=tuple(busy.tolist()),
+        events=tuple(events[busy].tolist()),
+        rows=tuple(rows[busy].tolist()),
+        results=tuple(results[busy].tolist()),
+        state_bytes=tuple(state_bytes[busy].tolist()),
+        carried_bytes=tuple(carried_bytes[busy].tolist()),
+        advancing_s=advancing_s,
+        answering_s=answering_s,
+        alone_s=alone_s,
+    )
+
+
+@dataclass(frozen=True)
+class SegmentWritten:
+    """A new segment and the instances whose newest state is in it."""
+
+    segment: str
+    bytes: int
+    instances: tuple[InstanceId, ...]
+
+
+@dataclass(frozen=True)
+class StateArrived:
+    """The state of an instance that another worker had before, and how long it was waited for."""
+
+    bytes: int
+    late_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a worker did in one round of an epoch; `place` names the executor that it ran on.
+
+    `gone`: instances that have no state any more. `moved_bytes`, `late_bytes`, `ahead_bytes`: state of instances that
+    another worker had before, of that what had to be fetched now, and what is being read for the next epoch. `arrived`
+    tells the first by instance. `lanes`: by number. `load_s`: the part of `cost_s` in which state was loaded.
+    """
+
+    worker: int
+    place: str
+    cost_s: float
+    load_s: float
+    segments: tuple[SegmentWritten, ...] = ()
+    gone: tuple[InstanceId, ...] = ()
+    moved_bytes: int = 0
+    late_bytes: int = 0
+    ahead_bytes: int = 0
+    arrived: Mapping[InstanceId, StateArrived] = field(default_factory=dict)
+    lanes: Mapping[int, LaneReport] = field(default_factory=dict)
+    watermarks_us: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+    headers: tuple[Header, ...] = ()
+
+
+HEADERS = Codec([Header], format=FORMAT)
+REPORTS = Codec([Report], format=FORMAT)
+
+
+def received(codec: Codec[T], payload: bytes, sender: str) -> T:
+    """The message in a payload; an error names its sender."""
+    try:
+        return codec.decode(payload)
+    except MessageError as error:
+        raise RunError(f"message of {sender} {error}; all machines must run the same version of Shoal") from error

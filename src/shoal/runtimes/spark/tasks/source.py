@@ -1,0 +1,123 @@
+"""Shoal's sources as Spark sources: the reading task does the stateless work too and hands on wire rows."""
+
+import base64
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from shoal.connectors.sources.source import Cursor, Slice, Source
+from shoal.errors import CheckpointError, RunError
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.tasks import wire
+from shoal.runtimes.spark.tasks.collector import freeze_what_stays
+from shoal.runtimes.spark.tasks.intake import Intake
+from shoal.runtimes.spark.tasks.reports import SliceRead
+
+FORMAT = "shoal"
+EPOCH_PROPERTY = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A source, the stream it feeds and the run it belongs to."""
+
+    stream: str
+    source: Source
+    checkpoint: str
+    parallelism: int
+
+    def option(self) -> str:
+        """The feed as a text that fits into a Spark option."""
+        return base64.b64encode(cloudpickle.dumps(self)).decode()  # type: ignore[no-untyped-call]
+
+
+@dataclass
+class Piece(InputPartition):
+    """One slice, as Spark hands it to a task."""
+
+    slice: Slice
+    ended: bool
+    planned_us: int
+
+
+class ShoalStreamReader(DataSourceStreamReader):
+    """Positions, slices and the reading of one source."""
+
+    def __init__(self, feed: Feed) -> None:
+        """Keep the feed; the cursor is opened where positions are planned."""
+        self._feed = feed
+        self._cursor: Cursor | None = None
+
+    def initialOffset(self) -> dict[str, object]:  # noqa: N802  (Spark's name)
+        """The offset before the first event."""
+        return dict(self._feed.source.start())
+
+    def latestOffset(self, start: dict[str, object], limit: object) -> dict[str, object]:  # noqa: ARG002, N802
+        """How far the next epoch may read; the source applies its own limits."""
+        self._check(start)
+        return dict(self._open().latest(start))
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[Piece]:
+        """The slices between two offsets."""
+        self._check(start)
+        slices = self._open().slices(start, end, self._feed.parallelism)
+        now_us = time.time_ns() // 1000
+        return [Piece(piece, bool(end["ended"]), now_us) for piece in slices]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a slice, do the stateless work, send the rest on."""
+        if not isinstance(partition, Piece):
+            raise RunError(f"expected a piece of stream {self._feed.stream!r}; got {type(partition).__name__}")
+        plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
+        compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning)
+        wanted = self._feed.stream in compiled.inputs
+        raw = self._feed.source.read(partition.slice, compiled.columns(self._feed.stream)) if wanted else iter(())
+        read = SliceRead(partition.slice.place, partition.slice.rows, partition.ended, partition.planned_us)
+        yield wire.rows(list(Intake(compiled, plan, self._feed.stream).run(raw, read)))
+        freeze_what_stays()
+
+    def _check(self, start: dict[str, object]) -> None:
+        """Refuse a position that another kind of source has left in the checkpoint."""
+        expected = self._feed.source.start()
+        if set(start) != set(expected):
+            raise CheckpointError(
+                f"checkpoint {self._feed.checkpoint} has a position of stream {self._feed.stream!r} with "
+                f"{', '.join(start)}; its source needs one with {', '.join(expected)}; start it with another checkpoint"
+            )
+
+    def _open(self) -> Cursor:
+        if self._cursor is None:
+            location = Checkpoint(self._feed.checkpoint).source_location(self._feed.stream)
+            self._cursor = self._feed.source.cursor(location)
+        return self._cursor
+
+
+class ShoalSource(DataSource):
+    """Spark data source that wraps any Shoal source."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Format name in Spark."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Wire rows, always."""
+        return wire.SCHEMA
+
+    def streamReader(self, schema: StructType) -> ShoalStreamReader:  # noqa: ARG002, N802
+        """A reader for the feed in the options."""
+        return ShoalStreamReader(cloudpickle.loads(base64.b64decode(self.options["feed"])))
+
+
+def epoch_of_task() -> int:
+    """The epoch the running task works for."""
+    context = TaskContext.get()
+    text = context.getLocalProperty(EPOCH_PROPERTY) if context else None
+    if text is None:
+        raise RunError("a Shoal source can only be read by Shoal's own streaming job")
+    return int(text)

@@ -1,0 +1,188 @@
+"""The stateful side: one task per worker and round brings what has come to its instances' state, and answers.
+
+A graph whose operators with state lie one behind another needs a round for each: round n runs the lanes of depth n,
+sends their answers on to the lanes behind them, and passes everything meant for later rounds through.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shoal.compiler.lane import ENDED, NOW, Lane
+from shoal.compiler.program import Program
+from shoal.compiler.router import Router
+from shoal.errors import RunError
+from shoal.kernels.columns.parts import table_from_arrow
+from shoal.kernels.columns.table import INSTANCE, Ints, Tables
+from shoal.kernels.kernel import FOREVER_US, NEVER_US
+from shoal.runtimes.spark.state.checkpoint import Plan
+from shoal.runtimes.spark.state.loading import Holdings, ahead, loaded, together
+from shoal.runtimes.spark.state.store import StateStore
+from shoal.runtimes.spark.state.writing import ANEW_BYTES, OLDEST_EPOCHS, Upkeep
+from shoal.runtimes.spark.tasks import wire
+from shoal.runtimes.spark.tasks.outbox import Outbox, WireRow
+from shoal.runtimes.spark.tasks.reports import HEADERS, REPORTS, Header, LaneReport, Report, lane_report, received
+from shoal.runtimes.spark.tasks.sample import Sampler
+
+HOT_SWEEP_EPOCHS = 50
+"""Every so many epochs a worker lets go of hot copies that are no longer needed on its machine."""
+
+
+@dataclass
+class Stage:
+    """One worker's part of one round of an epoch; `place` names the executor that runs it."""
+
+    program: Program
+    plan: Plan
+    worker: int
+    store: StateStore
+    depth: int = 1
+    sampler: Sampler = field(default_factory=Sampler)
+    place: str = ""
+    _fresh: dict[int, list[Tables]] = field(default_factory=lambda: defaultdict(list))
+    _headers: list[Header] = field(default_factory=list)
+    _pass_on: list[WireRow] = field(default_factory=list)
+    _lanes: dict[int, LaneReport] = field(default_factory=dict)
+
+    def run(self, rows: Iterable[pa.RecordBatch]) -> Iterator[WireRow]:
+        """Do the round's work of this worker."""
+        began = time.perf_counter()
+        for batch in rows:
+            self._receive(batch)
+        yield from self._pass_on
+        watermarks = advanced_watermarks(self.program, self.plan, self._headers)
+        loading = time.perf_counter()
+        self.store.forget({ref.segment for ref in self.plan.states}, self.plan.epoch)
+        held = loaded(self.program, self.plan, self.worker, self.depth, self.store)
+        loaded_s = time.perf_counter() - loading
+        upkeep = Upkeep(self.plan.epoch, max(ANEW_BYTES, held.nbytes // OLDEST_EPOCHS))
+        soon = ahead(self.plan, self.worker) if self.depth == 1 else []
+        router = Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
+        for lane in self.program.lanes:
+            if lane.kernel and lane.depth == self.depth:
+                marks_us = lane.watermark_us(self.plan.watermarks_us), lane.watermark_us(watermarks)
+                self._advance(lane, held, marks_us, router, upkeep)
+        outbox = Outbox(router, self.plan.workers)
+        yield from outbox.rows()
+        segments = upkeep.write(self.store)
+        report = Report(
+            worker=self.worker,
+            place=self.place,
+            cost_s=time.perf_counter() - began,
+            load_s=loaded_s,
+            segments=segments,
+            gone=tuple(upkeep.gone),
+            moved_bytes=held.moved_bytes,
+            late_bytes=held.late_bytes,
+            arrived=held.arrived,
+            ahead_bytes=sum(ref.bytes for ref in soon if not self.store.is_near(ref.segment)),
+            lanes=self._lanes,
+            watermarks_us=watermarks,
+            refused=outbox.refused,
+            headers=tuple(self._headers) if self.worker == 0 and self.depth == 1 else (),
+        )
+        yield self.worker, wire.REPORT, REPORTS.encode(report)
+        self.store.read_ahead(ref.segment for ref in soon)
+        if self.depth == 1 and self.plan.epoch % HOT_SWEEP_EPOCHS == HOT_SWEEP_EPOCHS - 1:
+            self.store.trim_hot({ref.segment for ref in self.plan.states}, self.plan.epoch)
+
+    def _receive(self, batch: pa.RecordBatch) -> None:
+        last = self.depth >= self.program.depth
+        if batch.num_rows and pc.min_max(batch.column("worker")).as_py() != {"min": self.worker, "max": self.worker}:
+            raise RunError(f"rows of another worker have come to worker {self.worker}")
+        for address, payload in zip(batch.column("lane").to_pylist(), batch.column("payload"), strict=True):
+            content = payload.as_buffer()
+            if address == wire.HEADER:
+                self._headers.append(received(HEADERS, content.to_pybytes(), "a reading task"))
+                if not last:
+                    self._pass_on.append((self.worker, address, content.to_pybytes()))
+                continue
+            lane, table = wire.lane_and_table(address)
+            if address >= 0 and self.program.lanes[lane].depth == self.depth:
+                self._fresh[lane].append({table: table_from_arrow(wire.unpack(content))})
+            else:
+                self._pass_on.append((self.worker, address, content.to_pybytes()))
+
+    def _advance(self, lane: Lane, held: Holdings, marks_us: tuple[int, int], router: Router, upkeep: Upkeep) -> None:
+        """Bring what has come to a lane's state; answers go to the router."""
+        size, arrived = len(lane.instances), self._fresh[lane.number]
+        state, fresh = held.tables.get(lane.number, {}), together(self.program, lane.number, arrived)
+        received, before = _counts(fresh, size), _counts(state, size)
+        work = (received + before).sum(axis=0)
+        alone = self.sampler.chosen(self.plan.graph, lane, work, self.plan.epoch)
+        done = self.sampler.advanced(lane, state, fresh, marks_us, alone)
+        advancing_s = done.together_s + sum(done.alone_s.values())
+        self.sampler.learn(self.plan.graph, lane, work, advancing_s)
+        began = time.perf_counter()
+        router.answered(lane, done.answers)
+        answering_s = time.perf_counter() - began
+        after = _counts(done.tables, size)
+        touched = (received > 0).any(axis=0) | (before != after).any(axis=0)
+        touched[list(held.divided.get(lane.number, ()))] = True
+        rows = after.sum(axis=0)
+        state_bytes = np.ceil(rows * _row_bytes(done.tables)).astype(np.int64)
+        first = self.program.first_instances[lane.number]
+        owners = (self.plan.coming or self.plan.binding)[first : first + size]
+        written = upkeep.keep(lane, done.tables, state_bytes, touched, held.origins, owners)
+        results = np.bincount(done.answers.columns[INSTANCE], minlength=size)
+        came = received.sum(axis=0)
+        carried = (came * _row_bytes(fresh)).astype(np.int64) + state_bytes * written
+        events = _events(arrived, size)
+        self._lanes[lane.number] = lane_report(
+            events=events,
+            rows=came + rows + results,
+            results=results,
+            state_bytes=state_bytes,
+            carried_bytes=carried,
+            advancing_s=advancing_s,
+            answering_s=answering_s,
+            alone_s=done.alone_s,
+        )
+
+
+def _counts(tables: Tables, size: int) -> Ints:
+    """Rows of every instance in each table."""
+    counts = np.zeros((wire.TABLES, size), np.int64)
+    for number, table in tables.items():
+        counts[number] = np.bincount(table.instance, minlength=size)
+    return counts
+
+
+def _row_bytes(tables: Tables) -> float:
+    """The mean size of a row."""
+    return sum(table.nbytes for table in tables.values()) / max(1, sum(len(table) for table in tables.values()))
+
+
+def _events(arrived: Iterable[Tables], size: int) -> Ints:
+    """Events behind what has come, per instance."""
+    total = np.zeros(size, np.int64)
+    for tables in arrived:
+        for table in tables.values():
+            total += table.events(size)
+    return total
+
+
+def advanced_watermarks(program: Program, plan: Plan, headers: Iterable[Header]) -> dict[str, int]:
+    """Watermarks after an epoch: the newest event of each stream less its lateness, never backwards.
+
+    Among them are the processing clock, and a mark for every stream that has ended.
+    """
+    after = dict(plan.watermarks_us)
+    after[NOW] = max(after.get(NOW, NEVER_US), plan.now_us)
+    for header in headers:
+        stream = header.stream
+        if stream not in program.inputs:
+            continue
+        if header.flush:
+            after[stream] = after[NOW] = FOREVER_US
+        elif header.newest_us > NEVER_US:
+            mark = header.newest_us - program.inputs[stream].lateness_us
+            after[stream] = max(after.get(stream, NEVER_US), mark)
+        if header.slice.ended:
+            after[ENDED + stream] = 0
+    return after

@@ -1,0 +1,72 @@
+"""What Spark runs in its Python workers, beside the reading of sources."""
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from shoal.compiler.warm_up import rehearse
+from shoal.connectors.sources.source import RawBatch
+from shoal.runtimes.spark.cluster.executors import here
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.state.store import open_store
+from shoal.runtimes.spark.tasks import wire
+from shoal.runtimes.spark.tasks.collector import freeze_what_stays
+from shoal.runtimes.spark.tasks.intake import Intake
+from shoal.runtimes.spark.tasks.reports import SliceRead
+from shoal.runtimes.spark.tasks.sample import open_sampler
+from shoal.runtimes.spark.tasks.source import epoch_of_task
+from shoal.runtimes.spark.tasks.stage import Stage
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def stateful(
+    checkpoint: str, epoch: int, depth: int, worker_of: tuple[int, ...] | None = None, *, hot: bool = True
+) -> Task:
+    """One worker's part of one round of an epoch; the partition's number is the worker's unless told otherwise."""
+
+    def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        plan = Checkpoint(checkpoint).plan(epoch)
+        context = TaskContext.get()
+        partition = context.partitionId() if context else 0
+        stage = Stage(
+            program(checkpoint, plan.graph, plan.partitioning),
+            plan,
+            partition if worker_of is None else worker_of[partition],
+            open_store(checkpoint, hot),
+            depth,
+            open_sampler(checkpoint),
+            here(),
+        )
+        yield wire.rows(list(stage.run(rows)))
+        freeze_what_stays()
+
+    return work
+
+
+def prework(checkpoint: str, stream: str) -> Task:
+    """Admission and stateless work on the user's own DataFrame."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        plan = Checkpoint(checkpoint).plan(epoch_of_task())
+        compiled = program(checkpoint, plan.graph, plan.partitioning)
+        wanted = batches if stream in compiled.inputs else iter(())
+        raw = (RawBatch(batch, f"DataFrame for stream {stream}") for batch in wanted)
+        read = SliceRead("DataFrame", 0, ended=False)
+        yield wire.rows(list(Intake(compiled, plan, stream).run(raw, read)))
+        freeze_what_stays()
+
+    return work
+
+
+def rehearsal(checkpoint: str, digest: str) -> Task:
+    """Load all machine code a graph needs, before the first event comes."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            rehearse(program(checkpoint, digest))
+        yield wire.rows([])
+        freeze_what_stays()
+
+    return work

@@ -1,0 +1,187 @@
+"""The functions of expressions: a column at a time what Python says of each row."""
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.errors import RunError
+from shoal.kernels.columns.block import Block
+from shoal.kernels.expression.evaluate import evaluate
+from shoal.kernels.expression.functions import _FUNCTIONS, call
+from shoal.model.query.expression import col
+from shoal.model.query.functions import FUNCTIONS, if_, udf
+
+INTEGERS = st.integers(-(2**53), 2**53)
+LARGE = st.integers(-(2**63) + 1, 2**63 - 1)
+FLOATS = st.floats(-1e15, 1e15)
+POSITIVE = st.floats(1e-9, 1e9)
+TEXTS = st.text(st.sampled_from("abcXYZ äÖ日"), max_size=6)
+TIMES = st.integers(-(10**16), 10**16)
+
+
+def _time(us: int) -> datetime:
+    return datetime.fromtimestamp(us // 1_000_000, UTC)
+
+
+CASES: dict[str, list[tuple[Any, Callable[..., Any]]]] = {
+    "abs": [((LARGE,), abs), ((FLOATS,), abs)],
+    "floor": [((FLOATS,), math.floor), ((LARGE,), int)],
+    "ceil": [((FLOATS,), math.ceil), ((LARGE,), int)],
+    "round": [((FLOATS,), round), ((LARGE,), int)],
+    "sqrt": [((POSITIVE,), math.sqrt), ((st.integers(0, 2**53),), math.sqrt)],
+    "exp": [((st.floats(-50, 50),), math.exp)],
+    "ln": [((POSITIVE,), math.log)],
+    "power": [((st.floats(0.1, 10), st.integers(-5, 5)), lambda x, y: float(x) ** y)],
+    "least": [((LARGE, LARGE, LARGE), min), ((FLOATS, FLOATS), min), ((TEXTS, TEXTS), min)],
+    "greatest": [((LARGE, LARGE, LARGE), max), ((FLOATS, INTEGERS), max), ((TEXTS, TEXTS), max)],
+    "if": [((st.booleans(), LARGE, LARGE), _if := lambda c, a, b: a if c else b), ((st.booleans(), TEXTS, TEXTS), _if)],
+    "upper": [((TEXTS,), str.upper)],
+    "lower": [((TEXTS,), str.lower)],
+    "length": [((TEXTS,), len)],
+    "concat": [((TEXTS, TEXTS, TEXTS), lambda *texts: "".join(texts))],
+    "substring": [
+        (
+            (TEXTS, st.integers(-3, 9), st.integers(0, 9)),
+            lambda text, at, number: "".join(c for i, c in enumerate(text, 1) if at <= i < at + number),
+        )
+    ],
+    "starts_with": [((TEXTS, TEXTS), str.startswith)],
+    "contains": [((TEXTS, TEXTS), lambda text, part: part in text)],
+    "hour": [((TIMES,), lambda us: _time(us).hour)],
+    "minute": [((TIMES,), lambda us: _time(us).minute)],
+    "second": [((TIMES,), lambda us: _time(us).second)],
+    "as_int64": [((FLOATS,), int), ((LARGE.map(str),), int), ((st.booleans(),), int), ((LARGE,), int)],
+    "as_float64": [((LARGE,), float), ((FLOATS,), float)],
+    "as_string": [((LARGE,), str), ((st.booleans(),), lambda b: str(b).lower()), ((TEXTS,), str)],
+    "as_timestamp": [((TIMES,), int)],
+}
+CHECKED = [
+    pytest.param(name, arguments, plain, id=f"{name}, {number}")
+    for name, several in CASES.items()
+    for number, (arguments, plain) in enumerate(several, 1)
+]
+
+
+def column(values: list[Any], kind: type) -> Any:
+    return pa.array(values, pa.string()) if kind is str else np.array(values, kind)
+
+
+def plainly(values: Any) -> list[Any]:
+    found: list[Any] = values.to_pylist() if isinstance(values, pa.Array) else values.tolist()
+    return found
+
+
+def test_every_function_is_checked() -> None:
+    assert set(CASES) == set(FUNCTIONS) == set(_FUNCTIONS)
+
+
+@pytest.mark.parametrize(("name", "arguments", "plain"), CHECKED)
+def test_a_function_of_columns_is_the_one_of_each_row(name: str, arguments: Any, plain: Callable[..., Any]) -> None:
+    @settings(deadline=None, max_examples=40)
+    @given(st.lists(st.tuples(*arguments), min_size=1, max_size=8), st.booleans())
+    def holds(rows: list[tuple[Any, ...]], encode: bool) -> None:
+        columns = [column(list(values), type(values[0])) for values in zip(*rows, strict=True)]
+        if encode:
+            columns = [c.dictionary_encode() if isinstance(c, pa.Array) else c for c in columns]
+        got = call(name, columns)
+        wanted = [plain(*row) for row in rows]
+        assert len(got) == len(rows)
+        assert len(call(name, [c[:0] for c in columns])) == 0
+        assert plainly(got) == (pytest.approx(wanted, rel=1e-14) if isinstance(wanted[0], float) else wanted)
+
+    holds()
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "wanted"),
+    [
+        pytest.param("sqrt", -1.0, math.nan, id="the root of what is negative"),
+        pytest.param("ln", 0.0, -math.inf, id="the logarithm of nothing"),
+        pytest.param("ln", -1.0, math.nan, id="the logarithm of what is negative"),
+        pytest.param("exp", 1000.0, math.inf, id="a power that overflows"),
+        pytest.param("round", 2.5, 2, id="a half is rounded to the even number below"),
+        pytest.param("round", 3.5, 4, id="a half is rounded to the even number above"),
+        pytest.param("round", 2**53 + 1, 2**53 + 1, id="an integer no float holds is rounded to itself"),
+        pytest.param("floor", -0.5, -1, id="the integer below a negative fraction"),
+        pytest.param("hour", -1, 23, id="the hour before 1970"),
+    ],
+)
+def test_a_function_at_its_limits(name: str, argument: Any, wanted: Any) -> None:
+    assert plainly(call(name, [np.array([argument])])) == pytest.approx([wanted], nan_ok=True, rel=0)
+
+
+def test_a_text_that_is_no_number_is_an_error() -> None:
+    with pytest.raises(RunError, match=r"as_int64 needs texts of digits: .*'seven'"):
+        call("as_int64", [pa.array(["7", "seven"])])
+
+
+# --- functions of the user's own ----------------------------------------------------------------
+
+BLOCK = Block({"n": np.array([1, 2, 3]), "k": pa.array(["a", "b", "a"]).dictionary_encode()}, 3)
+
+
+@udf("int64")
+def doubled(n: Any) -> Any:
+    return n * 2
+
+
+@udf("string")
+def shouted(k: list[str]) -> list[str]:
+    return [text + "!" for text in k]
+
+
+@udf("timestamp")
+def day(n: Any) -> Any:
+    return n.astype("datetime64[s]")
+
+
+@udf("float64")
+def half() -> float:
+    return 0.5
+
+
+@udf("string")
+def name() -> str:
+    return "x"
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        pytest.param(doubled("n"), [2, 4, 6], id="numbers come as arrays"),
+        pytest.param(doubled(col("n") + 1), [4, 6, 8], id="arguments are expressions"),
+        pytest.param(shouted("k"), ["a!", "b!", "a!"], id="texts come as lists"),
+        pytest.param(day("n"), [1_000_000, 2_000_000, 3_000_000], id="times may be datetimes"),
+        pytest.param(half(), [0.5, 0.5, 0.5], id="a single number is one for every row"),
+        pytest.param(name(), ["x", "x", "x"], id="a single text is one for every row"),
+        pytest.param(if_(col("n") > 1, doubled("n"), 0), [0, 4, 6], id="a function within another"),
+    ],
+)
+def test_a_users_function_is_called_with_whole_columns(expression: Any, wanted: list[Any]) -> None:
+    assert plainly(evaluate(expression, BLOCK)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("type_", "given", "message"),
+    [
+        pytest.param("int64", [1, 2], "function 'f' must give a value for each of 3 rows; got 2", id="too few"),
+        pytest.param("int64", [0.5] * 3, "function 'f' must give int64; Cannot cast", id="fractions for integers"),
+        pytest.param("string", [1, 2, 3], "function 'f' must give string; ", id="numbers for texts"),
+        pytest.param("string", ["a", None, "b"], "function 'f' must give string; got None", id="nothing for a text"),
+        pytest.param("float64", ["a"] * 3, "function 'f' must give float64; ", id="texts for numbers"),
+    ],
+)
+def test_a_users_function_that_gives_something_else_is_an_error(type_: str, given: Any, message: str) -> None:
+    def f() -> Any:
+        return given
+
+    with pytest.raises(RunError) as caught:
+        evaluate(udf(type_)(f)(), BLOCK)
+    assert str(caught.value).startswith(message)

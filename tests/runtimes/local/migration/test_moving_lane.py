@@ -1,0 +1,135 @@
+"""Instances move while everything goes on: in every order in which nodes may take their turns, no result changes."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.random_graphs import cases
+from tests.runtimes.local import witness
+from tests.runtimes.local.controlled import Controlled, Rows
+from tests.runtimes.local.witness import Witness
+
+from shoal.model.query.graph import Graph
+from shoal.runtimes.local.dataflow.node import Node
+from shoal.runtimes.local.dataflow.source_node import SourceNode
+from shoal.runtimes.local.dataflow.split import MovingSplit
+from shoal.runtimes.local.memory.blocks import Sizes
+from shoal.runtimes.local.migration.moving_lane import MovingLane
+from shoal.runtimes.local.migration.stop_the_world import StillLane
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is done between turns, to which parts, of how many workers at most."""
+
+    act: Callable[[Controlled, random.Random], None]
+    part: type[MovingLane] = MovingLane
+    most: int = 0
+
+
+KINDS = {
+    "instances asked for one by one": Kind(Controlled.invite),
+    "workers that come and go": Kind(Controlled.pursue, most=5),
+    "all at once at a standstill": Kind(Controlled.change, StillLane),
+    "workers that come and go at standstills": Kind(Controlled.change, StillLane, most=5),
+    "both ways in turn": Kind(Controlled.mix, StillLane, most=5),
+}
+SHARES = st.sampled_from([0.05, 0.3, 0.8])
+
+
+ANY_RUN = (cases(), st.integers(1, 3), st.integers(1, 64), SHARES, st.integers(0, 2**32))
+
+
+def first(quick: int, seeds: int) -> list[Any]:
+    """So many seeds, of which only the first are for every day."""
+    return [pytest.param(seed, marks=() if seed < quick else pytest.mark.slow) for seed in range(seeds)]
+
+
+def check(kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int) -> None:
+    graph, rows = case
+    controlled = Controlled(graph, rows, workers, Sizes(block_rows, 2, 2), kind.part, kind.most)
+    controlled.run(random.Random(seed), share, lambda draw: kind.act(controlled, draw))
+    controlled.assert_right(rows)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(*ANY_RUN)
+def test_any_order_of_turns_and_moves_gives_the_answers_of_no_moves(
+    kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int
+) -> None:
+    check(kind, case, workers, block_rows, share, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(*ANY_RUN)
+def test_many_more_orders_of_turns_and_moves_give_the_answers_of_no_moves(
+    kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int
+) -> None:
+    check(kind, case, workers, block_rows, share, seed)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("seed", first(4, 12))
+def test_rows_come_to_every_instance_once_and_in_order(kind: Kind, seed: int) -> None:
+    draw = random.Random(seed)
+    rows, seen = witness.numbered(300), Witness()
+    sizes = Sizes(draw.randint(1, 20), 2, 2)
+    controlled = Controlled(witness.graph(), rows, 1 + seed % 4, sizes, kind.part, kind.most)
+    with seen.watching():
+        controlled.run(draw, draw.choice([0.05, 0.3]), lambda draw: kind.act(controlled, draw))
+    seen.assert_in_order(rows)
+    controlled.assert_right(rows)
+    assert controlled.moves > 0 or (seed % 4 == 0 and not kind.most)
+
+
+LAZY: dict[str, Callable[[Node], bool]] = {
+    "what it says is late": lambda node: isinstance(node, MovingSplit) and node.stream is None and node.home > 0,
+    "what it does is late": lambda node: isinstance(node, MovingLane) and bool(node.sleep.behind) and node.home > 0,
+}
+
+
+@pytest.mark.parametrize("lazy", LAZY.values(), ids=LAZY)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("seed", first(2, 6))
+def test_nobody_is_further_than_what_a_part_will_answer_that_has_just_woken_up(
+    kind: Kind, lazy: Callable[[Node], bool], seed: int
+) -> None:
+    draw, rows = random.Random(seed), witness.numbered(300)
+    controlled = Controlled(witness.graph(), rows, 1, Sizes(20, 2, 2), kind.part, most=3)
+    controlled.run(draw, 0.1, lambda draw: kind.act(controlled, draw), lazy)
+    controlled.assert_right(rows)
+    assert controlled.moves > 0
+
+
+def test_a_part_that_wakes_up_goes_no_further_before_all_in_front_of_it_have_told_it_how_far_they_are() -> None:
+    rows = witness.numbered(300)
+    controlled = Controlled(witness.graph(), rows, 1, Sizes(20, 2, 2), most=2)
+    controlled.drain(asked=3)
+    first = next(part for part in controlled.parts if part.home == 1 and part.sleep.behind)
+    behind = next(
+        part for part in controlled.parts if part.home == 1 and part.sleep in dict(first.sleep.behind).values()
+    )
+    between = next(n for n in controlled.nodes if isinstance(n, MovingSplit) and n.home == 1 and n.stream is None)
+    for instance in range(1, witness.KEYS):
+        first.invite(instance)
+    controlled.drain(asked=3)
+    assert not first.sleep.asleep
+    assert behind.sleep.asleep  # and has not been told that the first has woken up
+    for instance in range(witness.KEYS):
+        behind.invite(instance)
+    controlled.drain(without=[first, between], asked=8)  # it wakes up, while the first is slow
+    controlled.drain(without=[first])  # and is told
+    while not all(node.ended for node in controlled.nodes if isinstance(node, SourceNode)):
+        controlled.drain(asked=1)
+    controlled.drain()
+    controlled.end()
+    controlled.assert_right(rows)
+    assert controlled.moves == 2 * witness.KEYS - 1
