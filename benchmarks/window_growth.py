@@ -88,7 +88,7 @@ class OneWorker:
             fresh = lane.kernel.gathered(come) if come else {}
             before_us, after_us = (lane.watermark_us(marks) for marks in (self.marks, after))
             self.state[lane.number], answers = lane.advanced(self.state[lane.number], fresh, before_us, after_us)
-            router.answered(lane, answers)
+            router.emit(lane, answers)
         for name, batches in router.results.items():
             self.results[name] += batches
         self.marks = after

@@ -134,7 +134,7 @@ class InProcess:
             sent = fresh.get((worker, lane.number), [])
             come = lane.kernel.gathered(sent) if sent else {}
             tables, answers = lane.advanced(state, come, before, after)
-            router.answered(lane, answers)
+            router.emit(lane, answers)
             for number, instance in enumerate(lane.instances):
                 if binding.worker_of.get(instance) == worker:
                     kept = {slot: _resent(t.where(t.instance == number)) for slot, t in tables.items()}

@@ -117,14 +117,14 @@ def test_answers_of_a_lane_go_to_its_tables_and_to_the_lanes_behind_it(filtered:
     sent = router([counted.sink("q"), behind.rank("rows", 1).sink("r")], [0, 1])
     ends = np.array([10, 20])
     columns = {INSTANCE: np.zeros(2, np.int64), "window_end": ends, "rows": np.array([3, 9]), TIME: ends - 1}
-    sent.answered(sent.program.lanes[0], Block(columns, 2))
+    sent.emit(sent.program.lanes[0], Block(columns, 2))
     assert [batch.column("rows").to_pylist() for batch in sent.results["q"]] == [[3, 9]]
     assert parcels(sent, "rows") == [(1, 1, 0, [9] if filtered else [3, 9])]
 
 
 def test_no_answers_are_sent_nowhere() -> None:
     sent = router([LEFT.rank("n", 1).sink("q")])
-    sent.answered(sent.program.lanes[0], Block({INSTANCE: np.zeros(0, np.int64), TIME: np.zeros(0, np.int64)}, 0))
+    sent.emit(sent.program.lanes[0], Block({INSTANCE: np.zeros(0, np.int64), TIME: np.zeros(0, np.int64)}, 0))
     assert not sent.results
     assert parcels(sent) == []
 
@@ -135,6 +135,6 @@ def test_what_piles_up_is_brought_together_on_the_way(monkeypatch: pytest.Monkey
     sent = router([flow.sink("q")])
     for time in range(20):
         sent.take("left", block((time, "a", 1)))
-    assert sum(len(tables[0]) for piled in sent._piled.values() for tables in piled) <= 6
+    assert sum(len(tables[0]) for buffered in sent._buffered.values() for tables in buffered) <= 6
     [parcel] = sent.parcels()
     assert (parcel.content.pane.tolist(), parcel.content.slots[0].tolist()) == ([0, 1], [10, 10])

@@ -19,7 +19,7 @@ def together(snapshots: Sequence[Snapshot]) -> Snapshot:
         return snapshots[0]
     return replace(
         snapshots[-1],
-        loads=LoadColumns.together([snapshot.loads for snapshot in snapshots]),
+        loads=LoadColumns.merged([snapshot.loads for snapshot in snapshots]),
         period_s=sum(snapshot.period_s for snapshot in snapshots),
         latency_s=_mean([snapshot.latency_s for snapshot in snapshots]),
         busy_s=_added([snapshot.busy_s for snapshot in snapshots]),

@@ -58,7 +58,7 @@ class Interpreted:
                 marks_us = lane.watermark_us(self._before), lane.watermark_us(marks)
                 state[lane.number], results = lane.advanced(state.get(lane.number, {}), fresh, *marks_us)
                 router = self._router()
-                router.answered(lane, results)
+                router.emit(lane, results)
                 self._collect(router)
                 loads.update(_loads(lane, fresh, state[lane.number], results, time.perf_counter() - began_s))
         return loads

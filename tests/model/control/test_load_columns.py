@@ -48,10 +48,10 @@ def test_an_instance_that_is_not_known_did_nothing(loads: Mapping[InstanceId, In
 
 @given(SEVERAL)
 def test_loads_of_any_instances_add_up(several: list[dict[InstanceId, InstanceLoad]]) -> None:
-    assert LoadColumns.together(several) == one_by_one(several)
+    assert LoadColumns.merged(several) == one_by_one(several)
 
 
 @given(SEVERAL)
 def test_columns_of_the_same_instances_add_up_to_the_same(several: list[dict[InstanceId, InstanceLoad]]) -> None:
     columns = [LoadColumns.of(NAMES, loads) for loads in several]
-    assert LoadColumns.together(columns) == one_by_one([dict(one) for one in columns])
+    assert LoadColumns.merged(columns) == one_by_one([dict(one) for one in columns])

@@ -1,4 +1,4 @@
-"""Load columns: the loads of many instances side by side, so that looks at all of them take little time."""
+"""Load columns: the loads of many instances in columns, so that reading all of them is fast."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from shoal.model.query.graph import InstanceId
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-_NOTHING = InstanceLoad(0, 0.0, 0, 0)
+_IDLE = InstanceLoad(0, 0.0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,24 +34,24 @@ class LoadColumns(Mapping[InstanceId, InstanceLoad]):
 
     @classmethod
     def of(cls, instances: tuple[InstanceId, ...], loads: Mapping[InstanceId, InstanceLoad]) -> "LoadColumns":
-        """Loads in the order of these instances; one that is not among them did nothing."""
+        """Loads in the order of these instances; an instance without a load was idle."""
         if isinstance(loads, cls) and loads.instances == instances:
             return loads
-        seen = [loads.get(instance, _NOTHING) for instance in instances]
+        found = [loads.get(instance, _IDLE) for instance in instances]
         return cls(
             instances,
-            np.array([load.events for load in seen], np.int64),
-            np.array([load.cost_s for load in seen], np.float64),
-            np.array([load.results for load in seen], np.int64),
-            np.array([load.state_bytes for load in seen], np.int64),
-            np.array([load.backlog for load in seen], np.int64),
+            np.array([load.events for load in found], np.int64),
+            np.array([load.cost_s for load in found], np.float64),
+            np.array([load.results for load in found], np.int64),
+            np.array([load.state_bytes for load in found], np.int64),
+            np.array([load.backlog for load in found], np.int64),
         )
 
     @classmethod
-    def together(cls, several: Sequence[Mapping[InstanceId, InstanceLoad]]) -> "LoadColumns":
-        """Loads of periods that follow each other: sums of what happened, the newest of what is.
+    def merged(cls, several: Sequence[Mapping[InstanceId, InstanceLoad]]) -> "LoadColumns":
+        """Loads of successive periods as one: counts are summed, state and backlog are the newest.
 
-        An instance without a load in the newest has nothing that waits; its state is what was seen last.
+        An instance without a load in the newest period has no backlog; its state size is the last one reported.
         """
         columns = [one for one in several if isinstance(one, cls)]
         if len(columns) == len(several) and all(one.instances is columns[0].instances for one in columns):
@@ -70,18 +70,18 @@ class LoadColumns(Mapping[InstanceId, InstanceLoad]):
         )
 
     @cached_property
-    def _place_of(self) -> dict[InstanceId, int]:
-        return {instance: place for place, instance in enumerate(self.instances)}
+    def _position_of(self) -> dict[InstanceId, int]:
+        return {instance: position for position, instance in enumerate(self.instances)}
 
     def __getitem__(self, instance: InstanceId) -> InstanceLoad:
-        """The load of one."""
-        place = self._place_of[instance]
+        """The load of one instance."""
+        position = self._position_of[instance]
         return InstanceLoad(
-            int(self.events[place]),
-            float(self.cost_s[place]),
-            int(self.results[place]),
-            int(self.state_bytes[place]),
-            int(self.backlog[place]),
+            int(self.events[position]),
+            float(self.cost_s[position]),
+            int(self.results[position]),
+            int(self.state_bytes[position]),
+            int(self.backlog[position]),
         )
 
     def __iter__(self) -> Iterator[InstanceId]:
@@ -89,5 +89,5 @@ class LoadColumns(Mapping[InstanceId, InstanceLoad]):
         return iter(self.instances)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of instances."""
         return len(self.instances)

@@ -119,7 +119,7 @@ class Stage:
         advancing_s = done.together_s + sum(done.alone_s.values())
         self.sampler.learn(self.plan.graph, lane, work, advancing_s)
         began = time.perf_counter()
-        router.answered(lane, done.answers)
+        router.emit(lane, done.answers)
         answering_s = time.perf_counter() - began
         after = _counts(done.tables, size)
         touched = (received > 0).any(axis=0) | (before != after).any(axis=0)
