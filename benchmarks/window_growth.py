@@ -85,7 +85,7 @@ class OneWorker:
         for lane in (lane for lane in self.program.lanes if lane.kernel is not None):
             assert lane.kernel is not None
             come = [{parcel.table: parcel.content} for parcel in router.parcels() if parcel.lane == lane.number]
-            fresh = lane.kernel.gathered(come) if come else {}
+            fresh = lane.kernel.merged(come) if come else {}
             before_us, after_us = (lane.watermark_us(marks) for marks in (self.marks, after))
             self.state[lane.number], answers = lane.advanced(self.state[lane.number], fresh, before_us, after_us)
             router.emit(lane, answers)

@@ -85,7 +85,7 @@ class InProcess:
                         heir = lane.instances[number]
                         assert heir in heirs[instance]
                         tables = [self.states.get(heir, {}), {slot: table.where(numbers == number)}]
-                        self.states[heir] = lane.kernel.together([each for each in tables if each])
+                        self.states[heir] = lane.kernel.concatenated([each for each in tables if each])
         return program
 
     def _router(self, program: Program, binding: Binding) -> Router:
@@ -130,9 +130,9 @@ class InProcess:
                 for number, instance in enumerate(lane.instances)
                 if instance in self.states and binding.worker_of.get(instance) == worker
             ]
-            state = lane.kernel.gathered(held) if held else {}
+            state = lane.kernel.merged(held) if held else {}
             sent = fresh.get((worker, lane.number), [])
-            come = lane.kernel.gathered(sent) if sent else {}
+            come = lane.kernel.merged(sent) if sent else {}
             tables, answers = lane.advanced(state, come, before, after)
             router.emit(lane, answers)
             for number, instance in enumerate(lane.instances):

@@ -27,7 +27,7 @@ from tests.conformance.oracles import PORT, Answer, Event
 from shoal.kernels.aggregate.windowed import AggregateKernel
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, RowTable, Tables
-from shoal.kernels.count_window import RowWindowKernel
+from shoal.kernels.count_window import CountWindowKernel
 from shoal.kernels.join import JoinKernel
 from shoal.kernels.kernel import FOREVER_US, NEVER_US, State
 from shoal.kernels.pattern.match import MatchKernel
@@ -66,7 +66,7 @@ class Workers:
                 assert not kernel.late(port, rows, self.watermark_us).any()
                 fresh[worker].append(resent(kernel.lift(port, rows)))
         for state, lifted in zip(self.states, fresh, strict=True):
-            come = kernel.gathered(lifted) if lifted else {}
+            come = kernel.merged(lifted) if lifted else {}
             tables, answers = kernel.advance(state.tables, come, self.watermark_us, watermark_us)
             state.tables, state.watermark_us = tables, watermark_us
             self._answered(answers)
@@ -148,7 +148,7 @@ def check_bounded(case: KernelCase, states: Sequence[State], events: Sequence[Ev
     kernel = case.kernel
     left = [table for state in states for number, table in state.tables.items() if len(table) and number < 2]
     known = [table for state in states for number, table in state.tables.items() if len(table) and number == 2]
-    if isinstance(kernel, RowWindowKernel):
+    if isinstance(kernel, CountWindowKernel):
         pieces = [row for table in left for row in rows_of(table, kernel.keys(0))]
         assert all(not len(state.tables.get(0, ())) for state in states)
         assert max(Counter(pieces).values(), default=0) <= kernel.measure.span**2
@@ -165,7 +165,7 @@ def check_ended(case: KernelCase, states: Sequence[State]) -> None:
     """Behind the end of time there are no rows that wait and no windows by time."""
     numbers = {number for state in states for number, table in state.tables.items() if len(table)}
     kernel = case.kernel
-    if isinstance(kernel, RowWindowKernel):
+    if isinstance(kernel, CountWindowKernel):
         assert numbers <= ({2} if hasattr(kernel.window, "on") else {1, 2})
     else:
         assert numbers <= ({2} if isinstance(kernel, MatchKernel) and kernel.looked_back else set())
@@ -284,7 +284,7 @@ def test_a_row_of_state_has_the_key_of_the_input_rows_it_came_from(case: KernelC
 def lifted(case: KernelCase, events: Sequence[Event]) -> Tables:
     ports = [[event for event in events if event[PORT] == port] for port in range(case.ports)]
     tables = [case.kernel.lift(port, case.block(rows)) for port, rows in enumerate(ports) if rows]
-    return case.kernel.gathered(tables) if tables else {}
+    return case.kernel.merged(tables) if tables else {}
 
 
 def owners_of(case: KernelCase, events: Sequence[Event]) -> set[tuple[Any, ...]]:
@@ -313,7 +313,7 @@ def test_fragments_tell_whose_they_are_and_when_they_are_due(case: KernelCase) -
         if isinstance(kernel, AggregateKernel | SessionKernel):
             assert fragments.utility.sum() == len(events)
         deadlines = [fragment.deadline_us for fragment in fragments]
-        if isinstance(kernel, RowWindowKernel):  # a row tells nothing of the one that will close its window
+        if isinstance(kernel, CountWindowKernel):  # a row tells nothing of the one that will close its window
             assert set(deadlines) == {None}
             return
         last_due = max(deadlines)

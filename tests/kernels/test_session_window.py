@@ -68,7 +68,7 @@ def test_what_is_read_is_sent_as_sessions_not_as_rows() -> None:
     made = kernel(FLOW)
     lifted = made.lift(0, block([(time, "a") for time in range(100)]))
     assert len(lifted[0]) == 1
-    assert len(made.gathered([lifted, made.lift(0, block([(105, "a")]))])[0]) == 1
+    assert len(made.merged([lifted, made.lift(0, block([(105, "a")]))])[0]) == 1
 
 
 def test_the_order_in_which_sessions_are_gathered_does_not_show() -> None:
@@ -80,7 +80,7 @@ def test_the_order_in_which_sessions_are_gathered_does_not_show() -> None:
     for _ in range(4):
         draw.shuffle(several)
         lifted = [made.lift(0, block(several[at : at + 7])) for at in range(0, 60, 7)]
-        _, answers = made.advance(made.gathered(lifted[:4]), made.gathered(lifted[4:]), 0, FOREVER_US)
+        _, answers = made.advance(made.merged(lifted[:4]), made.merged(lifted[4:]), 0, FOREVER_US)
         found.append(rows(answers, "window_start", "window_end", *wide))
     assert found[0]
     assert all(each == found[0] for each in found)

@@ -7,7 +7,7 @@ from shoal.compiler.steps import Assign, Attach, Filter, Retime, Select, Step
 from shoal.errors import GraphError
 from shoal.kernels.aggregate.panes import PaneShape
 from shoal.kernels.aggregate.windowed import AggregateKernel
-from shoal.kernels.count_window import RowWindowKernel
+from shoal.kernels.count_window import CountWindowKernel
 from shoal.kernels.join import JoinKernel
 from shoal.kernels.kernel import Kernel
 from shoal.kernels.pattern.match import MatchKernel
@@ -84,7 +84,7 @@ def _aggregate(
         return SessionKernel(keys, window.gap_us, aggregates, types, time)
     if is_row_window(window):
         names = tuple(name for name in parameters["types"])
-        return RowWindowKernel(keys, window, aggregates, names, tuple(parameters["types"].items()), time)
+        return CountWindowKernel(keys, window, aggregates, names, tuple(parameters["types"].items()), time)
     if not isinstance(window, Window):
         raise GraphError(f"window {window} has no kernel")
     return AggregateKernel(PaneShape(keys, window, aggregates, types, by_instance=by_instance), time)

@@ -67,10 +67,10 @@ class Router:
                 continue
             start = self.program.first_instances[number]
             bound = np.array(self.binding[start : start + len(lane.instances)], np.int64)
-            gathered = lane.kernel.gathered(buffered)
+            merged = lane.kernel.merged(buffered)
             if lane.division is not None:
-                gathered = lane.division.divided(lane.kernel, gathered)
-            for table, content in gathered.items():
+                merged = lane.division.divided(lane.kernel, merged)
+            for table, content in merged.items():
                 workers = bound[content.instance]
                 for worker in np.unique(workers).tolist():
                     yield Parcel(worker, number, table, content.where(workers == worker))
@@ -89,7 +89,7 @@ class Router:
         buffered = self._buffered[lane.number]
         buffered.append(lifted)
         if _rows(buffered) > max(MERGE_ROWS, 2 * self._merged_rows[lane.number]):
-            self._buffered[lane.number] = [lane.kernel.gathered(buffered)]
+            self._buffered[lane.number] = [lane.kernel.merged(buffered)]
             self._merged_rows[lane.number] = _rows(self._buffered[lane.number])
 
 

@@ -32,7 +32,7 @@ def _rehearse(lane: Lane) -> None:
     ports = sorted({feed.port for feed in lane.feeds})
     for port in ports:
         kernel.late(port, _row(lane, port), NEVER_US)
-    fresh = kernel.gathered([kernel.lift(port, _row(lane, port)) for port in ports])
+    fresh = kernel.merged([kernel.lift(port, _row(lane, port)) for port in ports])
     state, _ = kernel.advance(fresh, {}, NEVER_US, NEVER_US)
     state, _ = kernel.advance(state, fresh, NEVER_US, NEVER_US)
     kernel.advance(state, {}, NEVER_US, FOREVER_US)

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from shoal.kernels.aggregate.cells import Codes, cells_of, codes_of
 from shoal.kernels.aggregate.panes import LARGEST_EXPANSION
-from shoal.kernels.aggregate.slots import Slot, answer_columns, merged_values, partial_values, slots_of
+from shoal.kernels.aggregate.slots import Slot, merged_values, partial_values, result_columns, slots_of
 from shoal.kernels.aggregate.windowed import WINDOW_END
 from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.order import due, group_numbers, in_order
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
 from shoal.kernels.kernel import FOREVER_US, NOTHING, concat_blocks, kept
-from shoal.kernels.row_kernel import WholeRowKernel, gathered_rows
+from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.schema import TIME
 from shoal.model.query.window import Rows, Window
@@ -53,7 +53,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class RowWindowKernel(WholeRowKernel):
+class CountWindowKernel(WholeRowKernel):
     """Aggregates per key over windows that rows close."""
 
     key_names: tuple[str, ...]
@@ -75,7 +75,7 @@ class RowWindowKernel(WholeRowKernel):
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """Go through the rows before the watermark, key by key, and answer the windows they close."""
-        rows = gathered_rows([{n: t for n, t in state.items() if n == 0}, fresh]).get(0)
+        rows = concatenated_rows([{n: t for n, t in state.items() if n == 0}, fresh]).get(0)
         ready, waiting = due(rows, after_us)
         ending = after_us >= FOREVER_US // 2 and isinstance(self.window, Window)
         if ready is None and not ending:
@@ -111,7 +111,13 @@ class _Step:
     """One pass over rows in order; groups are numbered over rows, pieces and keys together."""
 
     def __init__(
-        self, kernel: RowWindowKernel, ready: RowTable, pieces: RowTable | None, known: RowTable | None, *, ending: bool
+        self,
+        kernel: CountWindowKernel,
+        ready: RowTable,
+        pieces: RowTable | None,
+        known: RowTable | None,
+        *,
+        ending: bool,
     ) -> None:
         self.kernel, self.pieces, self.known = kernel, pieces, known
         tables = [table for table in (ready, pieces, known) if table is not None]
@@ -207,7 +213,7 @@ class _Step:
             INSTANCE: owners.instance[owner],
             **{key: take(owners[key], owner) for key in kernel.key_names},
             WINDOW_END: ends,
-            **answer_columns(kernel.aggregates, dict(kernel.types), kernel.slots, merged),
+            **result_columns(kernel.aggregates, dict(kernel.types), kernel.slots, merged),
             TIME: times,
         }
         return Block(columns, size)

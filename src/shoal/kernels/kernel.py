@@ -70,10 +70,10 @@ class Kernel(Protocol):
         Called while a program is built, if all readers of the results begin with this condition.
         """
 
-    def gathered(self, tables: Sequence[Tables]) -> Tables:
+    def merged(self, tables: Sequence[Tables]) -> Tables:
         """Several tables as one, merged where that makes them smaller."""
 
-    def together(self, tables: Sequence[Tables]) -> Tables:
+    def concatenated(self, tables: Sequence[Tables]) -> Tables:
         """Several tables one under another, as they are: the state of other instances, or what `advance` will merge."""
 
     def due(self, before_us: int, after_us: int) -> bool:
@@ -160,7 +160,7 @@ class StatefulKernel(ABC):
         """A block in the form that travels."""
 
     @abstractmethod
-    def gathered(self, tables: Sequence[Tables]) -> Tables:
+    def merged(self, tables: Sequence[Tables]) -> Tables:
         """Several tables as one."""
 
     @abstractmethod
@@ -220,7 +220,7 @@ class StatefulKernel(ABC):
 
     def absorb(self, state: State, piece: Tables) -> None:
         """Put what was extracted into a state."""
-        state.tables = self.gathered([state.tables, piece])
+        state.tables = self.merged([state.tables, piece])
 
     def _ids(self, number: int, table: Any) -> Ids:
         return ids_of(number, [table.instance, *self.identity(number, table)], len(table))

@@ -11,7 +11,7 @@ from shoal.kernels.columns.order import due, group_numbers, in_order, sortable
 from shoal.kernels.columns.table import Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
 from shoal.kernels.kernel import NOTHING, kept
-from shoal.kernels.row_kernel import WholeRowKernel, gathered_rows
+from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
 from shoal.model.query.schema import TIME
 
 
@@ -29,7 +29,7 @@ class RankKernel(WholeRowKernel):
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Rank the rows before the watermark."""
-        ready, waiting = due(gathered_rows([state, fresh]).get(0), after_us)
+        ready, waiting = due(concatenated_rows([state, fresh]).get(0), after_us)
         if ready is None:
             return kept({0: waiting}), NOTHING
         group = group_numbers([ready], (*self.key_names, TIME))[0]
@@ -59,7 +59,7 @@ class DeduplicateKernel(WholeRowKernel):
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Go through the rows before the watermark in order; table 1 holds when each key was kept last."""
-        together = gathered_rows([{n: t for n, t in state.items() if n == 0}, fresh])
+        together = concatenated_rows([{n: t for n, t in state.items() if n == 0}, fresh])
         ready, waiting = due(together.get(0), after_us)
         known: RowTable | None = state.get(1)
         answers = NOTHING

@@ -48,13 +48,13 @@ class RowKernel(StatefulKernel):
         columns = {name: block.columns[name] for name in self.columns[port]}
         return {port: RowTable({INSTANCE: block.columns[INSTANCE], TIME: self._times(port, block), **columns})}
 
-    def gathered(self, tables: Sequence[Tables]) -> Tables:
+    def merged(self, tables: Sequence[Tables]) -> Tables:
         """Tables of each number one under another."""
-        return gathered_rows(tables)
+        return concatenated_rows(tables)
 
-    def together(self, tables: Sequence[Tables]) -> Tables:
+    def concatenated(self, tables: Sequence[Tables]) -> Tables:
         """Tables of each number one under another."""
-        return gathered_rows(tables)
+        return concatenated_rows(tables)
 
     def due(self, before_us: int, after_us: int) -> bool:  # noqa: ARG002  (a kernel may know better)
         """Any row may be answered at any time."""
@@ -91,7 +91,7 @@ class WholeRowKernel(RowKernel):
         return (self.time,)
 
 
-def gathered_rows(tables: Sequence[Tables]) -> Tables:
+def concatenated_rows(tables: Sequence[Tables]) -> Tables:
     """Row tables of each number one under another."""
     numbers = sorted({number for each in tables for number in each})
     together = {number: concat_rows([each[number] for each in tables if number in each]) for number in numbers}

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.kernels.aggregate.slots import Slot, answer_columns, merged_values, partial_values, slots_of
+from shoal.kernels.aggregate.slots import Slot, merged_values, partial_values, result_columns, slots_of
 from shoal.kernels.aggregate.windowed import WINDOW_END
 from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.order import group_numbers
@@ -66,7 +66,7 @@ class SessionKernel(RowKernel):
         keys = {key: take(block.columns[key], sample) for key in self.key_names}
         return {0: self._table(block.columns[INSTANCE][sample], keys, first[used], last[used], values)}
 
-    def gathered(self, tables: Sequence[Tables]) -> Tables:
+    def merged(self, tables: Sequence[Tables]) -> Tables:
         """Sessions that belong together made one."""
         together = concat_rows([each[0] for each in tables if 0 in each])
         if together is None:
@@ -85,7 +85,7 @@ class SessionKernel(RowKernel):
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Sessions merged, and those that nothing can lengthen any more answered."""
-        table = self.gathered([state, fresh]).get(0)
+        table = self.merged([state, fresh]).get(0)
         if table is None:
             return {}, NOTHING
         over = table[_LAST] + self.gap_us <= after_us
@@ -114,7 +114,7 @@ class SessionKernel(RowKernel):
             **{key: done[key] for key in self.key_names},
             WINDOW_START: done[_FIRST],
             WINDOW_END: ends,
-            **answer_columns(self.aggregates, dict(self.types), self.slots, values),
+            **result_columns(self.aggregates, dict(self.types), self.slots, values),
             TIME: ends - 1,
         }
         return Block(columns, len(done))

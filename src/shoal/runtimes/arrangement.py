@@ -125,5 +125,7 @@ def state_after(before: Arrangement, after: Arrangement, state: Mapping[int, Tab
                 continue
             found[home.number] += [again] if again else []
     return {
-        lane.number: lane.kernel.together(found[lane.number]) for lane in lanes if lane.kernel and found[lane.number]
+        lane.number: lane.kernel.concatenated(found[lane.number])
+        for lane in lanes
+        if lane.kernel and found[lane.number]
     }

@@ -54,7 +54,7 @@ class Interpreted:
         for lane in sorted(self._program.lanes, key=lambda lane: lane.depth):
             if lane.kernel is not None:
                 began_s, sent = time.perf_counter(), self._fresh[lane.number]
-                fresh = lane.kernel.together(sent) if sent else {}
+                fresh = lane.kernel.concatenated(sent) if sent else {}
                 marks_us = lane.watermark_us(self._before), lane.watermark_us(marks)
                 state[lane.number], results = lane.advanced(state.get(lane.number, {}), fresh, *marks_us)
                 router = self._router()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.kernels.aggregate import panes
-from shoal.kernels.aggregate.panes import PaneShape, PaneTable, closed_windows, concat_tables, merged
+from shoal.kernels.aggregate.panes import PaneShape, PaneTable, closed_windows, concat_tables, merged_panes
 from shoal.model.query.aggregate import count, sum_, top_k
 from shoal.model.query.window import Window
 
@@ -104,7 +104,7 @@ def test_long_tops_are_answered_in_small_runs() -> None:
 
 def test_tables_of_the_same_rows_merge_into_one() -> None:
     shape = shape_of(Window(1, 1))
-    table = merged(shape, [counts([3, 1]), counts([1]), shape.empty(), counts([1], instance=4)])
+    table = merged_panes(shape, [counts([3, 1]), counts([1]), shape.empty(), counts([1], instance=4)])
     rows = sorted(zip(table.instance.tolist(), table.pane.tolist(), table.slots[0].tolist(), strict=True))
     assert rows == [(0, 1, 2), (0, 3, 1), (4, 1, 1)]
 
@@ -114,7 +114,7 @@ def test_merging_leaves_the_merged_tables_as_they_were() -> None:
     slots = (np.array([2]), np.array([[3.0, 0.0, 0.0]]), np.array([[2.0, 1.0]]))
     table = PaneTable(np.array([0]), np.array([5]), (), slots)
     before = table.to_arrow()
-    merged(shape, [table, table])
+    merged_panes(shape, [table, table])
     closed_windows(shape, table, 0, 10)
     assert table.to_arrow().equals(before)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, RowTable, concat_rows, from_arrow, objects, to_arrow
 from shoal.kernels.kernel import concat_blocks, kept
-from shoal.kernels.row_kernel import gathered_rows
+from shoal.kernels.row_kernel import concatenated_rows
 
 COLUMNS = [
     pytest.param(np.array([1, -(2**63), 2**63 - 1]), id="integers"),
@@ -112,9 +112,9 @@ def test_texts_with_and_without_a_dictionary_come_together() -> None:
 
 def test_tables_of_each_number_come_together_and_empty_ones_go() -> None:
     several = [{0: table([0], ["a"]), 2: table([], [])}, {0: table([1], ["b"]), 1: table([2], ["c"])}]
-    assert {number: len(each) for number, each in gathered_rows(several).items()} == {0: 2, 1: 1}
+    assert {number: len(each) for number, each in concatenated_rows(several).items()} == {0: 2, 1: 1}
     assert list(kept({0: None, 1: table([], []), 2: table([1], ["x"])})) == [2]
-    assert gathered_rows([]) == {}
+    assert concatenated_rows([]) == {}
 
 
 def test_blocks_of_answers_come_together() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import Cells, Codes, cells_of, codes_of
-from shoal.kernels.aggregate.slots import Array, Slot, answer_columns, merged_values, partial_values, slots_of
+from shoal.kernels.aggregate.slots import Array, Slot, merged_values, partial_values, result_columns, slots_of
 from shoal.kernels.columns.block import Block, Column, as_column, concat, plain, take
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.columns.table import from_arrow, to_arrow
@@ -153,7 +153,7 @@ def partial(shape: PaneShape, block: Block, instance: Ints, panes: Ints, cells: 
     return PaneTable(instance[rows], panes[rows], keys, tuple(slots))
 
 
-def merged(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
+def merged_panes(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
     """Bring several tables together: one row per instance, pane and key."""
     together = concat_tables(shape, tables)
     if not len(together):
@@ -180,7 +180,7 @@ def _samples(cells: Cells) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class Answers:
+class ClosedWindows:
     """Windows that have closed: the instance and number of each, and its keys and aggregates by name.
 
     A window's number is its end divided by the slide.
@@ -193,7 +193,7 @@ class Answers:
 
 def closed_windows(
     shape: PaneShape, table: PaneTable, first: int, last: int, having: Expression | None = None
-) -> Answers:
+) -> ClosedWindows:
     """The answers of the windows number first..last that have seen an event, if their aggregates fulfil a condition."""
     limit = LARGEST_EXPANSION // shape.width
     runs = list(_runs(table.pane, shape.window.panes, first, last, limit))
@@ -233,7 +233,7 @@ def _runs(panes: Ints, span: int, first: int, last: int, limit: int) -> Iterator
 
 def _answers(
     shape: PaneShape, table: PaneTable, keys: Codes, having: Expression | None, run: tuple[int, int, int]
-) -> Answers:
+) -> ClosedWindows:
     first, last, expanded = run
     rows, windows = np.empty(expanded, np.int64), np.empty(expanded, np.int64)
     loops.expand(table.pane, first, last, shape.window.panes, rows, windows)
@@ -246,19 +246,19 @@ def _answers(
         sample, found = sample[wanted], {name: take(column, wanted) for name, column in found.items()}
     chosen = rows[sample]
     kept = {name: take(key, chosen) for name, key in zip(shape.keys, table.keys, strict=True)}
-    return Answers(table.instance[chosen], windows[sample], {**kept, **found})
+    return ClosedWindows(table.instance[chosen], windows[sample], {**kept, **found})
 
 
 def _aggregates(shape: PaneShape, values: Sequence[Array]) -> dict[str, Column]:
-    return dict(answer_columns(shape.aggregates, dict(shape.types), shape.slots, values))
+    return dict(result_columns(shape.aggregates, dict(shape.types), shape.slots, values))
 
 
-def _concat_answers(shape: PaneShape, parts: Sequence[Answers]) -> Answers:
+def _concat_answers(shape: PaneShape, parts: Sequence[ClosedWindows]) -> ClosedWindows:
     if not parts:
         nothing = shape.empty()
         keys = dict(zip(shape.keys, nothing.keys, strict=True))
-        return Answers(nothing.instance, nothing.pane, {**keys, **_aggregates(shape, nothing.slots)})
-    return Answers(
+        return ClosedWindows(nothing.instance, nothing.pane, {**keys, **_aggregates(shape, nothing.slots)})
+    return ClosedWindows(
         np.concatenate([part.instance for part in parts]),
         np.concatenate([part.window for part in parts]),
         {name: concat([part.columns[name] for part in parts]) for name in parts[0].columns},

@@ -149,7 +149,7 @@ def answer(
     return values
 
 
-def answer_columns(
+def result_columns(
     aggregates: Sequence[tuple[str, Aggregate]],
     types: Mapping[str, str],
     slots: Sequence[Slot],

@@ -15,7 +15,7 @@ from shoal.kernels.aggregate.panes import (
     closed_windows,
     concat_tables,
     grouping,
-    merged,
+    merged_panes,
     partial,
 )
 from shoal.kernels.columns.block import Block, Column
@@ -65,11 +65,11 @@ class AggregateKernel(StatefulKernel):
         """Partial aggregates of a block."""
         return {0: self.partial(block, self.panes(block))} if block.length else {}
 
-    def gathered(self, tables: Sequence[Tables]) -> Tables:
+    def merged(self, tables: Sequence[Tables]) -> Tables:
         """Partial aggregates merged."""
-        return {0: merged(self.shape, [each[0] for each in tables if 0 in each])}
+        return {0: merged_panes(self.shape, [each[0] for each in tables if 0 in each])}
 
-    def together(self, tables: Sequence[Tables]) -> Tables:
+    def concatenated(self, tables: Sequence[Tables]) -> Tables:
         """Partial aggregates one under another."""
         return {0: concat_tables(self.shape, [each[0] for each in tables if 0 in each])}
 
@@ -80,7 +80,7 @@ class AggregateKernel(StatefulKernel):
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """State and partial aggregates merged, and the results of the windows that the watermark closes on its way."""
-        table: PaneTable = self.gathered([state, fresh])[0]
+        table: PaneTable = self.merged([state, fresh])[0]
         first, last = self.window_range(before_us, after_us)
         closed = closed_windows(self.shape, table, first, last, self.having)
         ends = closed.window * self.window.slide_us

@@ -21,7 +21,7 @@ from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat
 from shoal.kernels.expression.evaluate import PREVIOUS, evaluate
 from shoal.kernels.kernel import FOREVER_US, NOTHING, kept
 from shoal.kernels.pattern.search import Program, search
-from shoal.kernels.row_kernel import WholeRowKernel, gathered_rows
+from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
 from shoal.model.query.expression import Expression
 from shoal.model.query.pattern import Measure, Pattern, uses_previous
 from shoal.model.query.schema import TIME
@@ -62,7 +62,7 @@ class MatchKernel(WholeRowKernel):
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Take the rows before the watermark in, and decide what can be decided."""
-        waiting_rows = gathered_rows([{n: t for n, t in state.items() if n == 0}, fresh]).get(0)
+        waiting_rows = concatenated_rows([{n: t for n, t in state.items() if n == 0}, fresh]).get(0)
         ready, waiting = due(waiting_rows, after_us)
         last: RowTable | None = state.get(2)
         tables = [state[1]] if 1 in state else []

@@ -77,7 +77,7 @@ class LaneState:
         due = (self.fresh or self.mark_us > before_us) and self.kernel.due(before_us, self.mark_us)
         if not due and self.fresh_rows <= max(FEW_ROWS, _rows(self.tables)):
             return EMPTY
-        come = self.kernel.together(self.fresh) if self.fresh else {}
+        come = self.kernel.concatenated(self.fresh) if self.fresh else {}
         kept, fresh = self.kept_counts(), self.fresh_counts
         self.fresh, self.fresh_rows, self.fresh_counts = [], 0, self._none()
         declared = self._slots.declared if self._slots is not None and self._slots.divided else None
@@ -127,7 +127,7 @@ class LaneState:
                 raise ValueError(f"states at {other.mark_us} and {self.mark_us} cannot be brought together")
         parts = [state.tables for state in (self, *others) if state.tables]
         kept = sum((other.kept_counts() for other in others), self.kept_counts())
-        self.tables = self.kernel.together(parts) if parts else {}
+        self.tables = self.kernel.concatenated(parts) if parts else {}
         self._counted = (self.tables, kept)
         for other in others:
             self.fresh += other.fresh

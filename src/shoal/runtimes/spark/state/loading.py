@@ -164,7 +164,7 @@ def ahead(plan: Plan, worker: int) -> list[StateRef]:
 def together(program: Program, lane: int, tables: list[Tables]) -> Tables:
     """Tables of one lane one under another."""
     kernel = program.lanes[lane].kernel
-    return kernel.together(tables) if kernel and tables else {}
+    return kernel.concatenated(tables) if kernel and tables else {}
 
 
 def _sizes(table: Table, numbers: Mapping[InstanceId, int]) -> Iterator[tuple[InstanceId, int]]:

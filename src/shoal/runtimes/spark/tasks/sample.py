@@ -84,7 +84,7 @@ class Sampler:
             spent_s.append(self.clock() - began)
         tables, answers = found[0]
         if alone and lane.kernel is not None:
-            tables = lane.kernel.together([each for each, _ in found])
+            tables = lane.kernel.concatenated([each for each, _ in found])
             given = [block for _, block in found if block.length]
             answers = concat_blocks(given) if given else answers
         return Advanced(tables, answers, spent_s[0], dict(zip(alone, spent_s[1:], strict=True)))
