@@ -1,12 +1,10 @@
-"""Ranks and duplicates: choosing among the rows of one time, and among the rows of one key."""
+"""The rank kernel: the first rows of each key and time."""
 
 import math
 from typing import Any
 
 import pytest
-from tests.kernels.rows import LEFT, US, Row, answered, block, kernel, rows, sizes
-
-from shoal.kernels.kernel import FOREVER_US
+from tests.kernels.rows import LEFT, Row, answered, block, kernel, rows, sizes
 
 NAN = math.nan
 
@@ -62,48 +60,3 @@ def test_rows_are_ranked_once_all_of_their_time_are_there() -> None:
     assert sizes(state) == {0: 1}
     made.close_until(state, 7)
     assert sizes(state) == {}
-
-
-@pytest.mark.parametrize(
-    ("times", "kept"),
-    [
-        pytest.param([0, 9], [0], id="a row shortly behind goes"),
-        pytest.param([0, 10], [0, 10], id="a row exactly so much later stays"),
-        pytest.param([0, 6, 12], [0, 12], id="a row that went does not make others go"),
-        pytest.param([-3, -3], [-3], id="of rows of one time one stays"),
-        pytest.param([8, 0], [0], id="the order of time counts, not that of arrival"),
-    ],
-)
-def test_a_row_goes_if_its_key_was_kept_shortly_before(times: list[int], kept: list[int]) -> None:
-    found = answered(LEFT.key_by("k").deduplicate(10 * US), [(time, "a") for time in times])
-    assert rows(found, "ts") == [(time,) for time in kept]
-
-
-def test_of_rows_of_one_time_the_first_in_the_order_of_columns_stays() -> None:
-    found = answered(LEFT.key_by("k").deduplicate(10 * US), [(0, "a", 2), (0, "a", 1), (0, "b", 3)])
-    assert rows(found, "k", "n") == [("a", 1), ("b", 3)]
-
-
-def test_a_key_is_known_across_watermarks_until_it_does_not_matter_any_more() -> None:
-    made = kernel(LEFT.key_by("k").deduplicate(10 * US))
-    state = made.open()
-    made.process(state, block([(0, "a")]))
-    assert made.close_until(state, 1).length == 1
-    made.process(state, block([(9, "a")]))
-    assert made.close_until(state, 9).length == 0
-    assert sizes(state) == {0: 1, 1: 1}
-    assert made.close_until(state, 10).length == 0
-    assert sizes(state) == {}
-    made.process(state, block([(10, "a")]))
-    assert made.close_until(state, FOREVER_US).length == 1
-    assert sizes(state) == {}
-
-
-def test_a_state_that_lost_all_known_keys_takes_rows_in() -> None:
-    made = kernel(LEFT.key_by("k").deduplicate(10 * US))
-    state = made.open()
-    made.process(state, block([(0, "a")]))
-    made.close_until(state, 1)
-    made.extract(state, made.fragments(state).ids)
-    made.process(state, block([(5, "a")]))
-    assert rows(made.close_until(state, 6), "ts") == [(5,)]

@@ -8,10 +8,11 @@ from shoal.errors import GraphError
 from shoal.kernels.aggregate.panes import PaneShape
 from shoal.kernels.aggregate.windowed import AggregateKernel
 from shoal.kernels.count_window import CountWindowKernel
+from shoal.kernels.deduplicate import DeduplicateKernel
 from shoal.kernels.join import JoinKernel
 from shoal.kernels.kernel import Kernel
 from shoal.kernels.pattern.match import MatchKernel
-from shoal.kernels.rank import DeduplicateKernel, RankKernel
+from shoal.kernels.rank import RankKernel
 from shoal.kernels.session_window import SessionKernel
 from shoal.language.python.flow import is_row_window
 from shoal.model.query.aggregate import Aggregate

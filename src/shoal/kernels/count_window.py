@@ -21,7 +21,7 @@ from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.order import due, group_numbers, in_order
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import FOREVER_US, NOTHING, concat_blocks, kept
+from shoal.kernels.kernel import FOREVER_US, NO_RESULTS, concat_blocks, kept
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.schema import TIME
@@ -79,10 +79,10 @@ class CountWindowKernel(WholeRowKernel):
         ready, waiting = due(rows, after_us)
         ending = after_us >= FOREVER_US // 2 and isinstance(self.window, Window)
         if ready is None and not ending:
-            return kept({0: waiting, 1: state.get(1), 2: state.get(2)}), NOTHING
+            return kept({0: waiting, 1: state.get(1), 2: state.get(2)}), NO_RESULTS
         ready = self._empty(state) if ready is None else ready
         if ready is None:
-            return kept({0: waiting}), NOTHING
+            return kept({0: waiting}), NO_RESULTS
         step = _Step(self, ready, state.get(1), state.get(2), ending=ending)
         answers = step.answers()
         if ending and answers.length:  # closed by no row, but by the end: not before what has been answered already
@@ -190,7 +190,7 @@ class _Step:
         lowest = np.maximum(lowest, measure.first)
         highest = np.minimum(panes + measure.span, self.closed[groups])
         runs = _runs(lowest, highest, measure)
-        return concat_blocks([self._answered(lowest, highest, *run) for run in runs]) if runs else NOTHING
+        return concat_blocks([self._answered(lowest, highest, *run) for run in runs]) if runs else NO_RESULTS
 
     def _answered(self, lowest: Ints, highest: Ints, first: int, last: int) -> Block:
         """The windows of a run of numbers that have been closed."""

@@ -20,7 +20,7 @@ from shoal.kernels.columns.order import group_numbers
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
 from shoal.kernels.expression.evaluate import evaluate
-from shoal.kernels.kernel import NOTHING, concat_blocks, kept
+from shoal.kernels.kernel import NO_RESULTS, concat_blocks, kept
 from shoal.kernels.row_kernel import RowKernel
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME
@@ -111,7 +111,7 @@ class JoinKernel(RowKernel):
         """Answers for the pairs of two tables, whose rows are told that they have met."""
         left, right = sides[LEFT][our_age], sides[RIGHT][their_age]
         if left is None or right is None:
-            return NOTHING
+            return NO_RESULTS
         lefts, rights = self._pairs(left, right)
         joined = self._joined(left, right, lefts, rights)
         if self.where is not None and joined.length:

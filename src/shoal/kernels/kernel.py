@@ -260,5 +260,5 @@ def concat_blocks(blocks: Sequence[Block]) -> Block:
     return blocks[0] if table is None else table.block
 
 
-NOTHING = Block({INSTANCE: np.zeros(0, np.int64), TIME: np.zeros(0, np.int64)}, 0)
+NO_RESULTS = Block({INSTANCE: np.zeros(0, np.int64), TIME: np.zeros(0, np.int64)}, 0)
 """No answers."""

@@ -17,7 +17,7 @@ from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.order import group_numbers
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import NOTHING, kept
+from shoal.kernels.kernel import NO_RESULTS, kept
 from shoal.kernels.row_kernel import RowKernel
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.schema import TIME
@@ -87,10 +87,10 @@ class SessionKernel(RowKernel):
         """Sessions merged, and those that nothing can lengthen any more answered."""
         table = self.merged([state, fresh]).get(0)
         if table is None:
-            return {}, NOTHING
+            return {}, NO_RESULTS
         over = table[_LAST] + self.gap_us <= after_us
         done = table.where(over)
-        return kept({0: table.where(~over)}), self._answers(done) if len(done) else NOTHING
+        return kept({0: table.where(~over)}), self._answers(done) if len(done) else NO_RESULTS
 
     def identity(self, number: int, table: RowTable) -> list[Column]:
         """Key and beginning of a session."""

@@ -19,7 +19,7 @@ from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.order import due, group_numbers, in_order, starts
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.expression.evaluate import PREVIOUS, evaluate
-from shoal.kernels.kernel import FOREVER_US, NOTHING, kept
+from shoal.kernels.kernel import FOREVER_US, NO_RESULTS, kept
 from shoal.kernels.pattern.search import Program, search
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
 from shoal.model.query.expression import Expression
@@ -71,7 +71,7 @@ class MatchKernel(WholeRowKernel):
             tables.append(fitted)
         rows = concat_rows(tables)
         if rows is None:
-            return kept({0: waiting, 2: last}), NOTHING
+            return kept({0: waiting, 2: last}), NO_RESULTS
         groups = group_numbers([rows], self.key_names)[0]
         order = in_order(groups, rows, (*self.names, _PLACE))
         rows, groups = rows.take(order), groups[order]
@@ -131,7 +131,7 @@ class MatchKernel(WholeRowKernel):
 
     def _answers(self, rows: RowTable, match: Ints, row: Ints, variable: Ints) -> Block:
         if not match.size:
-            return NOTHING
+            return NO_RESULTS
         number = int(match[-1]) + 1
         first = np.searchsorted(match, np.arange(number))
         last = np.append(first[1:], match.size) - 1
