@@ -7,7 +7,7 @@ import pytest
 from tests.cli.test_main import shoal
 from tests.control.test_story import STORY
 
-from shoal.control.story import told
+from shoal.control.story import story_lines
 from shoal.mechanisms.catalog import MECHANISMS
 from shoal.policies.catalog import SUMMARIES
 from shoal.session.journal import JournalFile
@@ -19,9 +19,9 @@ def test_explain_tells_the_story(
 ) -> None:
     JournalFile(str(tmp_path)).add(STORY)
     assert shoal(monkeypatch, "explain", str(tmp_path)) == 0
-    assert capfd.readouterr().out.splitlines() == list(told(STORY))
+    assert capfd.readouterr().out.splitlines() == list(story_lines(STORY))
     assert shoal(monkeypatch, "explain", str(tmp_path), "--all") == 0
-    assert capfd.readouterr().out.splitlines() == list(told(STORY, every_move=True))
+    assert capfd.readouterr().out.splitlines() == list(story_lines(STORY, every_move=True))
     assert shoal(monkeypatch, "explain", str(tmp_path), "--json") == 0
     assert json.loads(capfd.readouterr().out) == json.loads(json.dumps([plain(entry) for entry in STORY]))
 

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.control.decision import Model, Place, amortisation_s, best, cost
+from shoal.control.decision import Choice, Model, amortisation_s, best, cost
 from shoal.errors import ConfigError
 
 SCORES = [(1.5, 1.0, 2.7), (1.6, 1.6, 2.5), (1.4, 2.5, 3.0), (1.7, 2.8, 2.9)]
 """Scores of the hosts C, where the operator is, D and E in four runs."""
 
 
-def places(scores: tuple[float, float, float], cost_of_d: float) -> list[Place]:
+def choices(scores: tuple[float, float, float], cost_of_d: float) -> list[Choice]:
     c, d, e = scores
-    return [Place(0, c), Place(1, d, cost_of_d), Place(2, e, 0.5)]
+    return [Choice(0, c), Choice(1, d, cost_of_d), Choice(2, e, 0.5)]
 
 
 @pytest.mark.parametrize(
@@ -24,25 +24,25 @@ def places(scores: tuple[float, float, float], cost_of_d: float) -> list[Place]:
     ],
 )
 def test_the_study_s_use_case(cost_of_d: float, benefits: list[float]) -> None:
-    found = [places(scores, cost_of_d) for scores in SCORES]
+    found = [choices(scores, cost_of_d) for scores in SCORES]
     assert [run[1].benefit for run in found] == pytest.approx(benefits)
     assert [run[2].benefit for run in found] == pytest.approx([1.35, 1.25, 1.5, 1.45])
     assert ["CDE"[best(run).worker] for run in found] == ["C", "C", "D", "D"]
-    assert ["CDE"[max(run, key=lambda place: place.score).worker] for run in found] == ["E"] * 4
+    assert ["CDE"[max(run, key=lambda choice: choice.score).worker] for run in found] == ["E"] * 4
 
 
-def test_of_equals_the_current_place_wins() -> None:
-    assert best([Place(3, 1.0), Place(1, 1.0)]).worker == 3
+def test_of_equals_the_current_worker_wins() -> None:
+    assert best([Choice(3, 1.0), Choice(1, 1.0)]).worker == 3
 
 
 def test_an_instance_without_outputs_costs_nothing_to_move() -> None:
     assert cost(1.0, 0.0, 0.0) == 0.0
 
 
-def test_a_place_whose_scores_vary_has_to_pay_sooner() -> None:
+def test_a_worker_whose_scores_vary_has_to_pay_sooner() -> None:
     model = Model(least_s=1.0, most_s=61.0)
-    steady = model.place(1, 2.0, [2.0, 2.0, 2.0], 100.0, 0.5)
-    shaky = model.place(1, 2.0, [1.0, 3.0], 100.0, 0.5)
+    steady = model.choice(1, 2.0, [2.0, 2.0, 2.0], 100.0, 0.5)
+    shaky = model.choice(1, 2.0, [1.0, 3.0], 100.0, 0.5)
     assert (steady.amortisation_s, shaky.amortisation_s) == (61.0, 31.0)
     assert steady.benefit > shaky.benefit
     assert steady.cost == pytest.approx(0.5 / 61)
@@ -56,8 +56,8 @@ def test_amortisation_stays_within_its_bounds(deviation: float, least_s: float, 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"least_s": 0.0}, "a move must have paid within a time from least_s to most_s; got 0.0 to 60.0"),
-        ({"least_s": 9.0, "most_s": 3.0}, "a move must have paid within a time from least_s to most_s; got 9.0 to 3.0"),
+        ({"least_s": 0.0}, "a move must pay off within a time from least_s to most_s; got 0.0 to 60.0"),
+        ({"least_s": 9.0, "most_s": 3.0}, "a move must pay off within a time from least_s to most_s; got 9.0 to 3.0"),
         ({"weight": -1.0}, "weight must be 0 or more; got -1.0"),
     ],
 )

@@ -7,7 +7,7 @@ from tests.control.world import World
 
 from shoal.control.journal import Decided, Divided, DivisionMeasured, Refused
 from shoal.control.settings import ControlSettings
-from shoal.control.story import told
+from shoal.control.story import story_lines
 from shoal.model.control.messages import CommandRefused, Repartition
 from shoal.model.control.partitioning import Split
 
@@ -35,7 +35,7 @@ def test_the_journal_says_what_a_split_brought() -> None:
     [measured] = [entry for entry in world.entries if isinstance(entry, DivisionMeasured)]
     assert measured.shares_before > 3
     assert measured.shares_after < 0.6
-    story = "\n".join(told(world.entries))
+    story = "\n".join(story_lines(world.entries))
     assert "split aggregate of avg_speed[1] into 8 parts, since it alone had" in story
     assert "its largest part has" in story
 

@@ -12,7 +12,7 @@ from shoal.errors import ConfigError
 
 def test_a_line_goes_on_as_a_line() -> None:
     past = np.array([[2.0 + 3 * n, 50.0 - n] for n in range(8)])
-    predicted = Trend(looks=8, most=10.0).predicted(past, step_s=2.0, horizon_s=8.0)
+    predicted = Trend(observations=8, most=10.0).predicted(past, step_s=2.0, horizon_s=8.0)
     assert predicted == pytest.approx([2.0 + 3 * 9, 50.0 - 9])
 
 
@@ -44,9 +44,9 @@ def test_no_forecast_is_below_zero_or_without_bounds(past: np.ndarray) -> None:
     [
         ("tides", "forecast must be none, trend, trend:LOOKS or season:SECONDS; got 'tides'"),
         ("season:", "forecast must be none, trend, trend:LOOKS or season:SECONDS; got 'season:'"),
-        ("season:x", "forecast 'season:x' must have a number behind its colon"),
+        ("season:x", "forecast 'season:x' must have a number after its colon"),
         ("season:0", "a season must be longer than 0 s; got 0.0"),
-        ("trend:2", "a trend needs at least 3 looks at the past; got 2"),
+        ("trend:2", "a trend needs at least 3 observations; got 2"),
     ],
 )
 def test_a_forecast_that_does_not_exist_is_a_clear_error(text: str, message: str) -> None:

@@ -18,7 +18,7 @@ from shoal.control.journal import (
     Refused,
     Scaled,
 )
-from shoal.control.story import told
+from shoal.control.story import story_lines
 
 MOVES = tuple(
     Moving(f"{n:04x}/0", f"aggregate of avg_speed[{n}]", 0, 1, 2_000_000, 0.55, 1.02, 60.0, 0.0001, 1.0199)
@@ -58,11 +58,11 @@ STORY: list[Entry] = [
 
 def test_the_story_of_a_run() -> None:
     """As kept beside this file, to be read as well."""
-    assert list(told(STORY)) == (Path(__file__).parent / "story.txt").read_text().splitlines()
+    assert list(story_lines(STORY)) == (Path(__file__).parent / "story.txt").read_text().splitlines()
 
 
 def test_every_move_is_told_when_asked() -> None:
-    lines = list(told(STORY, every_move=True))
+    lines = list(story_lines(STORY, every_move=True))
     assert sum("from worker 0 to 1" in line for line in lines) == 5
     assert not any("more" in line and "and" in line and "stayed" not in line for line in lines[:7])
 

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from shoal.control.story import told
+from shoal.control.story import story_lines
 from shoal.mechanisms.catalog import DEFAULT
 from shoal.mechanisms.catalog import SUMMARIES as MECHANISM_SUMMARIES
 from shoal.policies.catalog import DYNAMIC, QUEUED, SUMMARIES
@@ -26,7 +26,7 @@ def explain(directory: str, every_move: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([plain(entry) for entry in entries]))
         return
-    for line in told(entries, every_move=every_move):
+    for line in story_lines(entries, every_move=every_move):
         click.echo(line)
 
 

@@ -1,6 +1,6 @@
 """The controller: events up, commands down. Snapshot, trigger, policy, decision, command, journal.
 
-It reads no clock: the time comes with each event. What it decides depends on what it was told alone.
+It reads no clock: the time comes with each event. Its decisions depend on the events alone.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from shoal.control.division import Divisions
 from shoal.control.history import History
 from shoal.control.journal import MOST_MOVES, Aborted, Decided, Entry, Kept, Lost, Measured, Refused, Scaled
 from shoal.control.names import instance_names
-from shoal.control.observation import Look, peak, together
+from shoal.control.observation import Observation, merged_snapshots, peak
 from shoal.control.proposal import Verdict, judged
 from shoal.control.settings import ControlSettings
 from shoal.control.trigger import reason, triggers_of
@@ -34,12 +34,12 @@ from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, SPLITTING, BindingPolicy
 from shoal.policies.scaling import resized
 
 WORTH = 0.25
-"""Share of what it promised that a decision must have brought, if the next one is not to wait longer."""
+"""Share of its promise that a decision must keep; if it keeps less, the pause before the next one is doubled."""
 
 
 @dataclass(frozen=True)
 class Reaction:
-    """What the controller wants done, and what there is to say about it."""
+    """Commands for the runtime, and entries for the journal."""
 
     commands: tuple[Command, ...] = ()
     entries: tuple[Entry, ...] = ()
@@ -65,7 +65,7 @@ class Controller:
     """Decides for one run; `policy` is the name of a dynamic policy, or any other name for none."""
 
     def __init__(self, graph: Graph, policy: str, settings: ControlSettings | None = None) -> None:
-        """Nothing seen yet."""
+        """Start without any observation."""
         self.policy = policy
         self.settings = settings or ControlSettings()
         self._asked: BindingPolicy | None = DYNAMIC.get(policy)
@@ -88,7 +88,7 @@ class Controller:
         self._kept: Kept | None = None
 
     def handle(self, event: Event) -> Reaction:
-        """What to do now that something has happened."""
+        """React to one event of the runtime; called once per event, in order."""
         now_s = event.at_s
         if isinstance(event, EpochCommitted):
             return self._epoch(event, now_s)
@@ -111,10 +111,10 @@ class Controller:
         return Reaction((), (Refused(now_s, type(command).__name__, event.reason),))
 
     def _finished(self, event: MovesFinished, now_s: float) -> Reaction:
-        """Moves have been made, or given up: then there is nothing to measure.
+        """Note that moves were made, or given up: then there is nothing to measure.
 
-        What was observed so far is partly from before, so that a whole observation follows before the decision is
-        measured, or another one taken.
+        The snapshots so far are partly from before the moves. They are dropped, so that a whole observation follows
+        before the decision is measured or another one is taken.
         """
         if event.resumed:
             return NOTHING
@@ -133,7 +133,7 @@ class Controller:
         return Reaction((), (Aborted(now_s, pending.decided.number, made, len(event.aborted), reason),))
 
     def _command(self, binding: Binding, name: str) -> Rebind:
-        """A rebinding under an id that no other of this controller has."""
+        """A rebinding with an id that is unique within this controller."""
         self._rebinds += 1
         self._moving = f"{name} {self._rebinds}"
         return Rebind(binding, id=self._moving)
@@ -148,49 +148,49 @@ class Controller:
         if self._asked is None and self.settings.scaling is None and self._pending is None:
             return NOTHING
         self._snapshots.append(snapshot)
-        seen_s = sum(one.period_s for one in self._snapshots)
+        observed_s = sum(one.period_s for one in self._snapshots)
         window_s = self.settings.profile_s if self.policy in ASKED_ONCE else self.settings.window_s
-        if seen_s < window_s or not all(i in snapshot.binding.worker_of for i in self._layout.instances):
+        if observed_s < window_s or not all(i in snapshot.binding.worker_of for i in self._layout.instances):
             return NOTHING
-        whole, self._snapshots = together(self._snapshots), []
+        whole, self._snapshots = merged_snapshots(self._snapshots), []
         self._loads = loads = self._layout.loads(whole)
-        seen = Look.of(loads, whole, self.settings.horizon_s)
-        ahead = Look.of(self._history.ahead(loads, whole.period_s), whole, self.settings.horizon_s)
-        measured = self._measure(seen, event.epoch, now_s)
-        measured += Reaction((), self._divisions.measured(seen, event.epoch, now_s))
-        self._history.add(seen)
+        observed = Observation.of(loads, whole, self.settings.horizon_s)
+        ahead = Observation.of(self._history.ahead(loads, whole.period_s), whole, self.settings.horizon_s)
+        measured = self._measure(observed, event.epoch, now_s)
+        measured += Reaction((), self._divisions.measured(observed, event.epoch, now_s))
+        self._history.add(observed)
         if now_s < self._rest_until_s or self._pending is not None or self._moving:
             return measured
         return measured + (
-            self._scale(seen, event.epoch, now_s)
-            or self._divide(seen, event.epoch, now_s)
+            self._scale(observed, event.epoch, now_s)
+            or self._divide(observed, event.epoch, now_s)
             or self._rebind(ahead, event.epoch, now_s)
         )
 
     def _begin_again(self, graph: Graph, partitioning: Partitioning) -> None:
-        """Queries have come or gone, or instances were divided: what was observed of them does not fit any more."""
+        """Drop all observations: queries were added or removed, or instances were split or merged."""
         self._graph, self._partitioning = graph, partitioning
         self._layout = Layout.of(graph, partitioning=partitioning)
         self._names = instance_names(graph, partitioning)
         self._history.forget()
         self._snapshots, self._pending, self._loads = [], None, None
 
-    def _scale(self, look: Look, epoch: int, now_s: float) -> Reaction | None:
-        """Change the number of workers if several looks in a row agree on how."""
+    def _scale(self, observation: Observation, epoch: int, now_s: float) -> Reaction | None:
+        """Change the number of workers if several observations in a row agree."""
         scaling = self.settings.scaling
         if scaling is None:
             return None
-        workers = look.binding.workers
-        wanted = scaling.wanted(look.busy, workers)
+        workers = observation.binding.workers
+        wanted = scaling.wanted(observation.busy, workers)
         self._agreed.append((wanted > workers) - (wanted < workers))
         if len(self._agreed) < self.settings.patience or abs(sum(self._agreed)) < self.settings.patience:
             return None
         self._agreed.clear()
-        why = f"workers were busy for {look.busy:.0%} of their time"
+        why = f"workers were busy for {observation.busy:.0%} of their time"
         return self.resize(wanted, why, epoch, now_s)
 
     def resize(self, workers: int, why: str, epoch: int, now_s: float) -> Reaction | None:
-        """Ask for another number of workers; None before anything has been seen, or where it is as wanted."""
+        """Ask for another number of workers; None before the first snapshot, or if the number is right already."""
         newest = self._newest
         if newest is None or workers == newest.binding.workers:
             return None
@@ -199,7 +199,7 @@ class Controller:
         return Reaction((rebind,), (*self._ended_streak(), entry))
 
     def _lost(self, event: WorkersLost, now_s: float) -> Reaction:
-        """Bind everything to the workers that are left."""
+        """Bind everything to the remaining workers."""
         newest = self._newest
         left = 0 if newest is None else newest.binding.workers - len(event.workers)
         if newest is None or left < 1:
@@ -212,37 +212,37 @@ class Controller:
         loads = self._loads if self._loads is not None else self._layout.loads(replace(newest, period_s=1.0))
         after = resized(loads, newest.binding, workers, self.settings.horizon_s)
         if self._pending is not None and self._pending.made:
-            self._pending = None  # what it brought cannot be told apart from what follows
+            self._pending = None  # its effect cannot be separated from that of the resize
         self._history.forget_workers()
         self._rest_until_s = now_s + self._rest_s
         return self._command(after, "resize"), sum(1 for _ in newest.binding.diff(after))
 
-    def _divide(self, look: Look, epoch: int, now_s: float) -> Reaction | None:
-        """Split what is too large for any worker, and merge what is idle."""
-        found = self._divisions.proposed(look, self._graph, self._partitioning, self._names, epoch, now_s)
+    def _divide(self, observation: Observation, epoch: int, now_s: float) -> Reaction | None:
+        """Split instances that are too large for any worker, and merge idle parts."""
+        found = self._divisions.proposed(observation, self._graph, self._partitioning, self._names, epoch, now_s)
         if found is None:
             return None
         command, entries = found
         self._rest_until_s = now_s + self._rest_s
         return Reaction((command,), (*self._ended_streak(), *entries))
 
-    def _rebind(self, look: Look, epoch: int, now_s: float) -> Reaction:
-        """Ask the policy, if there is a reason, and do what pays."""
+    def _rebind(self, observation: Observation, epoch: int, now_s: float) -> Reaction:
+        """Ask the policy if a trigger fires, and make the moves that pay."""
         if self._asked is None:
             return NOTHING
         once = self.policy in ASKED_ONCE
-        why = "the profile is complete" if once else reason(self._triggers, look, now_s)
+        why = "the profile is complete" if once else reason(self._triggers, observation, now_s)
         if not why:
             return Reaction((), self._ended_streak())
-        wanted = self._asked.propose(look.loads, look.binding, look.topology)
+        wanted = self._asked.propose(observation.loads, observation.binding, observation.topology)
         if once:
             self._asked = None
-        verdict = judged(look, wanted, self._history.scores, self.settings, self._names)
+        verdict = judged(observation, wanted, self._history.scores, self.settings, self._names)
         if verdict.refused:
             return self._keep(verdict, why, epoch, now_s)
-        return self._decide(look, verdict, why, epoch, now_s)
+        return self._decide(observation, verdict, why, epoch, now_s)
 
-    def _decide(self, look: Look, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
+    def _decide(self, observation: Observation, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
         self._decisions += 1
         moved = [move for move in verdict.moves if not move.refused]
         decided = Decided(
@@ -251,9 +251,9 @@ class Controller:
             epoch=epoch,
             trigger=why,
             policy=self.policy,
-            peak_before=look.peak,
-            peak_expected=peak(look.under(verdict.binding)),
-            latency_before_s=look.slowest_s,
+            peak_before=observation.peak,
+            peak_expected=peak(observation.under(verdict.binding)),
+            latency_before_s=observation.slowest_s,
             moved=len(moved),
             stayed=len(verdict.moves) - len(moved),
             moved_bytes=sum(move.state_bytes for move in moved),
@@ -265,7 +265,7 @@ class Controller:
         return Reaction((command,), (*self._ended_streak(), decided))
 
     def _keep(self, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
-        """Say why nothing is done; once, however often that is the answer."""
+        """Write down why nothing is done; repetitions of one reason are only counted."""
         kept = self._kept
         if kept is not None and kept.reason == verdict.refused:
             self._kept = replace(kept, at_s=now_s, epoch=epoch, times=kept.times + 1)
@@ -277,18 +277,18 @@ class Controller:
         return Reaction((), (*entries, first))
 
     def _ended_streak(self) -> tuple[Entry, ...]:
-        """How often the last answer was given again since it was written down."""
+        """The count of repetitions of the last reason, if there were any."""
         kept, self._kept = self._kept, None
         return (kept,) if kept is not None and kept.times else ()
 
-    def _measure(self, look: Look, epoch: int, now_s: float) -> Reaction:
-        """Compare what the last decision brought with what it promised, by an observation from after its moves."""
+    def _measure(self, observation: Observation, epoch: int, now_s: float) -> Reaction:
+        """Compare the effect of the last decision with its promise, by an observation from after its moves."""
         pending = self._pending
         if pending is None or not pending.made:
             return NOTHING
         self._pending = None
         decided = pending.decided
-        worth = decided.peak_before - look.peak >= WORTH * (decided.peak_before - decided.peak_expected)
+        worth = decided.peak_before - observation.peak >= WORTH * (decided.peak_before - decided.peak_expected)
         self._rest_s = self.settings.rest_s if worth else min(self.settings.most_rest_s, 2 * self._rest_s)
         self._rest_until_s = now_s + (0.0 if worth else self._rest_s)
         measured = Measured(
@@ -297,9 +297,9 @@ class Controller:
             epoch,
             decided.peak_before,
             decided.peak_expected,
-            look.peak,
+            observation.peak,
             decided.latency_before_s,
-            look.slowest_s,
+            observation.slowest_s,
             self._rest_s,
         )
         return Reaction((), (measured,))

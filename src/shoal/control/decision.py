@@ -1,8 +1,9 @@
-"""The decision model: whether a better place is worth the move (seed 002, IV.6.2).
+"""The decision model: whether a better worker is worth the move (seed 002, IV.6.2).
 
-A place has a score, larger is better. A move costs the share of outputs that come while the instance is on its way, of
-all that come until the move is amortised; the benefit of a place is its score less that share. An instance goes where
-the benefit is largest, so it stays unless another place is better by more than its cost.
+1. Every worker has a score; larger is better.
+2. A move costs a share: the outputs that are due during the move, of all that are due until it is amortised.
+3. The benefit of a worker is its score less that share. Staying costs nothing.
+4. An instance goes where the benefit is largest, so it stays unless another worker is better by more than the cost.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from shoal.errors import ConfigError
 
 
 def amortisation_s(deviation_percent: float, least_s: float, most_s: float) -> float:
-    """How long a move may take to pay: the longer, the steadier the scores of its target have been.
+    """The time within which a move must pay off; longer if the scores of its target have been steady.
 
     >>> amortisation_s(0, 1.0, 61.0), amortisation_s(50, 1.0, 61.0), amortisation_s(250, 1.0, 61.0)
     (61.0, 31.0, 1.0)
@@ -22,7 +23,7 @@ def amortisation_s(deviation_percent: float, least_s: float, most_s: float) -> f
 
 
 def deviation_percent(scores: Sequence[float]) -> float:
-    """Relative standard deviation of past scores, in percent; a place nobody knows yet counts as steady.
+    """Relative standard deviation of past scores, in percent; a worker without past scores counts as steady.
 
     >>> deviation_percent([1.0, 1.0]), deviation_percent([1.0, 3.0]), deviation_percent([])
     (0.0, 50.0, 0.0)
@@ -32,7 +33,7 @@ def deviation_percent(scores: Sequence[float]) -> float:
 
 
 def cost(weight: float, outputs_meanwhile: float, outputs_until_amortised: float) -> float:
-    """The share of outputs that a move holds up; nothing where none are expected.
+    """The share of outputs that a move delays; 0 if none are expected.
 
     >>> cost(1.0, outputs_meanwhile=100, outputs_until_amortised=1000)
     0.1
@@ -41,10 +42,10 @@ def cost(weight: float, outputs_meanwhile: float, outputs_until_amortised: float
 
 
 @dataclass(frozen=True)
-class Place:
-    """A worker as a place for an instance: its score, the cost of going there, and until when that must have paid.
+class Choice:
+    """A worker that an instance could be on: its score, the cost of the move, and the time in which that must pay off.
 
-    >>> Place(worker=1, score=2.5, cost=0.15).benefit
+    >>> Choice(worker=1, score=2.5, cost=0.15).benefit
     2.125
     """
 
@@ -59,17 +60,16 @@ class Place:
         return self.score * (1 - self.cost)
 
 
-def best(places: Iterable[Place]) -> Place:
-    """The place with the largest benefit; the first of equals, so name the current one first."""
-    return max(places, key=lambda place: place.benefit)
+def best(choices: Iterable[Choice]) -> Choice:
+    """The choice with the largest benefit; the first of equals, so list the current worker first."""
+    return max(choices, key=lambda choice: choice.benefit)
 
 
 @dataclass(frozen=True)
 class Model:
-    """The numbers of the decision model.
+    """The parameters of the decision model.
 
-    `weight` is how much an output held up counts against one that is not; `least_s` and `most_s` bound the time in
-    which a move must have paid.
+    `weight` is what a delayed output counts; `least_s` and `most_s` bound the time within which a move must pay off.
     """
 
     weight: float = 1.0
@@ -80,13 +80,13 @@ class Model:
         """Reject times that are not positive, and a negative weight."""
         if not 0 < self.least_s <= self.most_s:
             raise ConfigError(
-                f"a move must have paid within a time from least_s to most_s; got {self.least_s} to {self.most_s}"
+                f"a move must pay off within a time from least_s to most_s; got {self.least_s} to {self.most_s}"
             )
         if not self.weight >= 0:
             raise ConfigError(f"weight must be 0 or more; got {self.weight}")
 
-    def place(self, worker: int, score: float, past: Sequence[float], outputs_per_s: float, moving_s: float) -> Place:
-        """Another worker as a place for an instance, by its score now and those of the past, and the time to move."""
+    def choice(self, worker: int, score: float, past: Sequence[float], outputs_per_s: float, moving_s: float) -> Choice:
+        """The choice to move to another worker, by its score, its past scores and the time of the move."""
         until_s = amortisation_s(deviation_percent(past), self.least_s, self.most_s)
         share = cost(self.weight, outputs_per_s * moving_s, outputs_per_s * until_s)
-        return Place(worker, score, share, until_s)
+        return Choice(worker, score, share, until_s)

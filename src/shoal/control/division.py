@@ -1,22 +1,22 @@
-"""Divisions: splits and merges that the controller asks for, and what they brought."""
+"""Divisions: splits and merges that the controller asks for, and their measured effect."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shoal.control.journal import Divided, DivisionMeasured
-from shoal.control.observation import Look
+from shoal.control.observation import Observation
 from shoal.model.control.messages import Repartition
 from shoal.model.control.partitioning import Change, Merge, Partitioning, Split
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.policies.partitioning.splitting import Proposed, Splitting
 
 USEFUL = 0.8
-"""The largest part may have so much of what was split; with more, splitting it further is taken to be of no use."""
+"""Largest useful share of the split instance in one part; a part with more is not split again."""
 
 
 @dataclass
 class _Pending:
-    """A change that has not been seen to take effect yet, and the instances that have its keys afterwards."""
+    """A change whose effect was not observed yet, and the instances that have its keys afterwards."""
 
     entry: Divided
     parts: tuple[InstanceId, ...]
@@ -24,7 +24,7 @@ class _Pending:
 
 @dataclass
 class Divisions:
-    """Remembers what was asked for, and which instances are not worth splitting: one key, or one hot key."""
+    """Remembers the changes under way, and instances that are not worth splitting: one key, or one hot key."""
 
     policy: Splitting | None
     _pending: list[_Pending] = field(default_factory=list)
@@ -32,17 +32,19 @@ class Divisions:
 
     def proposed(
         self,
-        look: Look,
+        observation: Observation,
         graph: Graph,
         partitioning: Partitioning,
         names: Mapping[InstanceId, str],
         epoch: int,
         now_s: float,
     ) -> tuple[Repartition, tuple[Divided, ...]] | None:
-        """The changes to make now; None where there are none."""
+        """The changes to make now, and their entries; None if there are none."""
         if self.policy is None:
             return None
-        found = self.policy.propose(look.loads, look.binding, look.topology, graph, partitioning, self._refused)
+        found = self.policy.propose(
+            observation.loads, observation.binding, observation.topology, graph, partitioning, self._refused
+        )
         if not found:
             return None
         self._pending = []
@@ -54,16 +56,16 @@ class Divisions:
         command = Repartition(tuple(each.change for each in found), worker_of)
         return command, tuple(pending.entry for pending in self._pending)
 
-    def measured(self, look: Look, epoch: int, now_s: float) -> tuple[DivisionMeasured, ...]:
-        """What changes have brought, from the first look at instances that have been divided."""
+    def measured(self, observation: Observation, epoch: int, now_s: float) -> tuple[DivisionMeasured, ...]:
+        """The effect of the changes under way, by the first observation of the new instances."""
         pending, self._pending = self._pending, []
-        place_of = {instance: place for place, instance in enumerate(look.loads.instances)}
-        share_s = float(look.work_s.sum()) / look.binding.workers
+        place_of = {instance: place for place, instance in enumerate(observation.loads.instances)}
+        share_s = float(observation.work_s.sum()) / observation.binding.workers
         found = []
         for each in pending:
             if share_s <= 0 or any(part not in place_of for part in each.parts):
                 continue
-            shares = {part: float(look.work_s[place_of[part]]) / share_s for part in each.parts}
+            shares = {part: float(observation.work_s[place_of[part]]) / share_s for part in each.parts}
             largest = max(shares, key=lambda part: shares[part])
             if each.entry.change == "split" and shares[largest] > USEFUL * each.entry.shares:
                 self._refused.add(largest)

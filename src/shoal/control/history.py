@@ -1,4 +1,4 @@
-"""History: what the controller remembers of the looks it has taken, to predict and to weigh."""
+"""History: past rates, scores and move costs, as forecast and decision need them."""
 
 from collections import deque
 from dataclasses import replace
@@ -6,70 +6,70 @@ from dataclasses import replace
 import numpy as np
 
 from shoal.control.forecast import Seasonal, forecast_of
-from shoal.control.observation import Look
+from shoal.control.observation import Observation
 from shoal.control.settings import ControlSettings
 from shoal.model.control.binding import Binding
 from shoal.model.control.costs import LinkCosts, MeasuredMoves
 from shoal.model.control.messages import EpochCommitted
 from shoal.policies.binding.loads import Floats, Loads
 
-LOOKS = 60
-"""Looks that are remembered, unless a season needs more."""
+OBSERVATIONS = 60
+"""Observations that are kept, unless a season needs more."""
 SCORES = 12
-"""Scores of every worker that are remembered."""
+"""Scores of every worker that are kept."""
 
 IDLE = 1e-12
 """Share of the mean work below which a worker counts as idle; a quotient by less could overflow."""
 
 
 class History:
-    """Rates of every instance, scores of every worker, and what moves have cost so far."""
+    """Rates of every instance, scores of every worker, and the learned cost of moves."""
 
     def __init__(self, settings: ControlSettings) -> None:
-        """Nothing seen yet."""
+        """Start empty."""
         self.costs = LinkCosts()
         self._binding: Binding | None = None
         self._horizon_s = settings.horizon_s
         self._forecast = forecast_of(settings.forecast)
         season_s = self._forecast.period_s if isinstance(self._forecast, Seasonal) else 0.0
-        self._rates: deque[Floats] = deque(maxlen=max(LOOKS, 2 + round(2 * season_s / settings.window_s)))
+        self._rates: deque[Floats] = deque(maxlen=max(OBSERVATIONS, 2 + round(2 * season_s / settings.window_s)))
         self._scores: deque[Floats] = deque(maxlen=SCORES)
 
     def learn(self, event: EpochCommitted) -> None:
-        """Take over what moving took where something has moved."""
+        """Update the cost of moves with those of an epoch, if it had any."""
         if event.moves:
             self.costs = self.costs.learned(MeasuredMoves.of(event, self._binding))
         self._binding = event.snapshot.binding
 
     def ahead(self, loads: Loads, step_s: float) -> Loads:
-        """The loads to expect until the horizon, with what moves are known to cost."""
+        """The loads expected until the horizon, with the learned cost of moves."""
         past = np.array([*self._rates, loads.rate_per_s])
         rate_per_s = self._forecast.predicted(past, step_s, self._horizon_s)
         return replace(loads, rate_per_s=rate_per_s, costs=self.costs)
 
-    def add(self, look: Look) -> None:
-        """Remember a look."""
-        self._rates.append(look.loads.rate_per_s)
-        if self._scores and len(self._scores[-1]) != look.binding.workers:
+    def add(self, observation: Observation) -> None:
+        """Append an observation."""
+        self._rates.append(observation.loads.rate_per_s)
+        if self._scores and len(self._scores[-1]) != observation.binding.workers:
             self._scores.clear()
-        self._scores.append(scores(look.worker_s))
+        self._scores.append(scores(observation.worker_s))
 
     def scores(self, worker: int) -> list[float]:
         """Past scores of a worker, the oldest first."""
         return [float(past[worker]) for past in self._scores if worker < len(past)]
 
     def forget_workers(self) -> None:
-        """There are other workers now."""
+        """Drop the scores: the workers have changed."""
         self._scores.clear()
 
     def forget(self) -> None:
-        """There are other instances now."""
+        """Drop rates and scores: the instances have changed."""
         self._rates.clear()
         self._scores.clear()
 
 
 def scores(worker_s: Floats) -> Floats:
-    """The score of every worker as a place: the mean work of all over its own, so that the idlest is the best.
+    """The score of every worker: the mean work of all over its own, so that the idlest worker has the best score.
 
     >>> scores(np.array([1.0, 3.0]))
     array([2.        , 0.66666667])

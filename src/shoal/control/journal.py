@@ -1,11 +1,11 @@
-"""The journal: every decision with its reason, what it was expected to bring and what it brought."""
+"""The journal: every decision with its reason, its expected effect and its measured effect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 MOST_MOVES = 200
-"""Moves that a decision names one by one; the others it counts."""
+"""Moves that a decision lists; the others are only counted."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Kept:
-    """The binding was left as it is, though there was a reason to look; `times` counts looks that ended the same."""
+    """A trigger fired and the binding was kept; `times` counts observations with the same outcome."""
 
     at_s: float
     epoch: int
@@ -75,7 +75,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a decision brought, once the moves were done."""
+    """The effect of a decision, measured after its moves."""
 
     at_s: float
     number: int
@@ -86,12 +86,12 @@ class Measured:
     latency_before_s: float
     latency_after_s: float
     rest_s: float
-    """How long the controller waits now before it decides again; longer after decisions that brought nothing."""
+    """Pause before the next decision; longer after decisions without effect."""
 
 
 @dataclass(frozen=True)
 class Aborted:
-    """A decision was not carried out to its end: how many of its moves were made, how many not, and why not."""
+    """A decision was carried out in part: how many of its moves were made, how many not, and why."""
 
     at_s: float
     number: int
@@ -127,7 +127,7 @@ class Divided:
 
 @dataclass(frozen=True)
 class DivisionMeasured:
-    """What a split or a merge brought: the work of the largest part, in shares of a worker."""
+    """The effect of a split or a merge: the work of the largest part, in shares of a worker."""
 
     at_s: float
     epoch: int
@@ -139,7 +139,7 @@ class DivisionMeasured:
 
 @dataclass(frozen=True)
 class Lost:
-    """Workers were lost, and what became of their instances."""
+    """Workers were lost; `moved` of their instances were bound to others."""
 
     at_s: float
     workers: tuple[int, ...]
@@ -149,7 +149,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Refused:
-    """The runtime could not do what was decided."""
+    """The runtime refused a command of the controller."""
 
     at_s: float
     command: str
@@ -158,7 +158,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Ended:
-    """The run ended: how much it did, and how its time divides over work, moving state and deciding."""
+    """The run ended: its totals, and the shares of compute, migration and policy in its time."""
 
     at_s: float
     epochs: int

@@ -1,11 +1,11 @@
-"""Names of instances and times that people understand."""
+"""Readable names of instances and times."""
 
 from shoal.model.control.partitioning import DECLARED, Partitioning, number_of
 from shoal.model.query.graph import Graph, InstanceId
 
 
 def instance_names(graph: Graph, partitioning: Partitioning = DECLARED) -> dict[InstanceId, str]:
-    """Every instance by the kind of its operator and the first query that needs it.
+    """A name for every instance: the kind of its operator and the first query that uses it.
 
     >>> from shoal.workloads.traffic.queries import queries
     >>> graph = Graph.of(queries(2))

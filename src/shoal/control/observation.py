@@ -1,4 +1,4 @@
-"""Looks: what one control tick saw, several snapshots together, as policies and triggers want it."""
+"""Observations: several snapshots merged into one, in the form that policies and triggers use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +13,8 @@ from shoal.model.control.topology import Topology
 from shoal.policies.binding.loads import Floats, Ints, Loads, summed
 
 
-def together(snapshots: Sequence[Snapshot]) -> Snapshot:
-    """Several snapshots, one behind another, as one: sums of what happened, the newest of what is."""
+def merged_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """Consecutive snapshots as one: counts and times are summed, backlog and state are the newest."""
     if len(snapshots) == 1:
         return snapshots[0]
     return replace(
@@ -33,25 +33,25 @@ def _mean(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _added(several: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    """Sums by worker; where workers came or went, of those snapshots that have as many as the newest."""
+    """Sums by worker, over the snapshots that have as many workers as the newest."""
     same = [one for one in several if len(one) == len(several[-1])]
     return tuple(map(sum, zip(*same, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
-    """Loads under a binding, and how the work of the time to come divides over the workers."""
+class Observation:
+    """Loads under a binding, and the work of every worker until the horizon."""
 
     loads: Loads
     binding: Binding
     topology: Topology
     horizon_s: float
     busy: float = 0.0
-    """The share of their time that workers worked, all together."""
+    """Utilisation: the share of their time that all workers were busy."""
 
     @classmethod
-    def of(cls, loads: Loads, snapshot: Snapshot, horizon_s: float) -> "Look":
-        """A look at a snapshot whose loads, perhaps those of a forecast, are given."""
+    def of(cls, loads: Loads, snapshot: Snapshot, horizon_s: float) -> "Observation":
+        """The observation of a snapshot, with its own loads or those of a forecast."""
         binding = snapshot.binding
         topology = snapshot.topology
         if topology is None or topology.workers != binding.workers:
@@ -91,12 +91,12 @@ class Look:
 
     @property
     def peak(self) -> float:
-        """Work of the busiest worker over the mean of all; 1 where nobody has any."""
+        """Work of the busiest worker over the mean of all; 1 if there is no work."""
         return peak(self.worker_s)
 
     @property
     def slowest_s(self) -> float:
-        """Latency of the slowest result table; 0 where none had rows."""
+        """Latency of the slowest result table; 0 if none had rows."""
         return max(self.latency_s.values(), default=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Settings of control, by name as the command line gives them."""
+"""Settings of the controller, named as on the command line."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,52 +12,52 @@ from shoal.policies.partitioning.splitting import Splitting
 from shoal.policies.scaling import Utilisation
 
 DECISIONS = {
-    "benefit": "a move is made if its place is better by more than the move costs, and all of them lower the peak",
-    "always": "what a policy proposes is done, as the studies have it",
+    "benefit": "a move is made if its target is better by more than the move costs, and all of them lower the peak",
+    "always": "every proposal is carried out, as in the studies",
 }
 
 
 @dataclass(frozen=True)
 class ControlSettings:
-    """When a binding is looked at, and what it takes to change it.
+    """When the policy is asked, and what a proposal must achieve to be carried out.
 
     >>> ControlSettings.of({"trigger": "latency:0.05", "window_s": "2"}).window_s
     2.0
     """
 
     trigger: str = "imbalance:1.2"
-    """What makes the controller ask its policy: latency:SECONDS, imbalance:RATIO, periodic:SECONDS."""
+    """When the policy is asked: latency:SECONDS, imbalance:RATIO, periodic:SECONDS."""
     window_s: float = 1.0
-    """A look is at so many seconds at least, and at one epoch at least."""
+    """Length of an observation, in whole epochs."""
     horizon_s: float = 10.0
-    """The time to come whose work is balanced."""
+    """Work is balanced over this time ahead."""
     forecast: str = "none"
     """Rates until the horizon: none (as now), trend, or season:SECONDS."""
     decision: str = "benefit"
     least_gain: float = 0.05
     """Moves must lower the busiest worker by this share of the mean."""
     weight: float = 1.0
-    """How much an output that a move holds up counts."""
+    """Weight of an output that a move delays."""
     least_s: float = 1.0
     most_s: float = 60.0
-    """A move must have paid within these times: the longer, the steadier its target has been."""
+    """Bounds of the time within which a move must pay off; it is longer for steadier targets."""
     rest_s: float = 1.0
-    """Pause after a decision; doubled each time one brings less than a quarter of what it promised."""
+    """Pause after a decision; doubled each time one keeps less than a quarter of its promise."""
     most_rest_s: float = 60.0
     profile_s: float = 5.0
-    """Policies that are asked once are asked after this time."""
+    """Policies that decide once do so after this time."""
     scale: str = ""
-    """Bounds of the number of workers as LEAST:MOST; it is not changed without."""
+    """Bounds of the number of workers as LEAST:MOST; empty: the number stays."""
     low: float = Utilisation.low
     high: float = Utilisation.high
-    """Share of the time that workers should work, at least and at most."""
+    """Bounds of utilisation, the share of their time that workers are busy."""
     split: float = Splitting.over
-    """Shares of a worker above which the policy guarded splits an instance; 0 leaves all instances whole."""
+    """The policy guarded splits instances with more than this many shares of a worker; 0: none."""
     patience: int = 3
-    """Looks in a row that must agree before the number of workers is changed."""
+    """Observations in a row that must agree before the number of workers changes."""
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense, before anything runs."""
+        """Reject values that make no sense."""
         triggers_of(self.trigger)
         forecast_of(self.forecast)
         _ = self.model, self.scaling, self.splitting
@@ -78,12 +78,12 @@ class ControlSettings:
 
     @property
     def splitting(self) -> Splitting | None:
-        """When instances are split and merged; None where they stay whole."""
+        """When instances are split and merged; None if never."""
         return Splitting(self.horizon_s, over=self.split) if self.split else None
 
     @property
     def scaling(self) -> Utilisation | None:
-        """How many workers there should be; None where that is not for the controller to say."""
+        """When workers are added and removed; None if never."""
         if not self.scale:
             return None
         bounds = Utilisation.of(self.scale)

@@ -1,4 +1,4 @@
-"""The story of a run: its journal in words."""
+"""The story of a run: its journal as text."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -21,11 +21,11 @@ from shoal.control.journal import (
 from shoal.control.names import readable
 
 NAMED_MOVES = 3
-"""Moves of a decision that are told one by one, unless all are wanted."""
+"""Moves of a decision that are listed by default."""
 
 
-def told(entries: Iterable[Entry], *, every_move: bool = False) -> Iterator[str]:
-    """A line for every entry, times counted from the beginning of its run."""
+def story_lines(entries: Iterable[Entry], *, every_move: bool = False) -> Iterator[str]:
+    """One or more lines for every entry; times count from the beginning of the run."""
     began_s = None
     for entry in entries:
         if isinstance(entry, Begun):
@@ -65,7 +65,7 @@ def _lines(entry: Entry, most: int | None) -> list[str]:
         return [f"the runtime refused to {entry.command.lower()}: {entry.reason}"]
     if isinstance(entry, Ended):
         return [_ended(entry)]
-    raise TypeError(f"nothing to tell about {entry!r}")
+    raise TypeError(f"no story line for {entry!r}")
 
 
 def _decided(entry: Decided, most: int | None) -> list[str]:
@@ -84,7 +84,7 @@ def _decided(entry: Decided, most: int | None) -> list[str]:
 
 def _kept(entry: Kept, most: int | None) -> list[str]:
     if entry.times != 1:
-        return [f"the same answer {entry.times:,} more times: {entry.reason}"]
+        return [f"the same outcome {entry.times:,} more times: {entry.reason}"]
     refused = [move for move in entry.moves if move.refused]
     return [f"nothing moved, though {entry.trigger}: {entry.reason}", *_refusals(refused, len(refused), most)]
 

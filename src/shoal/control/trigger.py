@@ -1,30 +1,29 @@
-"""Triggers: when a binding is looked at again. Each says why it fires, or nothing."""
+"""Triggers: when the policy is asked for a new binding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from shoal.control.names import readable
-from shoal.control.observation import Look
+from shoal.control.observation import Observation
 from shoal.errors import ConfigError
 
 RELEASE = 0.8
-"""Share of its threshold that latency has to fall under before the trigger counts it as low again."""
+"""Share of the threshold at which a slow table counts as fast again."""
 
 
 class Trigger(Protocol):
-    """Looks at what a control tick saw."""
+    """Decides by an observation whether to ask the policy; may keep state between observations."""
 
-    def fires(self, look: Look, now_s: float) -> str:
-        """Why the binding should be looked at again, in words; an empty text where there is no reason."""
+    def fires(self, observation: Observation, now_s: float) -> str:
+        """Called once per observation, in order of time; returns the reason to ask the policy, or an empty text."""
 
 
 @dataclass
 class Latency:
     """Fires while a result table is slower than a threshold, until it is clearly faster again.
 
-    Between `release` times the threshold and the threshold itself nothing changes: what was slow counts as slow, what
-    was fast as fast.
+    Between `release` times the threshold and the threshold itself a table stays what it was, slow or fast.
     """
 
     threshold_s: float
@@ -32,21 +31,21 @@ class Latency:
     _slow: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Refuse a threshold that is none."""
+        """Reject a non-positive threshold."""
         if not self.threshold_s > 0 or not 0 < self.release <= 1:
             raise ConfigError(
                 f"a latency trigger needs a threshold above 0 s and a release from 0 to 1; "
                 f"got {self.threshold_s} s and {self.release}"
             )
 
-    def fires(self, look: Look, now_s: float) -> str:  # noqa: ARG002
+    def fires(self, observation: Observation, now_s: float) -> str:  # noqa: ARG002
         """Name the slowest table, if any counts as slow."""
-        for table, latency_s in look.latency_s.items():
+        for table, latency_s in observation.latency_s.items():
             if latency_s > self.threshold_s:
                 self._slow.add(table)
             elif latency_s <= self.release * self.threshold_s:
                 self._slow.discard(table)
-        slow = {table: look.latency_s[table] for table in self._slow if table in look.latency_s}
+        slow = {table: observation.latency_s[table] for table in self._slow if table in observation.latency_s}
         if not slow:
             return ""
         table = max(slow, key=lambda name: (slow[name], name))
@@ -60,31 +59,31 @@ class Imbalance:
     ratio: float
 
     def __post_init__(self) -> None:
-        """Refuse what every binding would be above."""
+        """Reject a ratio that every binding exceeds."""
         if not self.ratio > 1:
             raise ConfigError(f"an imbalance trigger needs a ratio above 1; got {self.ratio}")
 
-    def fires(self, look: Look, now_s: float) -> str:  # noqa: ARG002
+    def fires(self, observation: Observation, now_s: float) -> str:  # noqa: ARG002
         """Name the busiest worker."""
-        if look.peak <= self.ratio:
+        if observation.peak <= self.ratio:
             return ""
-        return f"worker {look.busiest} had {look.peak:.2f} times the mean load of the workers"
+        return f"worker {observation.busiest} had {observation.peak:.2f} times the mean load of the workers"
 
 
 @dataclass
 class Periodic:
-    """Fires every so many seconds."""
+    """Fires every `every_s` seconds."""
 
     every_s: float
     _last_s: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a period that is none."""
+        """Reject a non-positive period."""
         if not self.every_s > 0:
             raise ConfigError(f"a periodic trigger needs more than 0 seconds; got {self.every_s}")
 
-    def fires(self, look: Look, now_s: float) -> str:  # noqa: ARG002
-        """Whether the time has come."""
+    def fires(self, observation: Observation, now_s: float) -> str:  # noqa: ARG002
+        """Fire once the period is over."""
         if self._last_s is None:
             self._last_s = now_s
         if now_s - self._last_s < self.every_s:
@@ -110,11 +109,11 @@ def triggers_of(text: str) -> list[Trigger]:
         try:
             number = float(value)
         except ValueError as error:
-            raise ConfigError(f"trigger {name} needs a number behind its colon; got {part!r}") from error
+            raise ConfigError(f"trigger {name} needs a number after its colon; got {part!r}") from error
         found.append(KINDS[name](number))
     return found
 
 
-def reason(triggers: Sequence[Trigger], look: Look, now_s: float) -> str:
-    """Why to look again, by all triggers together; every one is asked, since some remember."""
-    return "; ".join(text for trigger in triggers if (text := trigger.fires(look, now_s)))
+def reason(triggers: Sequence[Trigger], observation: Observation, now_s: float) -> str:
+    """The reasons of all triggers, joined; every trigger is called, since some keep state."""
+    return "; ".join(text for trigger in triggers if (text := trigger.fires(observation, now_s)))
