@@ -42,8 +42,8 @@ def test_no_forecast_is_below_zero_or_without_bounds(past: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("tides", "forecast must be none, trend, trend:LOOKS or season:SECONDS; got 'tides'"),
-        ("season:", "forecast must be none, trend, trend:LOOKS or season:SECONDS; got 'season:'"),
+        ("tides", "forecast must be none, trend, trend:OBSERVATIONS or season:SECONDS; got 'tides'"),
+        ("season:", "forecast must be none, trend, trend:OBSERVATIONS or season:SECONDS; got 'season:'"),
         ("season:x", "forecast 'season:x' must have a number after its colon"),
         ("season:0", "a season must be longer than 0 s; got 0.0"),
         ("trend:2", "a trend needs at least 3 observations; got 2"),

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shoal.policies.scheduling import Candidate, MinLatency, OperatorCost, SchedulingPolicy, StateBased, Thresholds
+from shoal.policies.scheduling.min_latency import MinLatency
+from shoal.policies.scheduling.policy import Candidate, OperatorCost, SchedulingPolicy
+from shoal.policies.scheduling.state_based import StateBased, Thresholds
 
 COST_MS = 0.5
 READERS = {"A": ("B",), "B": ("C", "D"), "C": ("E",), "D": ("E",), "E": ()}
@@ -40,9 +42,15 @@ class Pipeline:
     def candidates(self, priorities: Sequence[float]) -> list[Candidate]:
         return [
             Candidate(
-                place, self.pending[name], priorities[place], COST_MS / 1000, 0.0, self.idle_ms(name) / 1000, turns=0
+                position,
+                self.pending[name],
+                priorities[position],
+                COST_MS / 1000,
+                0.0,
+                self.idle_ms(name) / 1000,
+                turns=0,
             )
-            for place, name in enumerate(NAMES)
+            for position, name in enumerate(NAMES)
             if self.pending[name]
         ]
 
@@ -66,8 +74,8 @@ def order(policy: SchedulingPolicy, selectivity: dict[str, float]) -> str:
     while pipeline.done < EVENTS:
         turn = policy.choose(pipeline.candidates(priorities), left_s=0.0)
         assert turn is not None
-        ran += NAMES[turn.place]
-        pipeline.run(NAMES[turn.place])
+        ran += NAMES[turn.position]
+        pipeline.run(NAMES[turn.position])
     return ran
 
 

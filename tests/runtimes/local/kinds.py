@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shoal.policies.scheduling import SCHEDULING
+from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.local.scheduling.bound_pool import QUEUES
 from shoal.runtimes.local.settings import NO_QUEUES
 

@@ -31,7 +31,7 @@ from shoal.model.query.graph import Graph
 from shoal.model.query.schema import Schema
 from shoal.model.query.window import tumbling
 from shoal.policies.binding.static import round_robin, shuffled
-from shoal.policies.scheduling import SCHEDULING
+from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.local.memory.blocks import MEMORIES, Sizes
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 from shoal.runtimes.local.scheduling.bound_pool import QUEUES

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from shoal.errors import ConfigError
-from shoal.policies.scheduling import SCHEDULING
+from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.local.profile import profiled
 from shoal.runtimes.local.runtime import CAPABILITIES, LocalRuntime
 from shoal.runtimes.local.settings import MODES, NO_QUEUES, LocalSettings

@@ -31,7 +31,10 @@ from shoal.model.control.messages import (
 )
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
-from shoal.policies.scheduling import SCHEDULING, SchedulingPolicy, StateBased, Threads
+from shoal.policies.scheduling.catalog import SCHEDULING
+from shoal.policies.scheduling.policy import SchedulingPolicy
+from shoal.policies.scheduling.state_based import StateBased
+from shoal.policies.scheduling.threads import Threads
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.events import EventQueue
 from shoal.runtimes.local.dataflow.delivery import NOW_AND_THEN_S, Delivery

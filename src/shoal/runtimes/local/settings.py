@@ -8,7 +8,7 @@ from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError
 from shoal.policies.catalog import QUEUED
-from shoal.policies.scheduling import SCHEDULING
+from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.local.memory.blocks import MEMORIES, Sizes
 from shoal.runtimes.local.migration.executor import MECHANISMS
 from shoal.runtimes.local.runtime import LocalSetup

@@ -13,7 +13,8 @@ import pytest
 
 from shoal.kernels.columns.block import Block
 from shoal.kernels.kernel import FOREVER_US
-from shoal.policies.scheduling import BLOCK_EVENTS, SCHEDULING
+from shoal.policies.scheduling.catalog import SCHEDULING
+from shoal.policies.scheduling.policy import BLOCK_EVENTS
 from shoal.runtimes.local.dataflow.channel import Channel, Stamp
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.memory.blocks import Layout, Pool, Sizes

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from shoal.kernels.kernel import NEVER_US
-from shoal.policies.scheduling import BLOCK_EVENTS
+from shoal.policies.scheduling.policy import BLOCK_EVENTS
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.scheduling.worker_pool import Crew
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.policies.scheduling import Candidate, OperatorCost, SchedulingPolicy, Turn, latency_weight
+from shoal.policies.scheduling.policy import Candidate, OperatorCost, SchedulingPolicy, Turn, latency_weight
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.scheduling.worker_pool import EPOCH_S, Crew
 
@@ -83,8 +83,8 @@ class Scheduler(Crew):
             turn = self._decide(time.time())
             if turn is None:
                 return None
-            self._mark(turn.place, worker)
-            return turn.place, turn.events
+            self._mark(turn.position, worker)
+            return turn.position, turn.events
 
     def _decide(self, now_s: float) -> Turn | None:
         if now_s - self._measured_s >= MEASURE_S or not self._priorities:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from shoal.policies.scheduling import BLOCK_EVENTS
+from shoal.policies.scheduling.policy import BLOCK_EVENTS
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.scheduling.worker_pool import Crew
 

@@ -2,23 +2,21 @@
 
 import pytest
 
-from shoal.policies.scheduling import (
+from shoal.policies.scheduling.catalog import SCHEDULING
+from shoal.policies.scheduling.fcfs import Fcfs
+from shoal.policies.scheduling.highest_rate import HighestRate
+from shoal.policies.scheduling.min_cost import MinCost
+from shoal.policies.scheduling.min_latency import MinLatency
+from shoal.policies.scheduling.policy import (
     LEAST_EVENTS,
-    MOST_EVENTS,
-    SCHEDULING,
     Candidate,
-    Fcfs,
-    HighestRate,
-    MinCost,
-    MinLatency,
     OperatorCost,
-    RoundRobin,
-    StateBased,
-    Thresholds,
     latency_weight,
     output_cost_s,
     output_selectivity,
 )
+from shoal.policies.scheduling.round_robin import RoundRobin
+from shoal.policies.scheduling.state_based import MOST_EVENTS, StateBased, Thresholds
 
 CHAIN = [
     OperatorCost(1e-6, 1.0, (1,)),
@@ -29,7 +27,7 @@ CHAIN = [
 """A source, two operators that let half and a quarter through, and a sink."""
 
 
-def candidate(place: int, **values: float | bool) -> Candidate:
+def candidate(position: int, **values: float | bool) -> Candidate:
     defaults = {
         "pending": 5000,
         "priority": 1.0,
@@ -39,7 +37,7 @@ def candidate(place: int, **values: float | bool) -> Candidate:
         "turns": 0,
         "is_source": False,
     }
-    return Candidate(place=place, **{**defaults, **values})  # type: ignore[arg-type]
+    return Candidate(position=position, **{**defaults, **values})  # type: ignore[arg-type]
 
 
 def test_output_selectivity_multiplies_along_the_way() -> None:
@@ -89,10 +87,10 @@ def test_a_source_waits_until_nothing_else_can_run(name: str) -> None:
     source, operator = candidate(0, is_source=True, priority=99.0, waited_s=9.0), candidate(1)
     turn = SCHEDULING[name].choose([source, operator], 0.001)
     assert turn is not None
-    assert turn.place == 1
+    assert turn.position == 1
     alone = SCHEDULING[name].choose([source], 0.001)
     assert alone is not None
-    assert alone.place == 0
+    assert alone.position == 0
 
 
 def test_an_operator_with_little_to_do_is_not_worth_a_turn_until_it_has_been_idle() -> None:

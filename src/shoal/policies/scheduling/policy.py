@@ -1,0 +1,130 @@
+"""The protocol of scheduling policies, and what several of them share.
+
+Costs are per event. The output cost of an operator is the time to bring one result to the end that begins as an event
+of this operator: its own cost and that of everything downstream, over the share of its output that arrives there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, Self
+
+LEAST_EVENTS = 32_768
+"""Fewest events in a turn of the policies with thresholds."""
+LEAST_COST_S = 1e-9
+BLOCK_EVENTS = 16_384
+"""Events in a turn of the policies without thresholds."""
+
+
+@dataclass(frozen=True)
+class OperatorCost:
+    """The measured cost of an operator; `downstream` are the positions of its readers in the list of operators."""
+
+    cost_s: float
+    selectivity: float
+    downstream: tuple[int, ...] = ()
+    weight: float = 1.0
+
+
+class Candidate(NamedTuple):
+    """An operator that could run now: its position in the list of operators, and its pending input.
+
+    `holds_back` if operators upstream are blocked until it has made room.
+    """
+
+    position: int
+    pending: int
+    priority: float
+    cost_s: float
+    waited_s: float
+    idle_s: float
+    turns: int
+    is_source: bool = False
+    holds_back: bool = False
+
+
+class Turn(NamedTuple):
+    """An operator's turn: its position in the list of operators, and about how many events it takes."""
+
+    position: int
+    events: int
+
+
+class SchedulingPolicy(Protocol):
+    """Chooses turns; a value without state of its own."""
+
+    def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
+        """Called whenever costs were measured; returns a priority per operator, larger is more urgent."""
+
+    def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:
+        """Called by a free worker with at least one candidate; returns its turn, or None to wait.
+
+        `left_s` is the time until costs are measured again.
+        """
+
+    def adapted(self, gradient: float) -> "SchedulingPolicy":
+        """Called after each measurement with the relative change of latency; returns the policy to use from now on."""
+
+
+class Steady:
+    """A policy that does not adapt to latency."""
+
+    def adapted(self, gradient: float) -> Self:  # noqa: ARG002
+        """The same policy."""
+        return self
+
+
+def output_selectivity(operators: Sequence[OperatorCost]) -> list[float]:
+    """The number of results per event of each operator, along the most productive path."""
+    found: dict[int, float] = {}
+
+    def of(position: int) -> float:
+        if position not in found:
+            behind = max((of(next_) for next_ in operators[position].downstream), default=1.0)
+            found[position] = max(operators[position].selectivity, 1e-6) * behind
+        return found[position]
+
+    return [of(position) for position in range(len(operators))]
+
+
+def output_cost_s(operators: Sequence[OperatorCost]) -> list[float]:
+    """The time to bring one result to the end that begins as an event of each operator."""
+    selectivity = output_selectivity(operators)
+    own = [max(one.cost_s, LEAST_COST_S) / share for one, share in zip(operators, selectivity, strict=True)]
+    return [own[at] + sum(own[next_] for next_ in downstream(operators, at)) for at in range(len(operators))]
+
+
+def downstream(operators: Sequence[OperatorCost], position: int) -> set[int]:
+    """The positions of all operators downstream of one, each once."""
+    found: set[int] = set()
+    todo = list(operators[position].downstream)
+    while todo:
+        next_ = todo.pop()
+        if next_ not in found:
+            found.add(next_)
+            todo += operators[next_].downstream
+    return found
+
+
+def first(candidates: Sequence[Candidate], key: Callable[[Candidate], float]) -> Candidate:
+    """The candidate with the largest key; sources only if there is no other, the one that was idle longest."""
+    return max(candidates, key=lambda one: (not one.is_source, one.idle_s if one.is_source else key(one)))
+
+
+def above_threshold(candidates: Sequence[Candidate], left_s: float, threshold: float, idle_s: float) -> Turn | None:
+    """The turn of the most urgent candidate that is worth one, with as many events as fit into the time left.
+
+    Worth a turn are sources, candidates with at least `threshold` events, those that hold others back, and those that
+    were idle for more than `idle_s`.
+    """
+    eligible = [
+        one for one in candidates if one.is_source or one.holds_back or one.pending >= threshold or one.idle_s > idle_s
+    ]
+    if not eligible:
+        return None
+    chosen = first(eligible, lambda one: one.priority)
+    return Turn(chosen.position, max(round(max(left_s, 0.0) / max(chosen.cost_s, LEAST_COST_S)), LEAST_EVENTS))
+
+
+def latency_weight(gradient: float) -> float:
+    """The weight of a query by the relative change of its latency: above 1 if latency grows, below if it falls."""
+    return 1.0 + max(-1.0, min(1.0, gradient)) / 10
