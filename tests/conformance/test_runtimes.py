@@ -1,5 +1,6 @@
 """What every runtime must do; a new runtime is one more line in `RUNTIMES`."""
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,8 @@ from shoal.connectors.sinks import MemorySink, ParquetSink
 from shoal.errors import ConfigError
 from shoal.language.python.stream import Stream
 from shoal.model.control.binding import Binding
-from shoal.model.control.messages import EpochCommitted
+from shoal.model.control.messages import EpochCommitted, Repartition
+from shoal.model.control.partitioning import DECLARED, Partitioning
 from shoal.model.query.aggregate import count, max_
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Graph, InstanceId, Query
@@ -27,6 +29,7 @@ from shoal.runtimes.registry import RUNTIMES as REGISTERED
 from shoal.runtimes.registry import runtime_kind
 from shoal.session.digest import differences
 from shoal.session.job import Job
+from shoal.session.partitions import changed, random_changes
 from shoal.session.run import Run, start
 from shoal.workloads.traffic.queries import vehicles
 from shoal.workloads.workload import Ready
@@ -249,6 +252,29 @@ def test_no_binding_and_no_epoch_size_changes_a_result(
     tally = run.wait(shuffle)
     assert tally.moves > 0 or tally.epochs < 6
     assert digest(run) == undisturbed
+
+
+def test_splits_and_merges_change_no_result(launch: Launch) -> None:
+    ready, draw, partitioning = launch.endless(), random.Random(3), DECLARED
+    graph, steps = ready.job.graph, list[Step]()
+
+    def in_force(wanted: Partitioning) -> Step:
+        return until(lambda event: event.snapshot.partitioning.entries == wanted.entries)
+
+    for seed in range(2):
+        changes = random_changes(graph, partitioning, draw)
+        partitioning = changed(partitioning, changes, graph)
+        asked = Repartition(changes)
+        steps += [do(lambda run, asked=asked: run.runtime.apply(asked)), in_force(partitioning)]  # type: ignore[misc]
+        steps.append(rebind(shuffled(graph, 3, seed, partitioning)))
+    script = Script(*steps, *pause(2), drain)
+    run = launch(ready.job, workers=3)
+    run.wait(script)
+    assert script.steps == []
+    assert run.refused == []
+    seen = [event.snapshot for event in script.seen]
+    assert all(set(each.binding.worker_of) == set(each.partitioning.instances(graph)) for each in seen)
+    assert differences(answers(run), ready.expected(run.consumed)) == []
 
 
 def test_the_number_of_workers_can_change_while_it_runs(launch: Launch) -> None:
