@@ -19,7 +19,7 @@ from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin
 from shoal.runtimes.spark.driver.position import Position, changed
 from shoal.runtimes.spark.rebinding import mailbox as mailbox_module
-from shoal.runtimes.spark.rebinding.mailbox import FOLDER, Letters, Mailbox
+from shoal.runtimes.spark.rebinding.mailbox import FOLDER, Mailbox, MailboxClient
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, Manifest
 from shoal.storage.directory import Directory
 from shoal.workloads.traffic.queries import STREAM, vehicles
@@ -85,7 +85,7 @@ class Job:
         if commands:
             self.taken.set()
             assert self.may_answer.wait(PATIENCE_S)
-        mailbox.answer(epoch)
+        mailbox.reply_committed(epoch)
 
     def await_next_epoch(self) -> None:
         with self.between_epochs:
@@ -101,7 +101,7 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
-    monkeypatch.setattr(mailbox_module, "LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(mailbox_module, "POLL_INTERVAL_S", 0.0)
     running = Job(tmp_path / "run")
     yield running
     running.end()
@@ -194,16 +194,16 @@ def test_a_run_that_does_not_answer_gets_its_command_withdrawn(
 
 def withdraw_once_taken(job: Job, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
     """Have the job keep its answers back, and whoever gives up do so when the job has taken the command up."""
-    withdraw = Letters.withdraw
+    withdraw = MailboxClient.withdraw
 
-    def withdraw_late(self: Letters, number: str) -> bool:
+    def withdraw_late(self: MailboxClient, number: str) -> bool:
         assert job.taken.wait(PATIENCE_S)
         withdrawn = withdraw(self, number)
         then()
         return withdrawn
 
     job.may_answer.clear()
-    monkeypatch.setattr(Letters, "withdraw", withdraw_late)
+    monkeypatch.setattr(MailboxClient, "withdraw", withdraw_late)
 
 
 def test_a_command_that_is_just_being_carried_out_is_waited_for(

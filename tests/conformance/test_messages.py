@@ -26,7 +26,7 @@ CODECS: list[Codec[Any]] = [
     checkpoint.PLANS.codec,
     filelog.RECORD.codec,
     journal.ENTRIES,
-    mailbox.ANSWERS.codec,
+    mailbox.REPLIES.codec,
     mailbox.MARKS.codec,
     mailbox.REQUESTS.codec,
     reports.HEADERS,

@@ -52,7 +52,7 @@ def ask_all(run_dir: str, commands: Sequence[RemoteCommand], timeout_s: float) -
     asked = [(command, run.ask(command)) for command in commands]
     refused = []
     for command, number in asked:
-        answer = polled(partial(run.answer, number), until_s)
+        answer = polled(partial(run.reply, number), until_s)
         if answer is None:
             rest = asked[asked.index((command, number)) :]
             answer = _given_up(run, [number for _, number in rest], run_dir, timeout_s)
@@ -91,8 +91,8 @@ def _given_up(run: KeptRun, numbers: Sequence[str], run_dir: str, timeout_s: flo
         run.withdraw(number)
     if not run.withdraw(first):
         polled(lambda: None if run.is_open(first) else True, time.monotonic() + GRACE_S)
-        if answer := run.answer(first):
-            return answer
+        if reply := run.reply(first):
+            return reply
         if run.is_open(first):
             raise RunError(f"the job on {run_dir} is carrying the command out and has not answered yet; see `list`")
     if not run.is_running():

@@ -197,7 +197,7 @@ class KeptRun(Protocol):
     def ask(self, command: RemoteCommand) -> str:
         """Leave a command for the run; returns its number."""
 
-    def answer(self, number: str) -> Reply | None:
+    def reply(self, number: str) -> Reply | None:
         """What became of a command; None as long as nothing has."""
 
     def is_open(self, number: str) -> bool:

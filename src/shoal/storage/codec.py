@@ -42,9 +42,10 @@ class _Header(msgspec.Struct):
 class Codec(Generic[T]):
     """Encodes and decodes values of one type, or of several that are told apart by their kind.
 
-    The kind is the type's name in lower case. `format` must change whenever bytes of an earlier version would be
-    misunderstood; every other number is refused. A field with a default may be missing, and fields that the type does
-    not have are ignored, so a field with a default can be added without a new number.
+    The kind is the type's name in lower case, or its `KIND` if the type was renamed after files had been written.
+    `format` must change whenever bytes of an earlier version would be misunderstood; every other number is refused. A
+    field with a default may be missing, and unknown fields are ignored, so a field with a default can be added without
+    a new number.
     """
 
     def __init__(self, types: Sequence[type[T]], *, format: int) -> None:  # noqa: A002  (the word of the files)
@@ -100,7 +101,7 @@ def kind_of(type_: type) -> str:
     >>> kind_of(Codec)
     'codec'
     """
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", type_.__name__).lower()
+    return getattr(type_, "KIND", None) or re.sub(r"(?<!^)(?=[A-Z])", "-", type_.__name__).lower()
 
 
 def plain(value: object) -> dict[str, Any]:

@@ -22,7 +22,15 @@ from shoal.policies.binding.static import round_robin
 from shoal.runtimes.spark.driver.position import Position, changed
 from shoal.runtimes.spark.driver.restore import desired
 from shoal.runtimes.spark.rebinding import mailbox as mailbox_module
-from shoal.runtimes.spark.rebinding.mailbox import FOLDER, REQUESTS, Answer, Letters, Mailbox, command_of, request
+from shoal.runtimes.spark.rebinding.mailbox import (
+    FOLDER,
+    REQUESTS,
+    CommandReply,
+    Mailbox,
+    MailboxClient,
+    command_of,
+    request,
+)
 from shoal.runtimes.spark.state.store import hot_directory
 from shoal.storage.directory import Directory
 from shoal.storage.record import sealed
@@ -35,7 +43,7 @@ NAME = "vehicle_count[1]"
 
 @pytest.fixture(autouse=True)
 def look_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mailbox_module, "LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(mailbox_module, "POLL_INTERVAL_S", 0.0)
 
 
 def fastest(limit: int = 0) -> Query:
@@ -62,22 +70,22 @@ def test_a_command_comes_back_from_its_file(command: Any) -> None:
     assert command_of(REQUESTS.decode(REQUESTS.encode(request(command)), "here")) == command
 
 
-def test_a_command_is_taken_up_once_and_answered_when_its_epoch_is_committed(tmp_path: Path) -> None:
-    letters, mailbox = Letters(str(tmp_path)), Mailbox(str(tmp_path))
+def test_a_command_is_taken_up_once_and_gets_its_reply_when_its_epoch_is_committed(tmp_path: Path) -> None:
+    client, mailbox = MailboxClient(str(tmp_path)), Mailbox(str(tmp_path))
     assert mailbox.take(3) == []
-    first, second = letters.ask(RemoveQuery("a")), letters.ask(RemoveQuery("b"))
+    first, second = client.ask(RemoveQuery("a")), client.ask(RemoveQuery("b"))
     assert mailbox.take(3) == [(first, RemoveQuery("a")), (second, RemoveQuery("b"))]
     assert mailbox.take(4) == []
-    mailbox.answer(2)
-    assert letters.answer(first) is None
+    mailbox.reply_committed(2)
+    assert client.reply(first) is None
     mailbox.refuse(second, "no query is named 'b'")
-    mailbox.answer(3)
-    assert (letters.answer(first), letters.answer(second)) == (Answer(3), Answer(None, "no query is named 'b'"))
+    mailbox.reply_committed(3)
+    assert (client.reply(first), client.reply(second)) == (CommandReply(3), CommandReply(None, "no query is named 'b'"))
     assert left(tmp_path) == []
 
 
 def test_what_cannot_be_understood_is_refused_at_once(tmp_path: Path) -> None:
-    mailbox, letters = Mailbox(str(tmp_path)), Letters(str(tmp_path))
+    mailbox, client = Mailbox(str(tmp_path)), MailboxClient(str(tmp_path))
     directory = Directory(str(tmp_path))
     asked = [
         b"nonsense",
@@ -89,9 +97,9 @@ def test_what_cannot_be_understood_is_refused_at_once(tmp_path: Path) -> None:
     for number, content in enumerate(asked):
         directory.write(f"{FOLDER}/{number}.json", content)
     assert mailbox.take(0) == []
-    answers = [letters.answer(str(number)) for number in range(len(asked))]
+    replies = [client.reply(str(number)) for number in range(len(asked))]
     place = f"command {tmp_path}/{FOLDER}"
-    assert [answer.reason for answer in answers if answer] == [
+    assert [reply.reason for reply in replies if reply] == [
         f"{place}/0.json is damaged: its checksum does not match; ask for it again",
         (
             f"{place}/1.json is damaged: field kind must be add, replace, remove, split, merge, regroup; got 'dance'; "
@@ -104,30 +112,30 @@ def test_what_cannot_be_understood_is_refused_at_once(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-def test_a_damaged_answer_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_a_damaged_reply_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     Directory(str(tmp_path)).write(f"{FOLDER}/1.answer", sealed(b'{"format":2,"kind":"answer","epoch":"3"}'))
     with pytest.raises(
-        CheckpointError, match=r"answer .*/1.answer is damaged: field epoch must be int \| null; got str"
+        CheckpointError, match=r"reply .*/1.answer is damaged: field epoch must be int \| null; got str"
     ):
-        Letters(str(tmp_path)).answer("1")
+        MailboxClient(str(tmp_path)).reply("1")
 
 
 def test_a_command_that_is_withdrawn_is_not_taken_up(tmp_path: Path) -> None:
-    letters, mailbox = Letters(str(tmp_path)), Mailbox(str(tmp_path))
-    number = letters.ask(RemoveQuery("a"))
-    assert letters.withdraw(number)
+    client, mailbox = MailboxClient(str(tmp_path)), Mailbox(str(tmp_path))
+    number = client.ask(RemoveQuery("a"))
+    assert client.withdraw(number)
     assert mailbox.take(0) == []
 
 
 def test_a_command_that_is_withdrawn_while_it_is_taken_up_is_not_carried_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    letters, mailbox = Letters(str(tmp_path)), Mailbox(str(tmp_path))
-    number, write = letters.ask(RemoveQuery("a")), Directory.write
+    client, mailbox = MailboxClient(str(tmp_path)), Mailbox(str(tmp_path))
+    number, write = client.ask(RemoveQuery("a")), Directory.write
 
     def write_late(self: Directory, name: str, content: bytes) -> None:
         if name.endswith(".taken"):
-            assert letters.withdraw(number)
+            assert client.withdraw(number)
         write(self, name, content)
 
     monkeypatch.setattr(Directory, "write", write_late)
@@ -136,30 +144,30 @@ def test_a_command_that_is_withdrawn_while_it_is_taken_up_is_not_carried_out(
 
 
 def test_a_command_that_was_taken_up_cannot_be_withdrawn(tmp_path: Path) -> None:
-    letters, mailbox = Letters(str(tmp_path)), Mailbox(str(tmp_path))
-    number = letters.ask(RemoveQuery("a"))
+    client, mailbox = MailboxClient(str(tmp_path)), Mailbox(str(tmp_path))
+    number = client.ask(RemoveQuery("a"))
     assert len(mailbox.take(0)) == 1
-    assert not letters.withdraw(number)
-    mailbox.answer(0)
-    assert letters.answer(number) == Answer(0)
+    assert not client.withdraw(number)
+    mailbox.reply_committed(0)
+    assert client.reply(number) == CommandReply(0)
 
 
 def test_a_run_does_not_look_more_often_than_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mailbox_module, "LOOK_INTERVAL_S", 60.0)
-    letters, mailbox = Letters(str(tmp_path)), Mailbox(str(tmp_path))
+    monkeypatch.setattr(mailbox_module, "POLL_INTERVAL_S", 60.0)
+    client, mailbox = MailboxClient(str(tmp_path)), Mailbox(str(tmp_path))
     assert mailbox.take(0) == []
-    letters.ask(RemoveQuery("a"))
+    client.ask(RemoveQuery("a"))
     assert mailbox.take(1) == []
     assert len(mailbox.take(2, at_once=True)) == 1
 
 
-def test_answers_that_nobody_fetches_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mailbox_module, "KEPT_ANSWERS", 3)
-    letters, mailbox = Letters(str(tmp_path)), Mailbox(str(tmp_path))
+def test_unfetched_replies_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mailbox_module, "KEPT_REPLIES", 3)
+    client, mailbox = MailboxClient(str(tmp_path)), Mailbox(str(tmp_path))
     for epoch in range(6):
-        letters.ask(RemoveQuery("a"))
+        client.ask(RemoveQuery("a"))
         mailbox.take(epoch)
-        mailbox.answer(epoch)
+        mailbox.reply_committed(epoch)
     assert len(left(tmp_path)) == 3
 
 
@@ -196,7 +204,7 @@ class Play:
                         names.append(command.name)
                 self.directory.write(f"plans/{epoch:03d}", json.dumps(names).encode())
             self.directory.write(f"epochs/{epoch:03d}", json.dumps(self.names("plans", epoch)).encode())
-            mailbox.answer(epoch)
+            mailbox.reply_committed(epoch)
 
 
 def test_a_crash_at_any_moment_neither_loses_nor_repeats_a_command(
@@ -205,8 +213,8 @@ def test_a_crash_at_any_moment_neither_loses_nor_repeats_a_command(
     for operation in count_up(1):
         play = Play(tmp_path / str(operation))
         play.go(1)
-        letters = Letters(str(play.root))
-        numbers = [letters.ask(RemoveQuery(name)) for name in ("a", "b", "a", "c")]
+        client = MailboxClient(str(play.root))
+        numbers = [client.ask(RemoveQuery(name)) for name in ("a", "b", "a", "c")]
         with monkeypatch.context() as patched:
             reached = crash_at(operation, patched)
             crashed = False
@@ -219,9 +227,9 @@ def test_a_crash_at_any_moment_neither_loses_nor_repeats_a_command(
             break
         play.go(4)
         assert play.names("epochs", 3) == ["a", "b", "c"]
-        answers = [letters.answer(number) for number in numbers]
-        assert [answer is not None and answer.epoch is not None for answer in answers] == [True, True, False, True]
-        accepted = [answer.epoch for answer in answers if answer and answer.epoch is not None]
+        replies = [client.reply(number) for number in numbers]
+        assert [reply is not None and reply.epoch is not None for reply in replies] == [True, True, False, True]
+        accepted = [reply.epoch for reply in replies if reply and reply.epoch is not None]
         assert all("a" in play.names("epochs", epoch) for epoch in accepted)
         assert left(play.root) == []
 
@@ -274,8 +282,8 @@ def test_a_command_that_makes_no_sense_is_refused(command: Any, reason: str) -> 
 
 
 def asked(run: SmallRun, *commands: Any) -> list[str]:
-    letters = Letters(run.uri)
-    return [letters.ask(command) for command in commands]
+    client = MailboxClient(run.uri)
+    return [client.ask(command) for command in commands]
 
 
 COMMANDS = (AddQuery(fastest()), RemoveQuery(NAME), AddQuery(fastest()), ReplaceQuery(fastest(80)))
@@ -290,10 +298,10 @@ def test_commands_by_files_do_what_commands_of_the_session_do(places: Callable[[
     numbers = asked(outside, *COMMANDS)
     outside.go()
     assert outside.digest() == inside.digest()
-    answers = [Letters(outside.uri).answer(number) for number in numbers]
-    assert [answer and answer.epoch for answer in answers] == [2, 2, None, 2]
-    assert answers[2] is not None
-    assert "query 'fastest' is declared twice" in answers[2].reason
+    replies = [MailboxClient(outside.uri).reply(number) for number in numbers]
+    assert [reply and reply.epoch for reply in replies] == [2, 2, None, 2]
+    assert replies[2] is not None
+    assert "query 'fastest' is declared twice" in replies[2].reason
 
 
 @pytest.mark.usefixtures("small_spark")
@@ -309,11 +317,13 @@ def test_commands_that_come_after_the_last_input_are_refused(places: Callable[[]
         run.note("commits", epoch, "done")
     (number,) = asked(run, RemoveQuery(NAME))
     runtime._flush()
-    assert Letters(run.uri).answer(number) == Answer(None, "the run has taken in all of its input and is ending")
+    assert MailboxClient(run.uri).reply(number) == CommandReply(
+        None, "the run has taken in all of its input and is ending"
+    )
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_a_crash_of_a_run_at_any_moment_leaves_the_same_results_and_answers(
+def test_a_crash_of_a_run_at_any_moment_leaves_the_same_results_and_replies(
     places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = SmallRun(places(), epochs=3, commands={1: COMMANDS})
@@ -334,6 +344,6 @@ def test_a_crash_of_a_run_at_any_moment_leaves_the_same_results_and_answers(
             break
         run.go()
         assert run.digest() == right.digest()
-        answers = [Letters(run.uri).answer(number) for number in numbers]
-        assert [answer and answer.epoch for answer in answers] == [1, 1, None, 1]
+        replies = [MailboxClient(run.uri).reply(number) for number in numbers]
+        assert [reply and reply.epoch for reply in replies] == [1, 1, None, 1]
         Directory(hot_directory(run.uri)).clear()

@@ -269,7 +269,7 @@ class SparkRuntime(WallClock, Unmeasured):
         for loss in self._runner.placement.lost():
             self._events.put(loss)
         self._last = epoch
-        self._mailbox.answer(epoch)
+        self._mailbox.reply_committed(epoch)
         if replay and self._wanted is not None:
             position = self._runner.position.with_graph(self._wanted.graph, self._wanted.binding)
             self._runner.position = replace(position, declared=self._wanted.declared)

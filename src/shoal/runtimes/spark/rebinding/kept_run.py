@@ -1,4 +1,4 @@
-"""A run on Spark by its checkpoint directory, as other processes see it."""
+"""A run on Spark as other processes see it: through its checkpoint directory."""
 
 from shoal.errors import CheckpointError
 from shoal.model.control.binding import Binding
@@ -6,7 +6,7 @@ from shoal.model.control.partitioning import Partitioning
 from shoal.model.query.graph import Graph
 from shoal.runtimes.protocol import RemoteCommand
 from shoal.runtimes.spark.driver.restore import written_binding
-from shoal.runtimes.spark.rebinding.mailbox import Answer, Letters
+from shoal.runtimes.spark.rebinding.mailbox import CommandReply, MailboxClient
 from shoal.runtimes.spark.state.checkpoint import Checkpoint
 from shoal.storage.directory import Directory
 
@@ -18,7 +18,7 @@ class SparkRun:
         """Name the directory; nothing is written yet."""
         self._directory = directory
         self._checkpoint = Checkpoint(directory)
-        self._letters = Letters(directory)
+        self._mailbox = MailboxClient(directory)
 
     def last_epoch(self) -> int | None:
         """The last epoch with a manifest."""
@@ -35,7 +35,7 @@ class SparkRun:
         return manifest.partitioning, written_binding(graph, manifest, manifest.binding, manifest.workers)
 
     def is_running(self) -> bool:
-        """Whether somebody holds the checkpoint; on a remote one nobody knows, so it is taken to be so."""
+        """Whether a process holds the lock of the checkpoint; always True on remote storage, which has no locks."""
         try:
             self._checkpoint.lock()
         except CheckpointError:
@@ -45,16 +45,16 @@ class SparkRun:
 
     def ask(self, command: RemoteCommand) -> str:
         """Put a command into the mailbox."""
-        return self._letters.ask(command)
+        return self._mailbox.ask(command)
 
-    def answer(self, number: str) -> Answer | None:
-        """What became of a command; None as long as nothing has."""
-        return self._letters.answer(number)
+    def reply(self, number: str) -> CommandReply | None:
+        """The reply to a command; None until there is one."""
+        return self._mailbox.reply(number)
 
     def is_open(self, number: str) -> bool:
-        """Whether a command still waits or is being carried out."""
-        return self._letters.is_open(number)
+        """Whether the run has taken the command up and not replied yet."""
+        return self._mailbox.is_open(number)
 
     def withdraw(self, number: str) -> bool:
-        """Take a command back; False if the run has taken it up already."""
-        return self._letters.withdraw(number)
+        """Withdraw a command; False if the run has already taken it up."""
+        return self._mailbox.withdraw(number)

@@ -1,18 +1,18 @@
 """The mailbox of a run: other processes change its queries and instances by files in its checkpoint.
 
-    commands/NUMBER.json     what is asked, written by whoever asks
+    commands/NUMBER.json     the command, written by the client
     commands/NUMBER.taken    the epoch that takes it up, written before that epoch is planned
-    commands/NUMBER.answer   accepted in an epoch, or refused and why, written once that epoch is committed
+    commands/NUMBER.answer   the reply: the epoch that applied it, or why it was refused; written after the commit
 
-A command counts as carried out once its epoch is planned, since a plan is carried out whatever happens. After a crash
-a command that was taken up for an epoch without a plan is taken up again, and one whose epoch has a plan is answered:
-so it is never lost and never carried out twice. Whoever asks may withdraw a command by removing its first file, as
-long as it is not taken up.
+A command counts as applied once its epoch is planned, since a plan is executed even after a crash. After a restart, a
+command taken up for an epoch without a plan is taken up again; one whose epoch has a plan gets its reply. So no command
+is lost or applied twice. A client may withdraw a command that is not taken up yet by removing its first file.
 """
 
 import logging
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 from shoal.errors import ConfigError, GraphError, ShoalError
 from shoal.model.control.messages import AddQuery, RemoveQuery, Repartition, ReplaceQuery
@@ -26,16 +26,17 @@ from shoal.storage.record import Record
 
 LOG = logging.getLogger("shoal")
 FOLDER = "commands"
-ASKED, TAKEN, ANSWER = ".json", ".taken", ".answer"
-LOOK_INTERVAL_S = 0.2
-"""How often a run looks for new commands at most: epochs may follow each other faster."""
-KEPT_ANSWERS = 100
+ASKED, TAKEN, REPLY = ".json", ".taken", ".answer"
+POLL_INTERVAL_S = 0.2
+"""The shortest time between two searches for new commands; epochs may be shorter."""
+KEPT_REPLIES = 100
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What became of a command: the epoch that carried it out, or the reason why none did."""
+class CommandReply:
+    """The reply to a command: the epoch that applied it, or the reason why none did."""
 
+    KIND: ClassVar[str] = "answer"
     epoch: int | None
     reason: str = ""
 
@@ -49,7 +50,7 @@ class Add:
 
 @dataclass(frozen=True)
 class Replace:
-    """A request to run the one query of a graph instead of the one that has its name."""
+    """A request to replace the query of the same name by the one query of a graph."""
 
     graph: StoredGraph
 
@@ -73,17 +74,15 @@ FORMAT = 2
 REQUESTS = Record(
     Codec[Request]([Add, Replace, Remove, Split, Merge, Regroup], format=FORMAT), "command", "ask for it again"
 )
-MARKS = Record(
-    Codec([Taken], format=FORMAT), "file", "remove it, and the command beside it if that has been carried out"
-)
-ANSWERS = Record(Codec([Answer], format=FORMAT), "answer", "look at the queries of the run to see what became of it")
+MARKS = Record(Codec([Taken], format=FORMAT), "file", "remove it, and the command beside it if that has been applied")
+REPLIES = Record(Codec([CommandReply], format=FORMAT), "reply", "list the run's queries to see whether it was applied")
 
 
 def request(command: RemoteCommand) -> Request:
-    """A command as it is written."""
+    """A command in the form in which it is written."""
     if isinstance(command, Repartition):
         if len(command.changes) != 1 or command.worker_of:
-            raise ConfigError("another process may ask for one change of the instances at a time, and for no workers")
+            raise ConfigError("a request from another process must have one change of the instances and no workers")
         return command.changes[0]
     if isinstance(command, RemoveQuery):
         return Remove(command.name)
@@ -103,52 +102,52 @@ def command_of(asked: Request) -> RemoteCommand:
     return AddQuery(queries[0]) if isinstance(asked, Add) else ReplaceQuery(queries[0])
 
 
-class Letters:
-    """The asking side: put a command into the mailbox of a run, and look for the answer."""
+class MailboxClient:
+    """The client's side: puts commands into the mailbox of a run and reads the replies."""
 
     def __init__(self, checkpoint: str) -> None:
         """Name the run by its checkpoint."""
         self._directory = Directory(checkpoint)
 
     def ask(self, command: RemoteCommand) -> str:
-        """Put a command in; returns its number. Numbers grow with time, which is the order of carrying out."""
+        """Put a command in; returns its number. Numbers grow with time, and commands are applied in their order."""
         number = f"{time.time_ns():020d}"
         self._directory.write(f"{FOLDER}/{number}{ASKED}", REQUESTS.encode(request(command)))
         return number
 
-    def answer(self, number: str) -> Answer | None:
-        """The answer, if it is there; it is taken out."""
-        name = f"{FOLDER}/{number}{ANSWER}"
+    def reply(self, number: str) -> CommandReply | None:
+        """The reply, or None if there is none yet; reading it removes it."""
+        name = f"{FOLDER}/{number}{REPLY}"
         try:
-            found = ANSWERS.decode(self._directory.read(name), f"{self._directory.uri}/{name}")
+            found = REPLIES.decode(self._directory.read(name), f"{self._directory.uri}/{name}")
         except FileNotFoundError:
             return None
         self._directory.delete([name])
         return found
 
     def withdraw(self, number: str) -> bool:
-        """Take a command back; False where it has been taken up, so that its answer will come."""
+        """Withdraw a command; False if it has been taken up, so that a reply will follow."""
         self._directory.delete([f"{FOLDER}/{number}{ASKED}"])
         return not self._directory.exists(f"{FOLDER}/{number}{TAKEN}")
 
     def is_open(self, number: str) -> bool:
-        """Whether somebody has taken a command up and not answered yet."""
+        """Whether the run has taken the command up and not replied yet."""
         return self._directory.exists(f"{FOLDER}/{number}{TAKEN}")
 
 
 class Mailbox:
-    """The side of the run: take commands up for an epoch, answer them once it is committed."""
+    """The run's side: takes commands up for an epoch and replies once it is committed."""
 
     def __init__(self, checkpoint: str) -> None:
         """Open the mailbox of a checkpoint; nothing is read yet."""
         self._directory = Directory(checkpoint)
         self._taken: dict[str, int] = {}
-        self._look_at_s = 0.0
+        self._poll_at_s = 0.0
 
     def recover(self, last: int, *, planned: bool) -> None:
-        """After a restart: answer what a committed epoch has done, and forget what no plan knows of.
+        """Called once at a restart: reply to what committed epochs have applied, and release what no plan contains.
 
-        `planned`: whether the epoch after the last one committed has a plan.
+        `last` is the last committed epoch; `planned` says whether the epoch after it has a plan.
         """
         for name in self._directory.names(FOLDER):
             if not name.endswith(TAKEN):
@@ -163,14 +162,14 @@ class Mailbox:
                 self._taken[number] = epoch
             else:
                 self._directory.delete([f"{FOLDER}/{name}"])
-        self.answer(last)
+        self.reply_committed(last)
 
     def take(self, epoch: int, *, at_once: bool = False) -> list[tuple[str, RemoteCommand]]:
-        """The commands that an epoch takes up, oldest first; one that cannot be read is refused here."""
+        """Take up all waiting commands for an epoch, oldest first; one that cannot be read is refused here."""
         now_s = time.monotonic()
-        if now_s < self._look_at_s and not at_once:
+        if now_s < self._poll_at_s and not at_once:
             return []
-        self._look_at_s = now_s + LOOK_INTERVAL_S
+        self._poll_at_s = now_s + POLL_INTERVAL_S
         names = self._directory.names(FOLDER)
         waiting = [name.removesuffix(ASKED) for name in names if name.endswith(ASKED)]
         taken = []
@@ -193,7 +192,10 @@ class Mailbox:
             return None
 
     def _take(self, number: str, epoch: int) -> bool:
-        """Take a command up unless it is withdrawn meanwhile: of the two who look, one sees what the other did."""
+        """Take a command up; False if the client has withdrawn it.
+
+        Each side writes first and checks the other's file afterwards, so at least one of them notices the other.
+        """
         self._directory.write(f"{FOLDER}/{number}{TAKEN}", MARKS.encode(Taken(epoch)))
         if not self._directory.exists(f"{FOLDER}/{number}{ASKED}"):
             self._directory.delete([f"{FOLDER}/{number}{TAKEN}"])
@@ -202,21 +204,21 @@ class Mailbox:
         return True
 
     def refuse(self, number: str, reason: str) -> None:
-        """Answer that a command is not carried out. It goes before the answer comes: a crash must not revive it."""
-        LOG.warning("a command from outside was refused: %s", reason)
+        """Reply that a command is refused. The command is removed first, so that a crash does not revive it."""
+        LOG.warning("refused a command of another process: %s", reason)
         self._directory.delete([f"{FOLDER}/{number}{ASKED}"])
-        self._write_answer(number, Answer(None, reason))
+        self._write_reply(number, CommandReply(None, reason))
 
-    def answer(self, last: int) -> None:
-        """Answer the commands of all epochs that are committed; what a crash interrupts is done again."""
+    def reply_committed(self, last: int) -> None:
+        """Reply to the commands of all committed epochs; called after each commit, and safe to repeat after a crash."""
         done = [(number, epoch) for number, epoch in self._taken.items() if epoch <= last]
         for number, epoch in done:
-            self._write_answer(number, Answer(epoch))
+            self._write_reply(number, CommandReply(epoch))
         if done:
-            answers = [name for name in self._directory.names(FOLDER) if name.endswith(ANSWER)]
-            self._directory.delete(f"{FOLDER}/{name}" for name in answers[:-KEPT_ANSWERS])
+            replies = [name for name in self._directory.names(FOLDER) if name.endswith(REPLY)]
+            self._directory.delete(f"{FOLDER}/{name}" for name in replies[:-KEPT_REPLIES])
 
-    def _write_answer(self, number: str, answer: Answer) -> None:
-        self._directory.write(f"{FOLDER}/{number}{ANSWER}", ANSWERS.encode(answer))
+    def _write_reply(self, number: str, reply: CommandReply) -> None:
+        self._directory.write(f"{FOLDER}/{number}{REPLY}", REPLIES.encode(reply))
         self._directory.delete([f"{FOLDER}/{number}{ASKED}", f"{FOLDER}/{number}{TAKEN}"])
         self._taken.pop(number, None)
