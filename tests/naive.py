@@ -63,8 +63,8 @@ def _lookup(operator: Operator, rows: Rows) -> Rows:
     parameters = operator.parameters
     columns = parameters["columns"]
     table = {
-        key: {name: values[place] for name, (_, values) in columns.items()}
-        for place, key in enumerate(parameters["keys"])
+        key: {name: values[position] for name, (_, values) in columns.items()}
+        for position, key in enumerate(parameters["keys"])
     }
     if parameters["how"] == "inner":
         return [{**row, **table[row[parameters["on"]]]} for row in rows if row[parameters["on"]] in table]
@@ -110,10 +110,10 @@ def _ranked(group: Rows, parameters: Mapping[str, Any]) -> Iterator[Row]:
     for name, descending in reversed(parameters["by"]):
         ordered.sort(key=lambda row, name=name: order_of(row[name]), reverse=descending)  # type: ignore[misc]
     rank, last = 0, None
-    for place, row in enumerate(ordered, start=1):
+    for position, row in enumerate(ordered, start=1):
         here = [order_of(row[name]) for name, _ in parameters["by"]]
         if not parameters["ties"] or here != last:
-            rank, last = place, here
+            rank, last = position, here
         if rank <= parameters["k"]:
             yield {**row, parameters["column"]: rank}
 
@@ -121,13 +121,13 @@ def _ranked(group: Rows, parameters: Mapping[str, Any]) -> Iterator[Row]:
 def _deduplicate(operator: Operator, rows: Rows) -> Rows:
     parameters = operator.parameters
     kept: dict[tuple[Any, ...], int] = {}
-    answers = []
+    results = []
     for row in in_order(rows, parameters["types"]):
         key = tuple(row[name] for name in parameters["keys"])
         if key not in kept or row[TIME] - kept[key] >= parameters["within_us"]:
             kept[key] = row[TIME]
-            answers.append(row)
-    return answers
+            results.append(row)
+    return results
 
 
 def _match(operator: Operator, rows: Rows) -> Rows:
@@ -136,20 +136,20 @@ def _match(operator: Operator, rows: Rows) -> Rows:
 
 def _join(operator: Operator, left: Rows, right: Rows) -> Rows:
     parameters = operator.parameters
-    answers: list[Row] = []
+    results: list[Row] = []
     met: set[int] = set()
     for ours in left:
         partners = 0
-        for place, theirs in enumerate(right):
+        for position, theirs in enumerate(right):
             if _pairs(ours, theirs, parameters):
                 partners += 1
-                met.add(place)
-                answers.append(_joined(ours, theirs, parameters))
+                met.add(position)
+                results.append(_joined(ours, theirs, parameters))
         if not partners and parameters["how"] != "inner":
-            answers.append(_joined(ours, None, parameters))
+            results.append(_joined(ours, None, parameters))
     if parameters["how"] == "full":
-        answers += [_joined(None, theirs, parameters) for place, theirs in enumerate(right) if place not in met]
-    return answers
+        results += [_joined(None, theirs, parameters) for position, theirs in enumerate(right) if position not in met]
+    return results
 
 
 def _pairs(ours: Row, theirs: Row, parameters: Mapping[str, Any]) -> bool:

@@ -93,7 +93,7 @@ def _power(base: float, exponent: float) -> float:
 
 
 def _substring(text: str, first: int, length: int) -> str:
-    """Places first .. first + length - 1, counted from 1; places before the text hold nothing."""
+    """Characters first .. first + length - 1, counted from 1; those before the text are empty."""
     return text[max(first - 1, 0) : max(first - 1 + length, 0)]
 
 

@@ -1,6 +1,6 @@
 """Pattern matching row by row: backtracking, the preferred way first.
 
-A pattern is read with Shoal's own parser, which is part of the query language; how rows are matched is written anew.
+A pattern is read with Shoal's own parser, which is part of the query language; how rows are matched is written again.
 
 `selection="strict"`: every row must be taken. `selection="next"`: a row that no way can take is passed over, unless a
 negated element stands right behind the current one, which may be left by now, and accepts the row.
@@ -18,10 +18,10 @@ from shoal.model.query.pattern import Element, pattern
 FINISH = -1
 """The way that takes no row but ends the match."""
 Taken = tuple[tuple[int, str], ...]
-"""Rows of a match, by their place in the group, each with the variable that names it."""
+"""Rows of a match, by their position in the group, each with the variable that names it."""
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """A row that is next, the element that is current, and how many rows that one has taken."""
 
     at: int
@@ -35,15 +35,15 @@ _ZERO: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": "", "bool": Fa
 def matches(rows: Sequence[Row], parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The results of a match operator."""
     keys, types = parameters["keys"], parameters["types"]
-    answers = []
+    results = []
     for key, group in by_key(in_order(rows, types), keys).items():
         for taken in _found(group, parameters):
-            answer = dict(zip(keys, key, strict=True))
+            result = dict(zip(keys, key, strict=True))
             for name, (kind, variable, column) in parameters["measures"].items():
                 values = [group[at].get(column) for at, named in taken if variable in ("", named)]
-                answer[name] = measured(kind, values, types.get(column, "int64"))
-            answers.append({**answer, TIME: group[taken[-1][0]][TIME]})
-    return answers
+                result[name] = measured(kind, values, types.get(column, "int64"))
+            results.append({**result, TIME: group[taken[-1][0]][TIME]})
+    return results
 
 
 def measured(kind: str, values: Sequence[Any], type_: str) -> Any:
@@ -94,27 +94,27 @@ class Attempt:
 
     def found(self) -> Taken | None:
         """The preferred match; None if there is none."""
-        places = [Place(self.start, 0, 0)]
-        ways = [self._ways(places[0])]
+        positions = [Position(self.start, 0, 0)]
+        ways = [self._ways(positions[0])]
         taken: list[tuple[int, str]] = []
-        failed: set[Place] = set()
+        failed: set[Position] = set()
         while ways:
             way = next(ways[-1], None)
             if way is None:
                 ways.pop()
-                failed.add(places.pop())
+                failed.add(positions.pop())
                 del taken[-1:]
             elif way.element == FINISH:
                 return tuple(taken)
-            elif (place := Place(way.at + 1, way.element, way.times)) not in failed:
+            elif (position := Position(way.at + 1, way.element, way.times)) not in failed:
                 taken.append((way.at, self._variable(way.element, way.at)))
-                places.append(place)
-                ways.append(self._ways(place))
+                positions.append(position)
+                ways.append(self._ways(position))
         return None
 
-    def _ways(self, place: Place) -> Iterator[Place]:
+    def _ways(self, position: Position) -> Iterator[Position]:
         """The ways to go on, the preferred one first: a row, the element that takes it and its rows so far."""
-        at, element, count = place
+        at, element, count = position
         options = list(self._options(element, count))
         fitting: set[int] = set()
         while at < len(self.group) and self.group[at][TIME] <= self.latest:
@@ -126,7 +126,7 @@ class Attempt:
             at += 1
         for option in options:
             if option == FINISH or option in fitting:
-                yield Place(at, option, count + 1 if option == element else 1)
+                yield Position(at, option, count + 1 if option == element else 1)
 
     def _options(self, element: int, count: int) -> Iterator[int]:
         """The elements that may take the next row, or `FINISH`, the preferred one first."""

@@ -34,18 +34,18 @@ def by_key(rows: Sequence[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], li
 
 def aggregated(rows: Sequence[Row], window: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The results of an aggregate behind a window."""
-    answers = []
+    results = []
     keys = parameters["keys"]
     for key, group in by_key(in_order(rows, parameters["types"]), keys).items():
         for piece in pieces(group, window):
-            answer: dict[str, Any] = dict(zip(keys, key, strict=True))
+            result: dict[str, Any] = dict(zip(keys, key, strict=True))
             if piece.start is not None:
-                answer["window_start"] = piece.start
-            answer["window_end"] = piece.end
+                result["window_start"] = piece.start
+            result["window_end"] = piece.end
             for name, (kind, column, *rest) in parameters["aggregates"].items():
-                answer[name] = aggregate(kind, [row[column] if column else None for row in piece.rows], *rest)
-            answers.append({**answer, TIME: piece.time})
-    return answers
+                result[name] = aggregate(kind, [row[column] if column else None for row in piece.rows], *rest)
+            results.append({**result, TIME: piece.time})
+    return results
 
 
 def pieces(group: Sequence[Row], window: Mapping[str, Any]) -> Iterator[Piece]:

@@ -1,6 +1,6 @@
 """Random graphs through the public query API, and random events for them.
 
-Only what has one right answer: no event is late, no column that a flow is retimed to lies before the event time, and
+Only what has one right result: no event is late, no column that a flow is retimed to lies before the event time, and
 columns whose last bits are a matter of method (variances) or that hold lists decide nothing but are carried along.
 """
 
@@ -96,9 +96,9 @@ def events(draw: Draw, stream: Stream) -> Rows:
 
 def _grown(draw: Draw, pool: Sequence[Branch]) -> Branch:
     """One operator or a few more behind a branch of the pool, mostly a young one."""
-    places = st.one_of(st.just(len(pool) - 1), st.integers(0, len(pool) - 1))
+    positions = st.one_of(st.just(len(pool) - 1), st.integers(0, len(pool) - 1))
     pool = [other for other in pool if not _external(other)] or pool[:1]
-    branch = pool[draw(places) % len(pool)]
+    branch = pool[draw(positions) % len(pool)]
     kind = draw(st.sampled_from(_KINDS))
     if kind in _ALONE:
         return _ALONE[kind](draw, branch)

@@ -34,7 +34,7 @@ def canonical(rows: Sequence[Row]) -> list[str]:
 def by_table(several: Sequence[RowByRow]) -> dict[str, list[str]]:
     found: dict[str, list[Row]] = {}
     for one in several:
-        found.setdefault(one.query.table, []).extend(one.answers)
+        found.setdefault(one.query.table, []).extend(one.results)
     return {table: canonical(rows) for table, rows in found.items() if rows}
 
 

@@ -132,9 +132,9 @@ class InProcess:
             ]
             state = lane.kernel.merged(held) if held else {}
             sent = fresh.get((worker, lane.number), [])
-            come = lane.kernel.merged(sent) if sent else {}
-            tables, answers = lane.advanced(state, come, before, after)
-            router.emit(lane, answers)
+            received = lane.kernel.merged(sent) if sent else {}
+            tables, results = lane.advanced(state, received, before, after)
+            router.emit(lane, results)
             for number, instance in enumerate(lane.instances):
                 if binding.worker_of.get(instance) == worker:
                     kept = {slot: _resent(t.where(t.instance == number)) for slot, t in tables.items()}

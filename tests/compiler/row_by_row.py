@@ -15,10 +15,10 @@ Row = Mapping[str, Any]
 
 @dataclass
 class RowByRow:
-    """One query that sees every row, knows the watermark before each epoch, and answers all windows in the end."""
+    """One query that sees every row, knows the watermark before each epoch, and emits all windows in the end."""
 
     query: Query
-    answers: list[Row] = field(default_factory=list)
+    results: list[Row] = field(default_factory=list)
     late: int = 0
     _windows: dict[tuple[Any, ...], list[Row]] = field(default_factory=lambda: defaultdict(list))
 
@@ -42,10 +42,10 @@ class RowByRow:
             return
         asked = self._aggregate.parameters
         for (end, *keys), rows in self._windows.items():
-            answer = dict(zip(asked["keys"], keys, strict=True)) | {"window_end": end}
+            result = dict(zip(asked["keys"], keys, strict=True)) | {"window_end": end}
             for name, (kind, column, k) in asked["aggregates"].items():
-                answer[name] = _answer(kind, [row[column] for row in rows] if column else rows, k)
-            for row in _through(self._after, [answer]):
+                result[name] = _result(kind, [row[column] for row in rows] if column else rows, k)
+            for row in _through(self._after, [result]):
                 self._emit(row)
 
     def _into_windows(self, row: Row, watermark: float, window: Mapping[str, int], asked: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ class RowByRow:
             self._windows[(end, *(row[key] for key in asked["keys"]))].append(row)
 
     def _emit(self, row: Row) -> None:
-        self.answers.append({"query": self.query.name} | {name: row[name] for name in self.query.columns})
+        self.results.append({"query": self.query.name} | {name: row[name] for name in self.query.columns})
 
 
 def _through(operators: Sequence[Operator], rows: Iterable[Row]) -> Iterator[Row]:
@@ -75,7 +75,7 @@ def _through(operators: Sequence[Operator], rows: Iterable[Row]) -> Iterator[Row
             yield passed
 
 
-def _answer(kind: str, values: Sequence[Any], k: int) -> Any:
+def _result(kind: str, values: Sequence[Any], k: int) -> Any:
     if kind == "count":
         return len(values)
     if kind == "sum":

@@ -117,7 +117,7 @@ def last_lane(flow: Flow) -> Lane:
     ("flow", "hold_us"),
     [
         pytest.param(counted(LEFT), 0, id="a stream's rows are never behind the watermark"),
-        pytest.param(counted(LEFT).rank("rows", 1), 0, id="nor a window's answers"),
+        pytest.param(counted(LEFT).rank("rows", 1), 0, id="nor a window's results"),
         pytest.param(
             LEFT.join(RIGHT, within_s=(-2e-6, 5e-6), how="left").rank("n", 1), 5, id="a row that stayed alone is"
         ),

@@ -50,7 +50,7 @@ def test_a_condition_is_taken_over_if_nobody_wants_more(queries: list[Query], wa
     assert conditions(*queries) == wanted
 
 
-def test_only_windows_that_fulfil_it_are_answered() -> None:
+def test_only_windows_that_fulfil_it_are_emitted() -> None:
     (kernel,) = [lane.kernel for lane in compile_graph(Graph.of([counted(BUSY).sink("a")])).lanes]
     assert isinstance(kernel, AggregateKernel)
     block = Block(
@@ -62,7 +62,7 @@ def test_only_windows_that_fulfil_it_are_answered() -> None:
         },
         4,
     )
-    _, answers = kernel.advance({}, kernel.lift(0, block), NEVER_US, FOREVER_US)
-    rows = zip(answers.columns["road"].tolist(), answers.columns["cars"].tolist(), strict=True)
+    _, results = kernel.advance({}, kernel.lift(0, block), NEVER_US, FOREVER_US)
+    rows = zip(results.columns["road"].tolist(), results.columns["cars"].tolist(), strict=True)
     assert sorted(rows) == [(1, 2), (1, 3)]
-    assert sorted(answers.columns["fastest"].to_pylist()) == [[7.0, 5.0], [7.0, 6.0]]
+    assert sorted(results.columns["fastest"].to_pylist()) == [[7.0, 5.0], [7.0, 6.0]]

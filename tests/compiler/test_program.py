@@ -1,4 +1,4 @@
-"""Programs: hundreds of queries in a few lanes, each with the answers it would have alone, row by row."""
+"""Programs: hundreds of queries in a few lanes, each with the results it would have alone, row by row."""
 
 import random
 from collections import Counter
@@ -95,7 +95,7 @@ def for_each_a(build: Callable[[int], Flow], table: str | None = None) -> list[Q
         pytest.param(
             for_each_a(lambda a: counted(CARS.filter(col("a") == a), "a").filter(col("n") > 1)),
             1,
-            id="answers are filtered behind the aggregate",
+            id="results are filtered behind the aggregate",
         ),
         pytest.param(
             [counted(CARS.filter(col("a") == 1), "a").filter(col("n") > n).sink(f"q{n}", table="t") for n in range(3)],
@@ -109,7 +109,7 @@ def for_each_a(build: Callable[[int], Flow], table: str | None = None) -> list[Q
                 )
             ),
             1,
-            id="answers are selected behind the aggregate",
+            id="results are selected behind the aggregate",
         ),
         pytest.param(
             for_each_a(lambda a: counted(CARS.filter(col("a") == a).with_columns(a=col("b")), "a")),
@@ -242,7 +242,7 @@ def test_two_streams_have_watermarks_of_their_own() -> None:
         run.epoch(graph, shuffled(graph, 2, 1), {"cars": epoch, "ships": epoch})
     run.drain(graph, shuffled(graph, 2, 2))
     for one in row_by_row(graph, epochs):
-        assert canonical(run.results[one.query.table]) == canonical(one.answers)
+        assert canonical(run.results[one.query.table]) == canonical(one.results)
     assert run.late["cars"] > 0
     assert run.late["ships"] == 0
 

@@ -1,4 +1,4 @@
-"""Programs of queries made up: each query has the answers it would have alone, row by row."""
+"""Programs of queries made up: each query has the results it would have alone, row by row."""
 
 import math
 import random
@@ -180,4 +180,4 @@ def test_a_query_does_not_notice_others_that_come_and_go(graph: Graph, epochs: l
     run = in_process(changing, epochs, seed)
     rows = [row for row in run.results[graph.queries[staying].table] if row["query"] == staying]
     [alone] = row_by_row(Graph.of([graph.queries[staying]]), epochs)
-    assert canonical(rows) == canonical(alone.answers)
+    assert canonical(rows) == canonical(alone.results)

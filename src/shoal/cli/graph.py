@@ -32,7 +32,7 @@ def target_graph(text: str, settings: Mapping[str, str], streams: Mapping[str, S
             raise ConfigError(f"there is no file {text} with UTF-8 text") from error
         created = set(_CREATED.findall(script))
         known = {name: stream for name, stream in (streams or {}).items() if name not in created}
-        return Graph.of(parse_script(script, streams=known, place=text).queries)
+        return Graph.of(parse_script(script, streams=known, where=text).queries)
     return target(text, 0, Amount(), settings, None).job.graph
 
 

@@ -80,7 +80,7 @@ def _from_sql(path: Path, functions: str | None, source: Source | None) -> Targe
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} must be UTF-8 text") from error
-    script = parse_script(text, functions=own, place=str(path))
+    script = parse_script(text, functions=own, where=str(path))
     streams = sorted({stream for query in script.queries for stream in query.streams})
     if source is not None and len(streams) != 1:
         raise ConfigError(f"--source replaces the source of a job with one stream; {path} has {len(streams)}")

@@ -41,8 +41,8 @@ class Division:
     """Which instance of its lane has each slot.
 
     `numbers[d, s]`: the instance that has slot s of declared instance d. `declared[n]`: the declared instance whose
-    number results of instance n carry. `partition`: the places among the kernel's keys of the columns that decide the
-    declared group, where the lane's operator has several.
+    number results of instance n carry. `partition`: the positions, among the kernel's keys, of the columns that
+    decide the declared group; empty if the operator has one group.
     """
 
     numbers: Ints
@@ -53,7 +53,7 @@ class Division:
     def as_declared(cls, lane: Lane) -> "Division":
         """Every declared instance has its own slots, as where a change has been undone."""
         size = len(lane.instances)
-        return cls(np.repeat(np.arange(size), SLOTS).reshape(size, SLOTS), np.arange(size), partition_places(lane))
+        return cls(np.repeat(np.arange(size), SLOTS).reshape(size, SLOTS), np.arange(size), partition_positions(lane))
 
     @cached_property
     def whole(self) -> Ints:
@@ -91,7 +91,7 @@ class Division:
         """
         if not self.partition:
             return self.assigned(np.full(length, declared, np.int64), keys)
-        groups = group_numbers([keys[place] for place in self.partition], length, len(self.numbers))
+        groups = group_numbers([keys[position] for position in self.partition], length, len(self.numbers))
         return self.assigned(groups, keys)
 
     def relabelled(self, kernel: Kernel, tables: Tables, concerned: NDArray[np.bool_], declared: int) -> Tables:
@@ -139,15 +139,15 @@ def _with_division(lane: Lane, partitioning: Partitioning) -> Lane:
     numbered: dict[InstanceId, int] = {group: number for number, group in enumerate(groups)}
     declared = list(range(len(groups)))
     numbers = np.empty((len(groups), SLOTS), np.int64)
-    for place, group in enumerate(groups):
+    for position, group in enumerate(groups):
         operator = operator_of(group)
         for slot, number in enumerate(partitioning.slots(group)):
             instance = instance_id(operator, number)
             if instance not in numbered:
                 numbered[instance] = len(numbered)
                 declared.append(declared_of[operator])
-            numbers[place, slot] = numbered[instance]
-    division = Division(numbers, np.array(declared, np.int64), partition_places(lane))
+            numbers[position, slot] = numbered[instance]
+    division = Division(numbers, np.array(declared, np.int64), partition_positions(lane))
     _check_keys(lane, kernel, division)
     return replace(lane, instances=tuple(numbered), division=division)
 
@@ -155,12 +155,12 @@ def _with_division(lane: Lane, partitioning: Partitioning) -> Lane:
 def _declared(groups: Sequence[InstanceId]) -> Mapping[str, int]:
     """The first declared instance of every operator."""
     found: dict[str, int] = {}
-    for place, group in enumerate(groups):
-        found.setdefault(operator_of(group), place)
+    for position, group in enumerate(groups):
+        found.setdefault(operator_of(group), position)
     return found
 
 
-def partition_places(lane: Lane) -> tuple[int, ...]:
+def partition_positions(lane: Lane) -> tuple[int, ...]:
     """Where among the keys of a lane's kernel the columns are that decide its declared group; none where it has one."""
     feed = lane.feeds[0]
     dispatch = next((step for step in reversed(feed.steps) if isinstance(step, DispatchByGroup)), None)

@@ -43,7 +43,7 @@ class Member:
 
 @dataclass
 class _Lanes:
-    """Lanes in the making, and where each operator with state has gone: its lane and its place there."""
+    """Lanes in the making, and where each operator with state has gone: its lane and its position there."""
 
     made: list[Lane] = field(default_factory=list)
     home: dict[OperatorId, tuple[int, int]] = field(default_factory=dict)
@@ -51,9 +51,9 @@ class _Lanes:
 
     def instances_of(self, operator: OperatorId) -> range:
         """Numbers of an operator's instances in its lane."""
-        lane, place = self.home[operator]
+        lane, position = self.home[operator]
         groups = self.groups[lane]
-        return range(place * groups, (place + 1) * groups)
+        return range(position * groups, (position + 1) * groups)
 
 
 def families(parts: Sequence[Section], sinks: Sequence[Sink]) -> tuple[Lane, ...]:
@@ -89,8 +89,8 @@ def _member(part: Section, lanes: _Lanes) -> Member:
     if len(part.ways) > 1:
         return Member(part, (), "", None, ())
     if not part.ways[0].stream:
-        place = lanes.home[part.ways[0].origin.id][1]
-        return Member(part, tuple(_lasting(steps)), "", place, ())
+        position = lanes.home[part.ways[0].origin.id][1]
+        return Member(part, tuple(_lasting(steps)), "", position, ())
     types = part.ways[0].origin.parameters["schema"]
     equality = None if part.operator.groups > 1 else _equality(steps, types)
     if equality is None:
@@ -116,8 +116,8 @@ def _add(members: Sequence[Member], lanes: _Lanes) -> None:
     first = members[0]
     part = first.section
     number = len(lanes.made)
-    for place, member in enumerate(members):
-        lanes.home[member.section.operator.id] = (number, place)
+    for position, member in enumerate(members):
+        lanes.home[member.section.operator.id] = (number, position)
     lanes.groups[number] = part.operator.groups
     several = len(members) > 1 or bool(first.dispatch)
     kernel = kernel_of(part.operator, part.window, first.constant, by_instance=several)
@@ -176,34 +176,34 @@ def _targets(members: Sequence[Member], way: Way, lanes: _Lanes) -> DispatchByOr
     """Which member each instance of the feeding lane feeds."""
     lane = lanes.made[lanes.home[way.origin.id][0]]
     target = [-1] * len(lane.instances)
-    for place, member in enumerate(members):
+    for position, member in enumerate(members):
         origin = way.origin if len(members) == 1 else member.section.ways[0].origin
         for instance in lanes.instances_of(origin.id):
-            target[instance] = place
+            target[instance] = position
     return DispatchByOrigin(tuple(target))
 
 
 def _add_outlets(sinks: Sequence[Sink], lanes: _Lanes) -> None:
     """One outlet per table and following steps; a second query of the same instance needs a second outlet."""
-    places: dict[int, dict[tuple[Any, ...], dict[int, Sink]]] = {}
+    outlets_of: dict[int, dict[tuple[Any, ...], dict[int, Sink]]] = {}
     for sink in sinks:
         lane, _ = lanes.home[sink.way.origin.id]
         instances = lanes.instances_of(sink.way.origin.id)
         key = (sink.query.table, tuple(step.text for step in sink.way.steps))
-        known = places.setdefault(lane, {})
+        known = outlets_of.setdefault(lane, {})
         repetition = 0
         while not known.setdefault((*key, repetition), {}).keys().isdisjoint(instances):
             repetition += 1
         known[(*key, repetition)].update(dict.fromkeys(instances, sink))
-    for number, known in places.items():
+    for number, known in outlets_of.items():
         lane_ = lanes.made[number]
         size = len(lane_.instances)
-        lanes.made[number] = replace(lane_, outlets=tuple(_outlet(place, size) for place in known.values() if place))
+        lanes.made[number] = replace(lane_, outlets=tuple(_outlet(each, size) for each in known.values() if each))
 
 
-def _outlet(place: Mapping[int, Sink], size: int) -> Outlet:
-    first = next(iter(place.values()))
-    names = tuple(place[i].query.name if i in place else None for i in range(size))
+def _outlet(sink_of: Mapping[int, Sink], size: int) -> Outlet:
+    first = next(iter(sink_of.values()))
+    names = tuple(sink_of[i].query.name if i in sink_of else None for i in range(size))
     return Outlet(first.query.table, first.way.steps, Schema.of(first.query.columns), names)
 
 
@@ -238,7 +238,7 @@ def _add_plain(sinks: Sequence[Sink], lanes: _Lanes) -> None:
 
 def _plain_outlet(asked: Sequence[Sequence[Sink]], layer: int) -> Outlet:
     """The outlet of everybody who is the so-manieth to ask for a value."""
-    there = {place: several[layer] for place, several in enumerate(asked) if layer < len(several)}
+    there = {position: several[layer] for position, several in enumerate(asked) if layer < len(several)}
     return replace(_outlet(there, len(asked)), steps=())
 
 

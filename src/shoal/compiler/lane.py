@@ -2,7 +2,7 @@
 
 Queries that differ only in the constant of one equality filter (`region == 7`) form one lane with an
 instance each. A lane is fed by streams, or by other lanes; it lifts blocks where they are read or answered,
-and keeps state, closes windows and answers where its instances are bound.
+and keeps state, closes windows and results where its instances are bound.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ Origin = str | int
 
 @dataclass(frozen=True)
 class Outlet:
-    """Where answers go: a table, the steps between operator and sink, and the query of each instance, if any."""
+    """Where results go: a table, the steps between operator and sink, and the query of each instance, if any."""
 
     table: str
     steps: tuple[Step, ...]
@@ -47,7 +47,7 @@ class Outlet:
         return pa.schema([pa.field(QUERY, pa.string()), *arrow_schema(self.schema)])
 
     def rows(self, block: Block) -> pa.RecordBatch:
-        """The result rows of a block of answers."""
+        """The rows of a result table, from a block of results."""
         for step in self.steps:
             block = step.apply(block)
         names = pa.array(self.query_of, pa.string()).take(pa.array(block.columns[INSTANCE]))
@@ -147,20 +147,20 @@ class Lane:
     def advanced(
         self, state: Tables, fresh: Tables, before_us: int, after_us: int, declared_of: Ints | None = None
     ) -> tuple[Tables, Block]:
-        """State and what has come brought together, and the answers that the watermark makes certain on its way.
+        """State and what has come brought together, and the results that the watermark makes certain on its way.
 
         `declared_of`: the declared instance of every number, where numbers are others than those of the division.
         """
         if self.kernel is None:
             raise TypeError("a lane without a kernel has no state")
-        tables, answers = self.kernel.advance(state, fresh, before_us, after_us)
-        if not self.constant_key or not answers.length:
-            return tables, answers
-        declared = answers.columns[INSTANCE]
+        tables, results = self.kernel.advance(state, fresh, before_us, after_us)
+        if not self.constant_key or not results.length:
+            return tables, results
+        declared = results.columns[INSTANCE]
         if declared_of is None and self.division is not None:
             declared_of = self.division.declared
         if declared_of is not None:
             declared = declared_of[declared]
         values = pa.array(self.constants).take(pa.array(declared))
         column = values if isinstance(self.constants[0], str) else values.to_numpy()
-        return tables, Block({**answers.columns, self.constant_key: column}, answers.length)
+        return tables, Block({**results.columns, self.constant_key: column}, results.length)

@@ -93,6 +93,6 @@ def _input(parameters: Mapping[str, object]) -> Input:
 def program_instances(graph: Graph, partitioning: Partitioning = DECLARED) -> tuple[InstanceId, ...]:
     """A graph's stateful instances in the order in which bindings are written down.
 
-    Declared instances that have no slots any more keep their places there.
+    Declared instances without slots keep their positions.
     """
     return compile_graph(graph, partitioning).instances

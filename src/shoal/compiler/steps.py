@@ -187,7 +187,7 @@ class Retime:
 
 @dataclass(frozen=True)
 class DispatchByOrigin:
-    """Send the answers of another lane's instances to the instances that asked for them."""
+    """Send the results of another lane's instances to the instances that read them."""
 
     target: tuple[int, ...]
 

@@ -36,7 +36,7 @@ def job_from_sql(
     >>> job.sources["cars"].format, list(job.graph.queries)
     ('csv', ['fast'])
     """
-    script = parse_script(text, streams=streams, functions=functions, place=name)
+    script = parse_script(text, streams=streams, functions=functions, where=name)
     return job_of_script(script, name, sources or {})
 
 

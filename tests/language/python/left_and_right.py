@@ -17,7 +17,7 @@ WINDOWED = LEFT.window(tumbling(1))
 LISTS = LEFT.window(tumbling(1)).aggregate(top=top_k("n", 2))
 SHORT = LEFT.select("ts", "n")
 ZONES = {"n": [1, 2], "zone": ["a", "b"], "rate": [0.5, 1.0]}
-PLACE = "on stream 'left'"
+WHERE = "on stream 'left'"
 NO_TIME = "needs the event-time column 'ts'; there are only k, n; keep it in the select before"
 
 

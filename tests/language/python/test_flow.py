@@ -9,11 +9,11 @@ from tests.language.python.left_and_right import (
     LEFT,
     LISTS,
     NO_TIME,
-    PLACE,
     RIGHT,
     SCHEMA,
     SHORT,
     TIMELESS,
+    WHERE,
     WINDOWED,
     ZONES,
     refused,
@@ -112,52 +112,52 @@ def test_a_split_has_every_row_in_one_of_two_flows() -> None:
     [
         pytest.param(
             lambda: LEFT.filter(col("n") > prev("n")),
-            f"filter {PLACE} cannot look at the row before; prev is for the conditions of a match",
+            f"filter {WHERE} cannot read the previous row; prev is for the conditions of a match",
             id="a filter that looks at the row before",
         ),
         pytest.param(
             lambda: LEFT.with_columns(last=prev("n")),
-            f"select {PLACE} cannot look at the row before; prev is for the conditions of a match",
+            f"select {WHERE} cannot read the previous row; prev is for the conditions of a match",
             id="a column that looks at the row before",
         ),
         pytest.param(
             lambda: LEFT.split(col("n")),
-            f'filter {PLACE} needs a condition; ["col","n"] is int64',
+            f'filter {WHERE} needs a condition; ["col","n"] is int64',
             id="a split by number",
         ),
         pytest.param(
-            lambda: LEFT.retime("n"), f"retime {PLACE} needs a timestamp column; 'n' is int64", id="a number as time"
+            lambda: LEFT.retime("n"), f"retime {WHERE} needs a timestamp column; 'n' is int64", id="a number as time"
         ),
         pytest.param(
             lambda: LEFT.retime("when"),
-            f"retime {PLACE} names unknown column 'when'; there are ts, k, n, x, seen",
+            f"retime {WHERE} names unknown column 'when'; there are ts, k, n, x, seen",
             id="an unknown time",
         ),
         pytest.param(
             lambda: WINDOWED.retime("seen"),
-            f"retime {PLACE} must not stand between a window and its aggregate",
+            f"retime {WHERE} must not stand between a window and its aggregate",
             id="another time in a window",
         ),
         pytest.param(
             lambda: LEFT.window(tumbling(1, on="n")),
-            f"window {PLACE} needs a timestamp column; 'n' is int64",
+            f"window {WHERE} needs a timestamp column; 'n' is int64",
             id="a number as external time",
         ),
-        pytest.param(lambda: TIMELESS.window(rows(3)), f"window {PLACE} {NO_TIME}", id="rows without event time"),
-        pytest.param(lambda: TIMELESS.assign(tumbling(1)), f"assign {PLACE} {NO_TIME}", id="assign without event time"),
+        pytest.param(lambda: TIMELESS.window(rows(3)), f"window {WHERE} {NO_TIME}", id="rows without event time"),
+        pytest.param(lambda: TIMELESS.assign(tumbling(1)), f"assign {WHERE} {NO_TIME}", id="assign without event time"),
         pytest.param(
             lambda: LEFT.assign(sessions(1)),  # type: ignore[arg-type]
-            f"assign {PLACE} needs a window over event time; got Session(gap_us=1000000)",
+            f"assign {WHERE} needs a window over event time; got Session(gap_us=1000000)",
             id="assign of sessions",
         ),
         pytest.param(
             lambda: LEFT.assign(tumbling(1, clock="processing")),
-            f"assign {PLACE} needs a window over event time such as tumbling(10); got tumbling 1 s of processing time",
+            f"assign {WHERE} needs a window over event time such as tumbling(10); got tumbling 1 s of processing time",
             id="assign of processing time",
         ),
         pytest.param(
             lambda: LEFT.assign(tumbling(1)).assign(tumbling(1)),
-            f"assign {PLACE}: column 'window_start' is declared twice",
+            f"assign {WHERE}: column 'window_start' is declared twice",
             id="assign twice",
         ),
     ],
@@ -169,53 +169,53 @@ def test_a_wrong_time_is_refused(build: Callable[[], Any], message: str) -> None
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        pytest.param(lambda: TIMELESS.rank("n", 1), f"rank {PLACE} {NO_TIME}", id="rank without event time"),
+        pytest.param(lambda: TIMELESS.rank("n", 1), f"rank {WHERE} {NO_TIME}", id="rank without event time"),
         pytest.param(
             lambda: WINDOWED.rank("n", 1),
-            f"rank {PLACE} must not stand between a window and its aggregate",
+            f"rank {WHERE} must not stand between a window and its aggregate",
             id="rank in a window",
         ),
         pytest.param(
             lambda: LEFT.rank("y", 1),
-            f"rank {PLACE} names unknown column 'y'; there are ts, k, n, x, seen",
+            f"rank {WHERE} names unknown column 'y'; there are ts, k, n, x, seen",
             id="rank by an unknown column",
         ),
         pytest.param(
-            lambda: LISTS.rank("top", 1), f"rank {PLACE} cannot order by 'top', which holds lists", id="rank by lists"
+            lambda: LISTS.rank("top", 1), f"rank {WHERE} cannot order by 'top', which holds lists", id="rank by lists"
         ),
         pytest.param(
             lambda: LEFT.rank("n", 0),
-            f"rank {PLACE} needs a column to order by and a positive k; got k 0",
-            id="no places",
+            f"rank {WHERE} needs a column to order by and a positive k; got k 0",
+            id="a rank of 0 rows",
         ),
         pytest.param(
             lambda: LEFT.rank([], 3),
-            f"rank {PLACE} needs a column to order by and a positive k; got k 3",
+            f"rank {WHERE} needs a column to order by and a positive k; got k 3",
             id="rank by nothing",
         ),
         pytest.param(
             lambda: LEFT.rank("n", 1, column="k"),
-            f"rank {PLACE}: column 'k' is declared twice",
+            f"rank {WHERE}: column 'k' is declared twice",
             id="a rank with the name of a column",
         ),
         pytest.param(
             lambda: LEFT.key_by("k").select("ts", "n").rank("n", 1),
-            f"key_by {PLACE}: key 'k' is no longer a column; there are ts, n",
+            f"key_by {WHERE}: key 'k' is no longer a column; there are ts, n",
             id="rank by a key that was dropped",
         ),
         pytest.param(
             lambda: LEFT.deduplicate(1),
-            f"deduplicate {PLACE} needs key_by or partition_by before it",
+            f"deduplicate {WHERE} needs key_by or partition_by before it",
             id="deduplicate without keys",
         ),
         pytest.param(
             lambda: LEFT.key_by("k").deduplicate(0),
-            f"deduplicate {PLACE} needs a positive number of seconds; got 0",
+            f"deduplicate {WHERE} needs a positive number of seconds; got 0",
             id="deduplicate within no time",
         ),
         pytest.param(
             lambda: TIMELESS.key_by("k").deduplicate(1),
-            f"deduplicate {PLACE} {NO_TIME}",
+            f"deduplicate {WHERE} {NO_TIME}",
             id="deduplicate without event time",
         ),
     ],

@@ -9,10 +9,10 @@ from tests.language.python.left_and_right import (
     LEFT,
     LISTS,
     NO_TIME,
-    PLACE,
     RIGHT,
     SHORT,
     TIMELESS,
+    WHERE,
     WINDOWED,
     ZONES,
     refused,
@@ -39,7 +39,7 @@ def test_a_union_of_a_flow_with_itself_has_every_row_twice() -> None:
     [
         pytest.param(
             lambda: LEFT.key_by("k").join(RIGHT, within_s=(0, 1)),
-            f"join {PLACE} does not go by key_by or partition_by; got keys k; "
+            f"join {WHERE} does not go by key_by or partition_by; got keys k; "
             "leave them out, or name them in on= of a join",
             id="keys before it",
         ),
@@ -51,10 +51,10 @@ def test_a_union_of_a_flow_with_itself_has_every_row_twice() -> None:
         ),
         pytest.param(
             lambda: LEFT.join(WINDOWED, within_s=(0, 1)),
-            f"join {PLACE} must not stand between a window and its aggregate",
+            f"join {WHERE} must not stand between a window and its aggregate",
             id="a window on the other side",
         ),
-        pytest.param(lambda: TIMELESS.join(RIGHT, within_s=(0, 1)), f"join {PLACE} {NO_TIME}", id="no event time"),
+        pytest.param(lambda: TIMELESS.join(RIGHT, within_s=(0, 1)), f"join {WHERE} {NO_TIME}", id="no event time"),
         pytest.param(
             lambda: LEFT.join(RIGHT, within_s=(0, 1), how="outer"),
             "a join must be inner, left, full; got 'outer'",
@@ -72,78 +72,78 @@ def test_a_union_of_a_flow_with_itself_has_every_row_twice() -> None:
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, on="y", within_s=(0, 1)),
-            f"join {PLACE} names unknown column 'y'; there are ts, k, n, x, seen",
+            f"join {WHERE} names unknown column 'y'; there are ts, k, n, x, seen",
             id="an unknown key",
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, on="x", within_s=(0, 1)),
-            f"join {PLACE} needs columns of type int64, string, bool, timestamp; 'x' is float64",
+            f"join {WHERE} needs columns of type int64, string, bool, timestamp; 'x' is float64",
             id="a float as key",
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, on={"k": "n"}, within_s=(0, 1)),
-            f"join {PLACE} needs keys of one type; 'k' is string and 'n' is int64",
+            f"join {WHERE} needs keys of one type; 'k' is string and 'n' is int64",
             id="keys of different types",
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, within_s=(0, 1), groups=4),
-            f"join {PLACE} needs keys to be cut into 4 groups; name them in on=",
+            f"join {WHERE} needs keys to be cut into 4 groups; name them in on=",
             id="groups without keys",
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, on="k", within_s=(0, 1), groups=0),
-            f"join {PLACE} needs between 1 and 65536 groups; got 0",
+            f"join {WHERE} needs between 1 and 65536 groups; got 0",
             id="no groups",
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, within_s=(0, 1), band=("n", "n", None, None)),
-            f"join {PLACE} needs band=(column here, column there, least, most) with a bound; "
+            f"join {WHERE} needs band=(column here, column there, least, most) with a bound; "
             "got ('n', 'n', None, None)",
             id="a band without bounds",
         ),
         pytest.param(
             lambda: SHORT.join(RIGHT.select("ts", "k"), within_s=(0, 1), band=("n", "k", 0, 1)),
-            f"join {PLACE}: band needs a column of numbers or times; got 'k' of {{'ts': 'timestamp', 'k': 'string'}}",
+            f"join {WHERE}: band needs a column of numbers or times; got 'k' of {{'ts': 'timestamp', 'k': 'string'}}",
             id="a band of texts",
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, within_s=(0, 1), band=("n", "x", 0, 1)),
-            f"join {PLACE}: band needs two columns of one type; convert one of 'n' and 'x' before",
+            f"join {WHERE}: band needs two columns of one type; convert one of 'n' and 'x' before",
             id="a band of integers and floats",
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, within_s=(0, 1), where=col("n") + 1),
-            f'join {PLACE} needs a condition for where; got ["add",["col","n"],["lit",1]]',
+            f'join {WHERE} needs a condition for where; got ["add",["col","n"],["lit",1]]',
             id="a number as condition",
         ),
         pytest.param(
             lambda: SHORT.join(RIGHT.select("ts", "n"), on="n", within_s=(0, 1), where=col("k") == ""),
-            f"join {PLACE} where names unknown column 'k'; there are ts, n, ts_right",
+            f"join {WHERE} where names unknown column 'k'; there are ts, n, ts_right",
             id="a condition on an unknown column",
         ),
         pytest.param(
             lambda: LEFT.join(RIGHT, within_s=(0, 1), defaults={"n": 1}),
-            f"join {PLACE}: an inner join misses nothing and takes no defaults",
+            f"join {WHERE}: an inner join misses nothing and takes no defaults",
             id="defaults of an inner join",
         ),
         pytest.param(
             lambda: SHORT.join(RIGHT.select("ts", "k"), within_s=(0, 1), how="left", defaults={"n": 1}),
-            f"join {PLACE} has a default for 'n', which is never missing; there are ts_right, k",
+            f"join {WHERE} has a default for 'n', which is never missing; there are ts_right, k",
             id="a default for what is never missing",
         ),
         pytest.param(
             lambda: SHORT.join(RIGHT.select("ts", "k"), within_s=(0, 1), how="left", defaults={"k": 1}),
-            f"join {PLACE} 'k': default must be string; got 1",
+            f"join {WHERE} 'k': default must be string; got 1",
             id="a default of another type",
         ),
         pytest.param(
             lambda: SHORT.join(LISTS, within_s=(0, 1), how="left"),
-            f"join {PLACE}: column 'top' holds lists, which cannot be missing; leave it out before",
+            f"join {WHERE}: column 'top' holds lists, which cannot be missing; leave it out before",
             id="lists that may be missing",
         ),
         pytest.param(
             lambda: SHORT.join(SHORT, within_s=(0, 1)).join(SHORT, within_s=(0, 1)),
-            f"join {PLACE}: column 'ts_right' is declared twice; select columns or choose another suffix",
+            f"join {WHERE}: column 'ts_right' is declared twice; select columns or choose another suffix",
             id="a suffix that is taken",
         ),
     ],
@@ -155,7 +155,7 @@ def test_a_wrong_join_is_refused(build: Callable[[], Any], message: str) -> None
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        pytest.param(LEFT.union, f"union {PLACE} needs at least one other flow", id="a union with nothing"),
+        pytest.param(LEFT.union, f"union {WHERE} needs at least one other flow", id="a union with nothing"),
         pytest.param(
             lambda: LEFT.union(RIGHT.key_by("k")),
             "union on stream 'right' does not go by key_by or partition_by; got keys k; "
@@ -164,79 +164,79 @@ def test_a_wrong_join_is_refused(build: Callable[[], Any], message: str) -> None
         ),
         pytest.param(
             lambda: WINDOWED.union(RIGHT),
-            f"union {PLACE} must not stand between a window and its aggregate",
+            f"union {WHERE} must not stand between a window and its aggregate",
             id="a union in a window",
         ),
         pytest.param(
             lambda: SHORT.union(RIGHT.select("n", "ts")),
-            f"union {PLACE} needs flows with the same columns; got {{'ts': 'timestamp', 'n': 'int64'}} "
+            f"union {WHERE} needs flows with the same columns; got {{'ts': 'timestamp', 'n': 'int64'}} "
             "and {'n': 'int64', 'ts': 'timestamp'}",
             id="a union of other columns",
         ),
         pytest.param(
             lambda: LEFT.lookup_join(ZONES, on={"n": "n", "k": "zone"}),
-            f"lookup_join {PLACE} goes by one column; got {{'n': 'n', 'k': 'zone'}}",
+            f"lookup_join {WHERE} goes by one column; got {{'n': 'n', 'k': 'zone'}}",
             id="a lookup by two columns",
         ),
         pytest.param(
             lambda: LEFT.lookup_join(ZONES, on="n", how="full"),
-            f"lookup_join {PLACE} must be inner or left; got 'full'",
+            f"lookup_join {WHERE} must be inner or left; got 'full'",
             id="a full lookup",
         ),
         pytest.param(
             lambda: LEFT.lookup_join(ZONES, on="k"),
-            f"lookup_join {PLACE}: the table has no column 'k'; there are n, zone, rate",
+            f"lookup_join {WHERE}: the table has no column 'k'; there are n, zone, rate",
             id="a table without the key",
         ),
         pytest.param(
             lambda: LEFT.lookup_join(ZONES, on={"k": "n"}),
-            f"lookup_join {PLACE} needs an int64 or string key on both sides; 'k' is string, 'n' of the table int64",
+            f"lookup_join {WHERE} needs an int64 or string key on both sides; 'k' is string, 'n' of the table int64",
             id="a key of another type",
         ),
         pytest.param(
             lambda: LEFT.lookup_join({"seen": pa.array([0], pa.timestamp("us"))}, on="seen"),
-            f"lookup_join {PLACE} needs an int64 or string key on both sides; 'seen' is timestamp, "
+            f"lookup_join {WHERE} needs an int64 or string key on both sides; 'seen' is timestamp, "
             "'seen' of the table timestamp",
             id="a time as key",
         ),
         pytest.param(
             lambda: LEFT.lookup_join({"n": [1, 1], "zone": ["a", "b"]}, on="n"),
-            f"lookup_join {PLACE} needs a table without nulls and with every 'n' once",
+            f"lookup_join {WHERE} needs a table without nulls and with every 'n' once",
             id="a key that is there twice",
         ),
         pytest.param(
             lambda: LEFT.lookup_join({"n": [1, 2], "zone": ["a", None]}, on="n"),
-            f"lookup_join {PLACE} needs a table without nulls and with every 'n' once",
+            f"lookup_join {WHERE} needs a table without nulls and with every 'n' once",
             id="a value that is not there",
         ),
         pytest.param(
             lambda: LEFT.lookup_join({"n": [1], "parts": [[1, 2]]}, on="n"),
-            f"lookup_join {PLACE} 'parts' must be of a type a stream can have; got list<item: int64>",
+            f"lookup_join {WHERE} 'parts' must be of a type a stream can have; got list<item: int64>",
             id="a table of lists",
         ),
         pytest.param(
             lambda: LEFT.lookup_join({"n": [1], "x": [0.5]}, on="n"),
-            f"lookup_join {PLACE}: column 'x' is declared twice",
+            f"lookup_join {WHERE}: column 'x' is declared twice",
             id="a column that is there already",
         ),
         pytest.param(
             lambda: LEFT.lookup_join(ZONES, on="n", defaults={"zone": "c"}),
-            f"lookup_join {PLACE}: an inner join misses nothing and takes no defaults",
+            f"lookup_join {WHERE}: an inner join misses nothing and takes no defaults",
             id="defaults of an inner lookup",
         ),
         pytest.param(
             lambda: LEFT.lookup_join(ZONES, on="n", how="left", defaults={"zone": 3}),
-            f"lookup_join {PLACE} 'zone': default must be string; got 3",
+            f"lookup_join {WHERE} 'zone': default must be string; got 3",
             id="a default of another type",
         ),
         pytest.param(
             lambda: LEFT.lookup_join(ZONES, on="n", how="left", defaults={"zones": "c"}),
-            f"lookup_join {PLACE} has a default for 'zones'; the table adds zone, rate",
+            f"lookup_join {WHERE} has a default for 'zones'; the table adds zone, rate",
             id="a default for another column",
         ),
         pytest.param(
             lambda: LEFT.lookup_join({"n": range(1_000_001)}, on="n"),
-            f"lookup_join {PLACE} takes tables of at most 1000000 rows; got 1000001",
+            f"lookup_join {WHERE} takes tables of at most 1000000 rows; got 1000001",
             id="a large table",
         ),
     ],

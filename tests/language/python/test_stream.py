@@ -53,7 +53,7 @@ def test_a_stream_is_the_beginning_of_a_query() -> None:
         pytest.param(
             COUNTED,
             {"road": "int64", "window_end": "timestamp", "n": "int64"},
-            id="an aggregate has keys, window end and answers",
+            id="an aggregate has keys, window end and results",
         ),
         pytest.param(
             CARS.partition_by("kind", groups=4)
@@ -75,7 +75,7 @@ def test_a_stream_is_the_beginning_of_a_query() -> None:
         pytest.param(
             COUNTED.filter(col("n") > 1).select("window_end", twice=col("n") * 2),
             {"window_end": "timestamp", "twice": "int64"},
-            id="answers can be filtered and selected",
+            id="results can be filtered and selected",
         ),
         pytest.param(
             CARS.window(tumbling(1)).key_by("road").aggregate(n=count()),
@@ -164,7 +164,7 @@ def test_a_query_writes_the_table_of_its_own_name_unless_told_otherwise() -> Non
         pytest.param(
             lambda: CARS.select("road").select("road", ts=lit(1)),
             "select on stream 'cars' must not redefine the event-time column 'ts'",
-            id="an event time that is made up anew",
+            id="an event time that is made up again",
         ),
         pytest.param(
             lambda: CARS.key_by("lane"),
@@ -245,7 +245,7 @@ def test_a_query_writes_the_table_of_its_own_name_unless_told_otherwise() -> Non
         pytest.param(
             lambda: COUNTED.aggregate(n=count()),
             "aggregate on stream 'cars' must follow a window",
-            id="an aggregate of answers",
+            id="an aggregate of results",
         ),
         pytest.param(
             WINDOWED.aggregate,

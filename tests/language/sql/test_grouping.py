@@ -81,7 +81,7 @@ WINDOWED = CARS.key_by("road").window(tumbling(10))
         pytest.param(
             f"SELECT road, window_end, COUNT(*) AS n FROM {TABLE} GROUP BY road, window_start, window_end HAVING n > 3",
             WINDOWED.aggregate(n=count()).filter(col("n") > 3),
-            id="having by the name of a column of the answer",
+            id="having by the name of a column of the result",
         ),
         pytest.param(
             f"SELECT road, window_end, COUNT(*) AS n FROM {TABLE} GROUP BY road, window_start, window_end "
@@ -99,7 +99,7 @@ WINDOWED = CARS.key_by("road").window(tumbling(10))
         pytest.param(
             f"SELECT ABS(road) AS way, window_end, COUNT(*) AS n FROM {TABLE} GROUP BY 1, window_start, window_end",
             CARS.with_columns(way=abs_("road")).key_by("way").window(tumbling(10)).aggregate(n=count()),
-            id="a key by its place",
+            id="a key by its position",
         ),
         pytest.param(
             f"SELECT ABS(road) AS way, window_end, COUNT(*) AS n FROM {TABLE} GROUP BY way, window_start, window_end",

@@ -128,4 +128,4 @@ def test_what_is_not_supported_is_named_with_what_is(sql: str, said: list[str]) 
 
 def test_errors_begin_with_the_place() -> None:
     with pytest.raises(SqlError, match=r"^cars.sql: there is no table 'ships'"):
-        parse_script("SELECT * FROM ships", place="cars.sql")
+        parse_script("SELECT * FROM ships", where="cars.sql")

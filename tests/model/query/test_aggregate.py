@@ -1,4 +1,4 @@
-"""Aggregates: what may be asked of which column, and of what type the answer is."""
+"""Aggregates: what may be asked of which column, and of what type the result is."""
 
 import pytest
 
@@ -42,9 +42,9 @@ def test_an_answer_has_the_type_its_column_asks_for(aggregate: Aggregate, type_:
         ),
         pytest.param("count", "x", 0, "aggregate 'count' takes no column", id="a count of a column"),
         pytest.param("sum", "", 0, "aggregate 'sum' needs a column", id="a sum of nothing"),
-        pytest.param("top_k", "x", 0, "top_k('x') must keep between 1 and 1024 values; got 0", id="no places"),
+        pytest.param("top_k", "x", 0, "top_k('x') must keep between 1 and 1024 values; got 0", id="a top of 0 values"),
         pytest.param("top_k", "x", 1025, "top_k('x') must keep between 1 and 1024 values; got 1025", id="too many"),
-        pytest.param("sum", "x", 3, "aggregate 'sum' takes no k; got 3", id="a sum with places"),
+        pytest.param("sum", "x", 3, "aggregate 'sum' takes no k; got 3", id="a sum with k"),
     ],
 )
 def test_an_aggregate_that_means_nothing_cannot_be_built(kind: str, column: str, k: int, message: str) -> None:

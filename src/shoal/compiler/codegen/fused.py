@@ -169,7 +169,7 @@ def fused(
 ) -> Chain | None:
     """Steps over columns of some types with loops where they can be had; None if nowhere.
 
-    Columns that are not `wanted` may be left out of the answer.
+    Columns that are not `wanted` may be left out of the result.
     Fewer than `fewest` steps become a loop only with a filter or select among them, or a hash of several columns.
     Nothing is compiled yet: that is what `prepare` is for.
 

@@ -139,8 +139,8 @@ def _keep(text: str, path: Path) -> bool:
         return True
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix="new_") as place:
-            whole = Path(place) / path.name
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix="new_") as directory:
+            whole = Path(directory) / path.name
             whole.write_text(text, encoding="utf-8")
             whole.replace(path)
         _forget_oldest(path.parent)
@@ -158,8 +158,8 @@ def _text_of(path: Path) -> str | None:
 
 def _machine_code(path: Path) -> list[Path]:
     """The files that Numba keeps for a text: an index and the code itself."""
-    place = Path(getattr(numba.config, "CACHE_DIR", "") or path.parent)
-    return [file for kind in ("nbi", "nbc") for file in place.glob(f"*/{path.stem}.{FUNCTION}-*.{kind}")]
+    directory = Path(getattr(numba.config, "CACHE_DIR", "") or path.parent)
+    return [file for kind in ("nbi", "nbc") for file in directory.glob(f"*/{path.stem}.{FUNCTION}-*.{kind}")]
 
 
 def _forget_oldest(directory: Path) -> None:

@@ -31,7 +31,7 @@ class FusionError(ShoalError):
 
 @dataclass(frozen=True, eq=False)
 class Argument:
-    """An array that a loop is given, or that its answer is drawn from.
+    """An array that a loop is given, or that its result is drawn from.
 
     A column as it is; the codes of a text column; what `make` gives for its entries; or a table that never changes.
     """
@@ -69,7 +69,7 @@ class Passed:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A text that stands at some place of a table of texts."""
+    """A text that stands at some position of a table of texts."""
 
     table: Argument
     at: Number
@@ -163,8 +163,8 @@ class RowCode:
         """An array that never changes."""
         return self._argument(len(self.arguments), lambda short: Argument(short, "table", values.dtype, table=values))
 
-    def by_key(self, number: Number, keys: Iterable[Any], answer: Callable[[NDArray[Any]], Any], other: Any) -> Number:
-        """What `answer` gives for a key, looked up in a table of all answers; `other` for numbers that are no key."""
+    def by_key(self, number: Number, keys: Iterable[Any], look_up: Callable[[NDArray[Any]], Any], other: Any) -> Number:
+        """What `look_up` gives for a key, from a table of all keys; `other` for numbers that are not a key."""
         number, wanted = self.held(number), np.array(sorted(keys), number.dtype)
         if number.dtype == INT and wanted.size and int(wanted[-1]) - int(wanted[0]) < DENSE_TABLE:
             slots = wanted[0] + np.arange(int(wanted[-1]) - int(wanted[0]) + 1)
@@ -172,17 +172,17 @@ class RowCode:
         else:
             slots = wanted
             away = self.call(found, INT, self.table(wanted), number)
-        answers = self.table(np.ascontiguousarray(answer(slots)))
+        values = self.table(np.ascontiguousarray(look_up(slots)))
         at, missing = self.cast(away, BITS), self.constant(other).name
-        inside = f"{at.name} < np.uint64({answers.name}.size)"
-        return self.number(f"{answers.name}[{at.name}] if {inside} else {missing}", answers.dtype, at)
+        inside = f"{at.name} < np.uint64({values.name}.size)"
+        return self.number(f"{values.name}[{at.name}] if {inside} else {missing}", values.dtype, at)
 
-    def at(self, values: Column, place: Number) -> Number | Drawn:
-        """What stands at a place of a table that never changes."""
+    def at(self, values: Column, position: Number) -> Number | Drawn:
+        """What stands at a position of a table that never changes."""
         if not isinstance(values, np.ndarray):
-            return Drawn(Argument("", "table", TEXT, table=values), place)
-        place = self.cast(place, BITS)
-        return self.number(f"{self.table(values).name}[{place.name}]", values.dtype, place)
+            return Drawn(Argument("", "table", TEXT, table=values), position)
+        position = self.cast(position, BITS)
+        return self.number(f"{self.table(values).name}[{position.name}]", values.dtype, position)
 
     def by_entry(self, value: Passed | Drawn, make: Callable[[pa.Array], Column], key: str) -> Number | Drawn:
         """What `make` gives for a text, computed once per entry of the table that the text comes from."""
@@ -216,9 +216,9 @@ class RowCode:
         if isinstance(value, Number) and value.dtype == INT and all(type(key) is int for key in keys):
             return self.by_key(value, keys, index.positions, -1)
         if isinstance(value, Drawn) or (isinstance(value, Passed) and value.is_text):
-            place = self.by_entry(value, index.positions, f"position {keys!r}")
-            if isinstance(place, Number):
-                return place
+            position = self.by_entry(value, index.positions, f"position {keys!r}")
+            if isinstance(position, Number):
+                return position
         raise FusionError("a value that is neither an integer nor a text of a column is looked up among columns only")
 
     def _argument(self, key: Any, make: Callable[[str], Argument]) -> Argument:

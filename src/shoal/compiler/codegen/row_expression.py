@@ -36,7 +36,7 @@ from shoal.model.query.lookup import Lookup
 from shoal.model.query.pattern import Previous
 
 Scope = Mapping[str, Value]
-"""What each column is at some place of the loop."""
+"""What each column is at some position of the loop."""
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 FEW_CHOICES = 8
@@ -114,10 +114,10 @@ def _of_text(code: RowCode, expression: Expression, name: str, value: Value) -> 
     if not isinstance(value, Drawn | Passed) or (isinstance(value, Passed) and not value.is_text):
         raise FusionError("lists are left to columns")
 
-    def answer(texts: pa.Array) -> Column:
+    def computed(texts: pa.Array) -> Column:
         return evaluate(expression, Block({name: texts}, len(texts)))
 
-    return code.by_entry(value, answer, expression.text)
+    return code.by_entry(value, computed, expression.text)
 
 
 def _common(left: Number, right: Number) -> Dtype:
@@ -184,8 +184,8 @@ def _lookup(code: RowCode, expression: Lookup, scope: Scope) -> Value:
     values = [expression.default, *(value for _, value in expression.table)]
     index = Index(keys)
     if isinstance(expression.default, str):
-        place = code.cast(code.position(key, keys, index), INT)
-        at = code.computed(place, "+", code.constant(1))
+        position = code.cast(code.position(key, keys, index), INT)
+        at = code.computed(position, "+", code.constant(1))
         return code.at(pa.array(values, pa.string()), at)
     column = np.array(values)
     if key.dtype != INT or not all(type(key) is int for key in keys):

@@ -1,4 +1,4 @@
-"""Loops: the text of one function that takes each row through several steps, and what its answer is made of.
+"""Loops: the text of one function that takes each row through several steps, and what its result is made of.
 
 Rows that pass the first conditions are listed in short stretches, so that the processor need not guess which do; for
 each of them the rest is computed only as far as conditions or columns that remain ask for it.
@@ -71,10 +71,10 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Loop:
-    """A function over all rows of a block, the arrays it takes and writes, and the columns of its answer.
+    """A function over all rows of a block, the arrays it takes and writes, and the columns of its result.
 
     `columns`: what each column is; `written`: the numbers that the function writes, an array each; `same_rows`: whether
-    the answer always has the rows of the block; `most`: rows of the answer per row of the block, at most.
+    the result always has the rows of the block; `most`: rows of the result per row of the block, at most.
     """
 
     code: Code
@@ -87,7 +87,7 @@ class Loop:
     @property
     def passed_late(self) -> tuple[int, ...]:
         """Which of the numbers written are columns that are copied once the rows that remain are known."""
-        passed = tuple(place for place, number in enumerate(self.written) if number.column)
+        passed = tuple(position for position, number in enumerate(self.written) if number.column)
         return passed if len(passed) > FEW_PASSED else ()
 
     @property
@@ -128,8 +128,8 @@ class _Steps:
             case DispatchByGroup():
                 self.columns[INSTANCE] = self._group(step)
             case DispatchByValue():
-                place = self.code.position(self.columns[step.column], step.values, step.index)
-                self._dispatch(place)
+                position = self.code.position(self.columns[step.column], step.values, step.index)
+                self._dispatch(position)
             case DispatchByOrigin(target):
                 origin, numbers = self._integer(INSTANCE), range(len(target))
                 self._dispatch(self.code.by_key(origin, numbers, lambda slots: np.array(target, np.int64)[slots], -1))
@@ -142,19 +142,19 @@ class _Steps:
             raise FusionError(f"column {name!r} is no integer")
         return self.code.held(value)
 
-    def _dispatch(self, place: Number) -> None:
+    def _dispatch(self, position: Number) -> None:
         """Go on only where an instance was found."""
-        self.actions.append(Keep(self.code.number(f"{place.name} >= 0", BOOL, place)))
-        self.columns[INSTANCE] = place
+        self.actions.append(Keep(self.code.number(f"{position.name} >= 0", BOOL, position)))
+        self.columns[INSTANCE] = position
 
     def _attach(self, step: Attach) -> None:
-        code, place = self.code, self.code.position(self.columns[step.column], step.keys, step.index)
-        there = code.number(f"{place.name} >= 0", BOOL, place)
+        code, position = self.code, self.code.position(self.columns[step.column], step.keys, step.index)
+        there = code.number(f"{position.name} >= 0", BOOL, position)
         if step.defaults is None:
             self.actions.append(Keep(there))
         else:
-            place = code.number(f"{place.name} if {there.name} else {len(step.keys)}", INT, place, there)
-        self.columns |= {name: code.at(values, place) for name, values in step.values.items()}
+            position = code.number(f"{position.name} if {there.name} else {len(step.keys)}", INT, position, there)
+        self.columns |= {name: code.at(values, position) for name, values in step.values.items()}
         if step.defaults is not None:
             self.columns[HAS_RIGHT] = there
 
@@ -298,9 +298,9 @@ def _lines(loop: Loop, actions: Sequence[Keep | Repeat]) -> list[str]:
             condition = text.need(action.condition)
             text.add(f"if not {condition}:")
             text.add("    continue")
-    for place, number in enumerate(loop.written):
-        if place not in loop.passed_late:
-            text.add(f"o{place}[k] = {text.need(number)}")
+    for position, number in enumerate(loop.written):
+        if position not in loop.passed_late:
+            text.add(f"o{position}[k] = {text.need(number)}")
     if loop.writes_rows:
         text.add("rows[k] = i")
     text.add("k += np.uint64(1)")
@@ -311,10 +311,10 @@ def _late_lines(loop: Loop) -> list[str]:
     text = _Text()
     if loop.passed_late and loop.most == 1:
         text.add("if k < n:", opens=True)
-    for place in loop.passed_late:
+    for position in loop.passed_late:
         text.add("for j in range(k):", opens=True)
         text.add("i = np.uint64(rows[j])")
-        text.add(f"o{place}[j] = {loop.written[place].text}")
+        text.add(f"o{position}[j] = {loop.written[position].text}")
         text.close()
     return text.lines
 

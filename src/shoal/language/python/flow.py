@@ -57,12 +57,14 @@ class Flow:
         chosen: dict[str, Expression] = {self.column_name(name, "select"): col(name) for name in names}
         chosen.update({name: as_expression(value) for name, value in columns.items()})
         if not chosen:
-            raise GraphError(f"{self.place('select')} must keep at least one column")
+            raise GraphError(f"{self.location('select')} must keep at least one column")
         self.not_inside_window("select")
         self._no_previous(chosen.values(), "select")
-        chosen_fields = tuple(Field(name, e.type_in(self.schema, self.place("select"))) for name, e in chosen.items())
+        chosen_fields = tuple(
+            Field(name, e.type_in(self.schema, self.location("select"))) for name, e in chosen.items()
+        )
         if self.time in columns:
-            raise GraphError(f"{self.place('select')} must not redefine the event-time column {self.time!r}")
+            raise GraphError(f"{self.location('select')} must not redefine the event-time column {self.time!r}")
         parameters = {"columns": [[name, expression.data()] for name, expression in chosen.items()]}
         return self.then("select", parameters, Schema(chosen_fields))
 
@@ -83,7 +85,7 @@ class Flow:
         so `partition_by("region", groups=100)` makes each of the regions 0..99 a key group of its own.
         """
         if not names:
-            raise GraphError(f"{self.place('partition_by')} needs at least one column")
+            raise GraphError(f"{self.location('partition_by')} needs at least one column")
         self.check_groups(groups, "partition_by")
         for name in names:
             self.check_key(name, "partition_by")
@@ -109,10 +111,10 @@ class Flow:
         self.not_inside_window("assign")
         self.check_time("assign")
         if not isinstance(window, Window):
-            raise GraphError(f"{self.place('assign')} needs a window over event time; got {window!r}")
+            raise GraphError(f"{self.location('assign')} needs a window over event time; got {window!r}")
         if window.on or window.clock != "event":
             raise GraphError(
-                f"{self.place('assign')} needs a window over event time such as tumbling(10); got {window}"
+                f"{self.location('assign')} needs a window over event time such as tumbling(10); got {window}"
             )
         added = (Field(WINDOW_START, "timestamp"), Field(WINDOW_END, "timestamp"))
         schema = self.made_of((*self.schema.fields, *added), "assign")
@@ -121,7 +123,7 @@ class Flow:
     def window(self, window: AnyWindow) -> "Flow":
         """Cut the stream into windows; an aggregate must follow."""
         if not isinstance(window, AnyWindow):
-            raise GraphError(f"{self.place('window')} needs a window such as hop(30, 1); got {window!r}")
+            raise GraphError(f"{self.location('window')} needs a window such as hop(30, 1); got {window!r}")
         self.check_time("window")
         self.not_inside_window("window")
         if isinstance(window, Window) and window.on:
@@ -131,10 +133,10 @@ class Flow:
     def aggregate(self, **aggregates: Aggregate) -> "Flow":
         """Compute aggregates per key and window; the result has the keys, `window_end` and one column each."""
         if self.operators[-1].kind != "window":
-            raise GraphError(f"{self.place('aggregate')} must follow a window")
+            raise GraphError(f"{self.location('aggregate')} must follow a window")
         if not aggregates:
-            raise GraphError(f"{self.place('aggregate')} needs at least one aggregate, e.g. n=count()")
-        schema = self._answer_schema(aggregates)
+            raise GraphError(f"{self.location('aggregate')} needs at least one aggregate, e.g. n=count()")
+        schema = self._result_schema(aggregates)
         parameters = {
             "keys": list(self.keys),
             "aggregates": {name: aggregate.data() for name, aggregate in aggregates.items()},
@@ -157,7 +159,7 @@ class Flow:
         self.not_inside_window("deduplicate")
         self.check_time("deduplicate")
         if not self.keys:
-            raise GraphError(f"{self.place('deduplicate')} needs key_by or partition_by before it")
+            raise GraphError(f"{self.location('deduplicate')} needs key_by or partition_by before it")
         within_us = self.duration_us(within_s, "deduplicate")
         return self.then("deduplicate", {"within_us": within_us, **self.grouped()}, self.schema).fresh()
 
@@ -286,10 +288,10 @@ class Flow:
     def grouped(self) -> dict[str, Any]:
         """The same with the keys themselves."""
         for key in self.keys:
-            self._type_of_key(key, self.place("key_by"))
+            self._type_of_key(key, self.location("key_by"))
         return {"keys": list(self.keys), **self.keyed()}
 
-    def place(self, what: str) -> str:
+    def location(self, what: str) -> str:
         """Where an error is, in words."""
         return f"{what} on stream {self.operators[0].parameters['stream']!r}"
 
@@ -297,93 +299,95 @@ class Flow:
         """A positive number of seconds as microseconds."""
         valid = isinstance(seconds, Real) and math.isfinite(seconds)
         if not valid or not 1 <= round(seconds * MICROSECONDS) <= LARGEST_US:
-            raise GraphError(f"{self.place(what)} needs a positive number of seconds; got {seconds!r}")
+            raise GraphError(f"{self.location(what)} needs a positive number of seconds; got {seconds!r}")
         return round(seconds * MICROSECONDS)
 
     def check_key(self, name: str, what: str) -> None:
         """Refuse keys that are not there or of a type that cannot be one."""
-        type_ = col(self.column_name(name, what)).type_in(self.schema, self.place(what))
+        type_ = col(self.column_name(name, what)).type_in(self.schema, self.location(what))
         if type_ not in KEY_TYPES:
-            raise GraphError(f"{self.place(what)} needs columns of type {', '.join(KEY_TYPES)}; {name!r} is {type_}")
+            raise GraphError(f"{self.location(what)} needs columns of type {', '.join(KEY_TYPES)}; {name!r} is {type_}")
 
     def check_groups(self, groups: int, what: str) -> None:
         """Refuse impossible numbers of key groups."""
         if type(groups) is not int or not 1 <= groups <= LARGEST_GROUPS:
-            raise GraphError(f"{self.place(what)} needs between 1 and {LARGEST_GROUPS} groups; got {groups}")
+            raise GraphError(f"{self.location(what)} needs between 1 and {LARGEST_GROUPS} groups; got {groups}")
 
     def without_keys(self, what: str) -> None:
         """Refuse keys that nothing would use."""
         if self.keys:
             raise GraphError(
-                f"{self.place(what)} does not go by key_by or partition_by; got keys {', '.join(self.keys)}; "
+                f"{self.location(what)} does not go by key_by or partition_by; got keys {', '.join(self.keys)}; "
                 "leave them out, or name them in on= of a join"
             )
 
     def not_inside_window(self, what: str) -> None:
         """Refuse anything but an aggregate behind a window."""
         if self.operators[-1].kind == "window":
-            raise GraphError(f"{self.place(what)} must not stand between a window and its aggregate")
+            raise GraphError(f"{self.location(what)} must not stand between a window and its aggregate")
 
-    def _answer_schema(self, aggregates: Mapping[str, Aggregate]) -> Schema:
+    def _result_schema(self, aggregates: Mapping[str, Aggregate]) -> Schema:
         """The columns of an aggregate's result: keys, window end and aggregates."""
-        place = self.place("aggregate")
-        answers = [Field(key, self._type_of_key(key, place)) for key in self.keys]
+        where = self.location("aggregate")
+        found = [Field(key, self._type_of_key(key, where)) for key in self.keys]
         if "gap_us" in self.operators[-1].parameters:
-            answers.append(Field(WINDOW_START, "timestamp"))
-        answers.append(Field(WINDOW_END, "timestamp"))
+            found.append(Field(WINDOW_START, "timestamp"))
+        found.append(Field(WINDOW_END, "timestamp"))
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
-                raise GraphError(f"{place}: {name!r} must be an aggregate like mean('speed'); got {aggregate!r}")
-            aggregate.check(self.schema, f"{place} {name!r}")
-            answers.append(Field(name, aggregate.output_type(self.schema)))
-        return self.made_of(tuple(answers), "aggregate")
+                raise GraphError(f"{where}: {name!r} must be an aggregate like mean('speed'); got {aggregate!r}")
+            aggregate.check(self.schema, f"{where} {name!r}")
+            found.append(Field(name, aggregate.output_type(self.schema)))
+        return self.made_of(tuple(found), "aggregate")
 
     def made_of(self, columns: tuple[Field, ...], what: str) -> Schema:
-        """The schema of an operator's answers."""
+        """The schema of an operator's results."""
         try:
             return Schema(columns)
         except SchemaError as error:
-            raise GraphError(f"{self.place(what)}: {error}") from error
+            raise GraphError(f"{self.location(what)}: {error}") from error
 
-    def _type_of_key(self, key: str, place: str) -> FieldType:
+    def _type_of_key(self, key: str, where: str) -> FieldType:
         """Type of a key, which a select may have dropped or redefined since it was named."""
         if key not in self.schema:
-            raise GraphError(f"{place}: key {key!r} is no longer a column; there are {', '.join(self.schema.names)}")
+            raise GraphError(f"{where}: key {key!r} is no longer a column; there are {', '.join(self.schema.names)}")
         type_ = self.schema.type_of(key)
         if type_ not in KEY_TYPES:
-            raise GraphError(f"{place}: key {key!r} must be {', '.join(KEY_TYPES)}; a select has made it {type_}")
+            raise GraphError(f"{where}: key {key!r} must be {', '.join(KEY_TYPES)}; a select has made it {type_}")
         return type_
 
     def column_name(self, name: Any, what: str) -> str:
         """A column's name, if it is one."""
         if not isinstance(name, str):
-            raise GraphError(f"{self.place(what)} needs names of columns; got {name!r}")
+            raise GraphError(f"{self.location(what)} needs names of columns; got {name!r}")
         return name
 
     def _check_condition(self, condition: Expression, what: str) -> None:
         if not isinstance(condition, Expression):
-            raise GraphError(f"{self.place(what)} needs an expression such as col('speed') > 0; got {condition!r}")
+            raise GraphError(f"{self.location(what)} needs an expression such as col('speed') > 0; got {condition!r}")
         self._no_previous([condition], what)
-        type_ = condition.type_in(self.schema, self.place(what))
+        type_ = condition.type_in(self.schema, self.location(what))
         if type_ != "bool":
-            raise GraphError(f"{self.place(what)} needs a condition; {condition.text} is {type_}")
+            raise GraphError(f"{self.location(what)} needs a condition; {condition.text} is {type_}")
 
     def _no_previous(self, expressions: Iterable[Expression], what: str) -> None:
         if any(uses_previous(expression) for expression in expressions):
-            raise GraphError(f"{self.place(what)} cannot look at the row before; prev is for the conditions of a match")
+            raise GraphError(
+                f"{self.location(what)} cannot read the previous row; prev is for the conditions of a match"
+            )
 
     def check_time(self, what: str) -> None:
         """Refuse operators that need event time where a select has dropped it."""
         if self.time != TIME and self.time not in self.schema:
             raise GraphError(
-                f"{self.place(what)} needs the event-time column {self.time!r}; "
+                f"{self.location(what)} needs the event-time column {self.time!r}; "
                 f"there are only {', '.join(self.schema.names)}; keep it in the select before"
             )
 
     def _check_timestamp(self, column: str, what: str) -> None:
-        type_ = col(self.column_name(column, what)).type_in(self.schema, self.place(what))
+        type_ = col(self.column_name(column, what)).type_in(self.schema, self.location(what))
         if type_ != "timestamp":
-            raise GraphError(f"{self.place(what)} needs a timestamp column; {column!r} is {type_}")
+            raise GraphError(f"{self.location(what)} needs a timestamp column; {column!r} is {type_}")
 
 
 def is_row_window(window: AnyWindow) -> bool:

@@ -84,34 +84,34 @@ def _bounds_us(within_s: Any) -> tuple[int, int]:
     return lower, upper
 
 
-def _check_flow(flow: object, place: str) -> None:
+def _check_flow(flow: object, where: str) -> None:
     if not isinstance(flow, Flow):
-        raise GraphError(f"{place} needs another flow; got {flow!r}")
+        raise GraphError(f"{where} needs another flow; got {flow!r}")
 
 
 def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     """Two flows joined into one."""
-    _check_flow(right, left.place("join"))
+    _check_flow(right, left.location("join"))
     for flow in (left, right):
         flow.not_inside_window("join")
         flow.without_keys("join")
         flow.check_time("join")
-    place = left.place("join")
-    _check_keys(left, right, terms, place)
+    where = left.location("join")
+    _check_keys(left, right, terms, where)
     ours, theirs = _columns(left, right, terms)
-    answers = [Field(name, left.schema.type_of(column)) for name, column in ours.items()]
-    answers += [Field(name, right.schema.type_of(column)) for name, column in theirs.items()]
+    fields = [Field(name, left.schema.type_of(column)) for name, column in ours.items()]
+    fields += [Field(name, right.schema.type_of(column)) for name, column in theirs.items()]
     if terms.how == "full":
-        answers.append(Field(HAS_LEFT, "bool"))
+        fields.append(Field(HAS_LEFT, "bool"))
     if terms.how != "inner":
-        answers.append(Field(HAS_RIGHT, "bool"))
+        fields.append(Field(HAS_RIGHT, "bool"))
     try:
-        schema = Schema(tuple(answers))
+        schema = Schema(tuple(fields))
     except SchemaError as error:
-        raise GraphError(f"{place}: {error}; select columns or choose another suffix") from error
-    defaults = _defaults(schema, terms, ours, theirs, place)
+        raise GraphError(f"{where}: {error}; select columns or choose another suffix") from error
+    defaults = _defaults(schema, terms, ours, theirs, where)
     if terms.where is not None:
-        _check_where(terms.where, schema, place)
+        _check_where(terms.where, schema, where)
     parameters: dict[str, Any] = {
         "keys": [list(pair) for pair in terms.keys],
         "within_us": [terms.lower_us, terms.upper_us],
@@ -130,43 +130,43 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     return Flow((*operators, operator), schema, TIME)
 
 
-def _check_where(where: Expression, schema: Schema, place: str) -> None:
-    if not isinstance(where, Expression):
-        raise GraphError(f"{place} needs a condition for where, such as col('price') > 0; got {where!r}")
-    if uses_previous(where):
-        raise GraphError(f"{place} cannot look at the row before; prev is for the conditions of a match")
-    if where.type_in(schema, f"{place} where") != "bool":
-        raise GraphError(f"{place} needs a condition for where; got {where.text}")
+def _check_where(condition: Expression, schema: Schema, where: str) -> None:
+    if not isinstance(condition, Expression):
+        raise GraphError(f"{where} needs a condition for where, such as col('price') > 0; got {condition!r}")
+    if uses_previous(condition):
+        raise GraphError(f"{where} cannot read the previous row; prev is for the conditions of a match")
+    if condition.type_in(schema, f"{where} where") != "bool":
+        raise GraphError(f"{where} needs a condition for where; got {condition.text}")
 
 
-def _check_keys(left: Flow, right: Flow, terms: Terms, place: str) -> None:
+def _check_keys(left: Flow, right: Flow, terms: Terms, where: str) -> None:
     for ours, theirs in terms.keys:
         left.check_key(ours, "join")
         right.check_key(theirs, "join")
         types = left.schema.type_of(ours), right.schema.type_of(theirs)
         if types[0] != types[1]:
-            raise GraphError(f"{place} needs keys of one type; {ours!r} is {types[0]} and {theirs!r} is {types[1]}")
+            raise GraphError(f"{where} needs keys of one type; {ours!r} is {types[0]} and {theirs!r} is {types[1]}")
     left.check_groups(terms.groups, "join")
     if terms.groups > 1 and not terms.keys:
-        raise GraphError(f"{place} needs keys to be cut into {terms.groups} groups; name them in on=")
+        raise GraphError(f"{where} needs keys to be cut into {terms.groups} groups; name them in on=")
     if terms.band is not None:
-        _check_band(left, right, terms.band, place)
+        _check_band(left, right, terms.band, where)
 
 
-def _check_band(left: Flow, right: Flow, band: Any, place: str) -> None:
+def _check_band(left: Flow, right: Flow, band: Any, where: str) -> None:
     shape = isinstance(band, Sequence) and len(band) == 4
     if not shape or not all(bound is None or isinstance(bound, Real) for bound in band[2:]):
-        raise GraphError(f"{place} needs band=(column here, column there, least, most); got {band!r}")
+        raise GraphError(f"{where} needs band=(column here, column there, least, most); got {band!r}")
     if band[2] is None and band[3] is None:
-        raise GraphError(f"{place} needs band=(column here, column there, least, most) with a bound; got {band!r}")
+        raise GraphError(f"{where} needs band=(column here, column there, least, most) with a bound; got {band!r}")
     for flow, name in ((left, band[0]), (right, band[1])):
         if name not in flow.schema or flow.schema.type_of(name) not in ("int64", "float64", "timestamp"):
             raise GraphError(
-                f"{place}: band needs a column of numbers or times; got {name!r} of {flow.schema.as_dict()}"
+                f"{where}: band needs a column of numbers or times; got {name!r} of {flow.schema.as_dict()}"
             )
     if (left.schema.type_of(band[0]) == "float64") != (right.schema.type_of(band[1]) == "float64"):
         raise GraphError(
-            f"{place}: band needs two columns of one type; convert one of {band[0]!r} and {band[1]!r} before"
+            f"{where}: band needs two columns of one type; convert one of {band[0]!r} and {band[1]!r} before"
         )
 
 
@@ -179,26 +179,26 @@ def _columns(left: Flow, right: Flow, terms: Terms) -> tuple[dict[str, str], dic
 
 
 def _defaults(
-    schema: Schema, terms: Terms, ours: Mapping[str, str], theirs: Mapping[str, str], place: str
+    schema: Schema, terms: Terms, ours: Mapping[str, str], theirs: Mapping[str, str], where: str
 ) -> dict[str, Any]:
     """The value of every column that may be missing; keys that both sides have never are."""
     if terms.how == "inner":
         if terms.defaults:
-            raise GraphError(f"{place}: an inner join misses nothing and takes no defaults")
+            raise GraphError(f"{where}: an inner join misses nothing and takes no defaults")
         return {}
     same = {ours for ours, theirs in terms.keys if ours == theirs}
     absent = [*theirs, *(name for name in ours if name not in same and terms.how == "full")]
     if unknown := [name for name in terms.defaults if name not in absent]:
         raise GraphError(
-            f"{place} has a default for {unknown[0]!r}, which is never missing; there are {', '.join(absent)}"
+            f"{where} has a default for {unknown[0]!r}, which is never missing; there are {', '.join(absent)}"
         )
     lists = [name for name in absent if schema.type_of(name).startswith("list")]
     if lists:
-        raise GraphError(f"{place}: column {lists[0]!r} holds lists, which cannot be missing; leave it out before")
-    return {name: default_of(schema.type_of(name), terms.defaults.get(name), f"{place} {name!r}") for name in absent}
+        raise GraphError(f"{where}: column {lists[0]!r} holds lists, which cannot be missing; leave it out before")
+    return {name: default_of(schema.type_of(name), terms.defaults.get(name), f"{where} {name!r}") for name in absent}
 
 
-def default_of(type_: FieldType, given: Any, place: str) -> Any:
+def default_of(type_: FieldType, given: Any, where: str) -> Any:
     """A default for a column: what was given if it fits, else the type's zero."""
     zero = ZERO[type_]
     if given is None:
@@ -206,7 +206,7 @@ def default_of(type_: FieldType, given: Any, place: str) -> Any:
     if type(given) is int and type_ == "float64":
         given = float(given)
     if type(given) is not type(zero):
-        raise GraphError(f"{place}: default must be {type_}; got {given!r}")
+        raise GraphError(f"{where}: default must be {type_}; got {given!r}")
     return given
 
 
@@ -214,14 +214,14 @@ def united(flows: Sequence[Flow]) -> Flow:
     """Several flows with the same columns as one."""
     first = flows[0]
     if len(flows) < 2:
-        raise GraphError(f"{first.place('union')} needs at least one other flow")
+        raise GraphError(f"{first.location('union')} needs at least one other flow")
     for flow in flows:
-        _check_flow(flow, first.place("union"))
+        _check_flow(flow, first.location("union"))
         flow.not_inside_window("union")
         flow.without_keys("union")
         if flow.schema != first.schema:
             raise GraphError(
-                f"{first.place('union')} needs flows with the same columns; got {first.schema.as_dict()} "
+                f"{first.location('union')} needs flows with the same columns; got {first.schema.as_dict()} "
                 f"and {flow.schema.as_dict()}"
             )
     if len({flow.time for flow in flows}) > 1 or len({flow.operators[-1].id for flow in flows}) < len(flows):
@@ -234,65 +234,65 @@ def united(flows: Sequence[Flow]) -> Flow:
 def looked_up(flow: Flow, table: Table, on: str | Mapping[str, str], how: str, defaults: Mapping[str, Any]) -> Flow:
     """A flow with the columns of a static table."""
     flow.not_inside_window("lookup_join")
-    place = flow.place("lookup_join")
+    where = flow.location("lookup_join")
     pairs = list(on.items()) if isinstance(on, Mapping) else [(on, on)]
     if len(pairs) != 1:
-        raise GraphError(f"{place} goes by one column; got {on!r}")
+        raise GraphError(f"{where} goes by one column; got {on!r}")
     [(column, key)] = pairs
-    arrow = _arrow(table, place)
+    arrow = _arrow(table, where)
     if how not in ("inner", "left"):
-        raise GraphError(f"{place} must be inner or left; got {how!r}")
+        raise GraphError(f"{where} must be inner or left; got {how!r}")
     if key not in arrow.column_names:
-        raise GraphError(f"{place}: the table has no column {key!r}; there are {', '.join(arrow.column_names)}")
+        raise GraphError(f"{where}: the table has no column {key!r}; there are {', '.join(arrow.column_names)}")
     if arrow.num_rows > LARGEST_TABLE:
-        raise GraphError(f"{place} takes tables of at most {LARGEST_TABLE} rows; got {arrow.num_rows}")
-    types = {name: _type_of(arrow.schema.field(name).type, f"{place} {name!r}") for name in arrow.column_names}
+        raise GraphError(f"{where} takes tables of at most {LARGEST_TABLE} rows; got {arrow.num_rows}")
+    types = {name: _type_of(arrow.schema.field(name).type, f"{where} {name!r}") for name in arrow.column_names}
     flow.check_key(column, "lookup_join")
     if types[key] != flow.schema.type_of(column) or types[key] not in ("int64", "string"):
         raise GraphError(
-            f"{place} needs an int64 or string key on both sides; {column!r} is {flow.schema.type_of(column)}, "
+            f"{where} needs an int64 or string key on both sides; {column!r} is {flow.schema.type_of(column)}, "
             f"{key!r} of the table {types[key]}"
         )
     keys = arrow.column(key).to_pylist()
     if len(set(keys)) < len(keys) or any(column_.null_count for column_ in arrow.columns):
-        raise GraphError(f"{place} needs a table without nulls and with every {key!r} once")
+        raise GraphError(f"{where} needs a table without nulls and with every {key!r} once")
     added = {name: type_ for name, type_ in types.items() if name != key}
-    answers = (*flow.schema.fields, *(Field(name, type_) for name, type_ in added.items()))
+    fields = (*flow.schema.fields, *(Field(name, type_) for name, type_ in added.items()))
     if how == "left":
-        answers = (*answers, Field(HAS_RIGHT, "bool"))
+        fields = (*fields, Field(HAS_RIGHT, "bool"))
     try:
-        schema = Schema(answers)
+        schema = Schema(fields)
     except SchemaError as error:
-        raise GraphError(f"{place}: {error}") from error
+        raise GraphError(f"{where}: {error}") from error
     if how == "inner" and defaults:
-        raise GraphError(f"{place}: an inner join misses nothing and takes no defaults")
+        raise GraphError(f"{where}: an inner join misses nothing and takes no defaults")
     parameters = {
         "on": column,
         "keys": keys,
         "columns": {name: [type_, _plain(arrow.column(name))] for name, type_ in added.items()},
         "how": how,
-        "defaults": _lookup_defaults(added, defaults, place) if how == "left" else {},
+        "defaults": _lookup_defaults(added, defaults, where) if how == "left" else {},
     }
     return flow.then("lookup", parameters, schema)
 
 
-def _arrow(table: Table, place: str) -> pa.Table:
+def _arrow(table: Table, where: str) -> pa.Table:
     """A static table as Arrow."""
     if isinstance(table, pa.Table):
         return table
     try:
         return pa.table(dict(table))
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-        raise GraphError(f"{place} needs an Arrow table, or columns of equal length by name: {error}") from error
+        raise GraphError(f"{where} needs an Arrow table, or columns of equal length by name: {error}") from error
 
 
-def _lookup_defaults(added: Mapping[str, FieldType], given: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _lookup_defaults(added: Mapping[str, FieldType], given: Mapping[str, Any], where: str) -> dict[str, Any]:
     if unknown := [name for name in given if name not in added]:
-        raise GraphError(f"{place} has a default for {unknown[0]!r}; the table adds {', '.join(added)}")
-    return {name: default_of(type_, given.get(name), f"{place} {name!r}") for name, type_ in added.items()}
+        raise GraphError(f"{where} has a default for {unknown[0]!r}; the table adds {', '.join(added)}")
+    return {name: default_of(type_, given.get(name), f"{where} {name!r}") for name, type_ in added.items()}
 
 
-def _type_of(type_: pa.DataType, place: str) -> FieldType:
+def _type_of(type_: pa.DataType, where: str) -> FieldType:
     if pa.types.is_timestamp(type_):
         return "timestamp"
     if pa.types.is_integer(type_):
@@ -301,7 +301,7 @@ def _type_of(type_: pa.DataType, place: str) -> FieldType:
         return "float64"
     names: dict[pa.DataType, str] = {pa.string(): "string", pa.large_string(): "string", pa.bool_(): "bool"}
     if type_ not in names:
-        raise GraphError(f"{place} must be of a type a stream can have; got {type_}")
+        raise GraphError(f"{where} must be of a type a stream can have; got {type_}")
     return cast(FieldType, names[type_])
 
 

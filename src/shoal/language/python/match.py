@@ -24,35 +24,35 @@ def matched(
     """A flow with a match operator behind it."""
     flow.not_inside_window("match")
     flow.check_time("match")
-    place = flow.place("match")
+    where = flow.location("match")
     if not isinstance(text, str):
-        raise GraphError(f"{place} needs a pattern such as 'A+ B'; got {text!r}")
+        raise GraphError(f"{where} needs a pattern such as 'A+ B'; got {text!r}")
     wanted = pattern(text)
     if after not in AFTER or selection not in SELECTIONS:
         raise GraphError(
-            f"{place} goes on {' or '.join(AFTER)} and selects {' or '.join(SELECTIONS)}; got {after!r}, {selection!r}"
+            f"{where} goes on {' or '.join(AFTER)} and selects {' or '.join(SELECTIONS)}; got {after!r}, {selection!r}"
         )
     if selection == "strict" and any(element.negated for element in wanted.elements):
-        raise GraphError(f"{place}: a negated element needs selection='next'; with 'strict' nothing lies in between")
+        raise GraphError(f"{where}: a negated element needs selection='next'; with 'strict' nothing lies in between")
     for variable, condition in define.items():
         if variable not in wanted.variables:
-            raise GraphError(f"{place} defines {variable!r}; the pattern has {', '.join(wanted.variables)}")
+            raise GraphError(f"{where} defines {variable!r}; the pattern has {', '.join(wanted.variables)}")
         if not isinstance(condition, Expression):
-            raise GraphError(f"{place} needs a condition for {variable!r}, such as col('speed') > 0; got {condition!r}")
-        type_ = condition.type_in(flow.schema, f"{place} {variable!r}")
+            raise GraphError(f"{where} needs a condition for {variable!r}, such as col('speed') > 0; got {condition!r}")
+        type_ = condition.type_in(flow.schema, f"{where} {variable!r}")
         if type_ != "bool":
-            raise GraphError(f"{place} needs a condition for {variable!r}; {condition.text} is {type_}")
+            raise GraphError(f"{where} needs a condition for {variable!r}; {condition.text} is {type_}")
     if not measures:
-        raise GraphError(f"{place} needs at least one measure, e.g. measures={{'n': 'count(*)'}}")
+        raise GraphError(f"{where} needs at least one measure, e.g. measures={{'n': 'count(*)'}}")
     chosen = {name: measure(said) for name, said in measures.items()}
     for name, each in chosen.items():
-        each.check(wanted.variables, flow.schema, f"{place} {name!r}")
+        each.check(wanted.variables, flow.schema, f"{where} {name!r}")
     grouped = flow.grouped()
     keys = tuple(Field(key, flow.schema.type_of(key)) for key in flow.keys)
-    answers = tuple(Field(name, each.output_type(flow.schema)) for name, each in chosen.items())
+    fields = tuple(Field(name, each.output_type(flow.schema)) for name, each in chosen.items())
     clash = [name for name in chosen if name in flow.keys]
     if clash:
-        raise GraphError(f"{place}: measure {clash[0]!r} has the name of a key")
+        raise GraphError(f"{where}: measure {clash[0]!r} has the name of a key")
     parameters = {
         "pattern": wanted.text,
         "define": {variable: define[variable].data() for variable in wanted.variables if variable in define},
@@ -62,4 +62,4 @@ def matched(
         "selection": selection,
         **grouped,
     }
-    return flow.then("match", parameters, Schema((*keys, *answers))).fresh()
+    return flow.then("match", parameters, Schema((*keys, *fields))).fresh()

@@ -17,10 +17,10 @@ def ranked(flow: "Flow", by: Any, k: int, *, ties: bool, column: str) -> "Flow":
     flow.check_time("rank")
     order = _order(flow, by)
     for name, _ in order:
-        if col(name).type_in(flow.schema, flow.place("rank")).startswith("list"):
-            raise GraphError(f"{flow.place('rank')} cannot order by {name!r}, which holds lists")
+        if col(name).type_in(flow.schema, flow.location("rank")).startswith("list"):
+            raise GraphError(f"{flow.location('rank')} cannot order by {name!r}, which holds lists")
     if type(k) is not int or k < 1 or not order:
-        raise GraphError(f"{flow.place('rank')} needs a column to order by and a positive k; got k {k}")
+        raise GraphError(f"{flow.location('rank')} needs a column to order by and a positive k; got k {k}")
     schema = flow.made_of((*flow.schema.fields, Field(column, "int64")), "rank")
     parameters = {"by": order, "k": k, "ties": ties, "column": column, **flow.grouped()}
     return flow.then("rank", parameters, schema).fresh()
@@ -33,7 +33,7 @@ def _order(flow: "Flow", by: Any) -> list[list[Any]]:
     pairs = list(by) if isinstance(by, Iterable) else [by]
     if not all(isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2 for pair in pairs):
         raise GraphError(
-            f"{flow.place('rank')} orders by a column, or by pairs of a column and whether the largest comes first; "
+            f"{flow.location('rank')} orders by a column, or by pairs of a column and whether the largest comes first; "
             f"got {by!r}"
         )
     return [[flow.column_name(name, "rank"), bool(descending)] for name, descending in pairs]

@@ -35,7 +35,7 @@ class Conditions:
 
     left: Relation
     right: Relation
-    place: str
+    where: str
     keys: list[tuple[str, str]] = field(default_factory=list)
     same_window: bool = False
     lower_us: int | None = None
@@ -116,7 +116,7 @@ class Conditions:
         if not isinstance(inner, exp.Sub):
             return None
         pair = self._across(self._point(inner.this), self._point(inner.expression))
-        most = _number(tree.expression, self.place)
+        most = _number(tree.expression, self.where)
         if pair is None or most is None or any(point.offset for point in pair):
             return None
         return pair, -most, most
@@ -146,21 +146,21 @@ class Conditions:
         while isinstance(tree, exp.Paren):
             tree = tree.this
         if isinstance(tree, exp.Add | exp.Sub):
-            moved, by = self._point(tree.this), _number(tree.expression, self.place)
+            moved, by = self._point(tree.this), _number(tree.expression, self.where)
             if moved is None or by is None:
                 return None
             return replace(moved, offset=moved.offset + (by if isinstance(tree, exp.Add) else -by))
         if not isinstance(tree, exp.Column):
             return None
-        right = _owner(tree, (self.left, self.right), self.place) is self.right
-        return Point(right, (self.right if right else self.left).resolve(tree, self.place), 0)
+        right = _owner(tree, (self.left, self.right), self.where) is self.right
+        return Point(right, (self.right if right else self.left).resolve(tree, self.where), 0)
 
     def within_us(self, tree: exp.Expr) -> tuple[int, int]:
         """The bounds on the rows' times."""
         if self.same_window:
             return 0, 0
         if self.lower_us is None or self.upper_us is None:
-            raise SqlError(f"{self.place}: {quoted(tree)!r} would keep rows for ever; {_BOUNDS}")
+            raise SqlError(f"{self.where}: {quoted(tree)!r} would keep rows for ever; {_BOUNDS}")
         return self.lower_us, self.upper_us
 
     def on(self) -> dict[str, str]:
@@ -169,30 +169,30 @@ class Conditions:
         return {**keys, self.left.end: self.right.end} if self.same_window else keys
 
 
-def owners(tree: exp.Expr, relations: Sequence[Relation], place: str) -> list[int]:
-    """The relations whose columns a condition reads, by their place."""
-    found = {id(_owner(column, relations, place)) for column in tree.find_all(exp.Column)}
+def owners(tree: exp.Expr, relations: Sequence[Relation], where: str) -> list[int]:
+    """The relations whose columns a condition reads, by position."""
+    found = {id(_owner(column, relations, where)) for column in tree.find_all(exp.Column)}
     return [at for at, relation in enumerate(relations) if id(relation) in found]
 
 
-def _owner(tree: exp.Expr, relations: Sequence[Relation], place: str) -> Relation:
+def _owner(tree: exp.Expr, relations: Sequence[Relation], where: str) -> Relation:
     """The relation that a column belongs to."""
     table, name = tree.text("table"), tree.name
     fitting = [relation for relation in relations if not table or table in relation.tables]
     found = [each for each in fitting if any(name in names for a, names in each.tables.items() if table in ("", a))]
     if len(found) > 1:
-        raise SqlError(f"{place}: column {name!r} is in several tables; write e.g. a.{name}")
+        raise SqlError(f"{where}: column {name!r} is in several tables; write e.g. a.{name}")
     if not found:
         tables = {alias: names for relation in relations for alias, names in relation.tables.items()}
         known = "; ".join(f"{alias}: {', '.join(names)}" for alias, names in tables.items())
-        raise SqlError(f"{place}: unknown column {quoted(tree)!r}; there are {known}")
+        raise SqlError(f"{where}: unknown column {quoted(tree)!r}; there are {known}")
     return found[0]
 
 
-def _number(tree: exp.Expr | None, place: str) -> float | None:
+def _number(tree: exp.Expr | None, where: str) -> float | None:
     """A constant number, or an interval as microseconds."""
     if isinstance(tree, exp.Interval):
-        return interval_us(tree, place)
+        return interval_us(tree, where)
     if not isinstance(tree, exp.Literal) or tree.is_string:
         return None
     return int(tree.this) if str(tree.this).isdigit() else float(tree.this)

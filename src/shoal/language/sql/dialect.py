@@ -3,7 +3,7 @@
 >>> tree = parse("SELECT road FROM cars WHERE speed > 30")[0]
 >>> quoted(tree)
 'SELECT road FROM cars WHERE speed > 30'
->>> parse("SELECT road FROM cars WHERE", place="cars.sql")
+>>> parse("SELECT road FROM cars WHERE", where="cars.sql")
 Traceback (most recent call last):
 shoal.errors.SqlError: cars.sql, line 1, column 23: something is missing in WHERE
 """
@@ -90,14 +90,14 @@ class Streaming(Dialect):
     Parser = StreamingParser
 
 
-def parse(text: str, place: str = "sql") -> list[exp.Expr]:
+def parse(text: str, where: str = "sql") -> list[exp.Expr]:
     """The statements of a text as syntax trees; an error says the line and column."""
     try:
         return [tree for tree in Streaming().parse(text) if tree is not None and not isinstance(tree, exp.Semicolon)]
     except ParseError as error:
-        raise SqlError(_explained(error, place)) from None
+        raise SqlError(_explained(error, where)) from None
     except TokenError as error:
-        raise SqlError(_unclosed(error, text, place)) from None
+        raise SqlError(_unclosed(error, text, where)) from None
 
 
 def quoted(tree: exp.Expr) -> str:
@@ -111,23 +111,23 @@ def call_name(tree: exp.Expr | None) -> str:
     return tree.name.upper() if isinstance(tree, exp.Anonymous) else ""
 
 
-def _explained(error: ParseError, place: str) -> str:
+def _explained(error: ParseError, where: str) -> str:
     """What is wrong with a text, and where."""
     first: dict[str, Any] = error.errors[0] if error.errors else {"description": str(error), "line": 1, "col": 1}
     word = first.get("highlight") or ""
     column = max(1, first["col"] - len(word) + 1)
     what = str(first["description"])
     if missing := re.search(r"Required keyword.*?(\w+)'>$", what):
-        return f"{place}, line {first['line']}, column {column}: something is missing in {missing[1].upper()}"
+        return f"{where}, line {first['line']}, column {column}: something is missing in {missing[1].upper()}"
     what = what.removeprefix("Invalid expression / ").strip()
     near = f" near {word!r}" if word else ""
-    return f"{place}, line {first['line']}, column {column}: {what[:1].lower() + what[1:]}{near}"
+    return f"{where}, line {first['line']}, column {column}: {what[:1].lower() + what[1:]}{near}"
 
 
-def _unclosed(error: TokenError, text: str, place: str) -> str:
+def _unclosed(error: TokenError, text: str, where: str) -> str:
     """What is wrong with a text that cannot be cut into words; where it ends, if nothing says where it is."""
     found = re.search(r"Missing (.+) from (\d+):(\d+)", str(error.__cause__))
     if found:
-        return f"{place}, line {found[2]}, column {found[3]}: a closing {found[1]} is missing"
+        return f"{where}, line {found[2]}, column {found[3]}: a closing {found[1]} is missing"
     lines = text.splitlines() or [""]
-    return f"{place}, line {len(lines)}, column {len(lines[-1]) + 1}: a quote or comment is never closed"
+    return f"{where}, line {len(lines)}, column {len(lines[-1]) + 1}: a quote or comment is never closed"

@@ -70,7 +70,7 @@ class Translator:
 
     special: Callable[[exp.Expr], Expression | None]
     functions: Mapping[str, Function] = field(default_factory=dict)
-    place: str = "sql"
+    where: str = "sql"
 
     def __call__(self, tree: exp.Expr) -> Expression:
         """The expression a tree stands for."""
@@ -87,13 +87,13 @@ class Translator:
 
     def unsupported(self, tree: exp.Expr, hint: str) -> SqlError:
         """The error for a clause that is not supported."""
-        return SqlError(f"{self.place}: {quoted(tree)!r} is not supported; {hint}")
+        return SqlError(f"{self.where}: {quoted(tree)!r} is not supported; {hint}")
 
     def constant(self, tree: exp.Expr) -> Value:
         """A constant's value; anything else is refused."""
         found = _plain(self(tree))
         if not isinstance(found, Constant):
-            raise SqlError(f"{self.place}: expected a constant; got {quoted(tree)!r}")
+            raise SqlError(f"{self.where}: expected a constant; got {quoted(tree)!r}")
         return found.value
 
     def _binary(self, op: str, tree: exp.Expr) -> Expression:
@@ -143,7 +143,7 @@ class Translator:
 
     def case(self, tree: exp.Expr) -> Expression:
         if tree.args.get("default") is None:
-            raise SqlError(f"{self.place}: {quoted(tree)!r} needs an ELSE, since {NO_NULLS}")
+            raise SqlError(f"{self.where}: {quoted(tree)!r} needs an ELSE, since {NO_NULLS}")
         chosen = self(tree.args["default"])
         for branch in reversed(tree.args["ifs"]):
             condition = self(branch.this)
@@ -154,7 +154,7 @@ class Translator:
 
     def if_(self, tree: exp.Expr) -> Expression:
         if tree.args.get("false") is None:
-            raise SqlError(f"{self.place}: {quoted(tree)!r} needs a third value, since {NO_NULLS}")
+            raise SqlError(f"{self.where}: {quoted(tree)!r} needs a third value, since {NO_NULLS}")
         return Call("if", (self(tree.this), self(tree.args["true"]), self(tree.args["false"])))
 
     def cast(self, tree: exp.Expr) -> Expression:
@@ -162,7 +162,7 @@ class Translator:
         if type_ == "bool":
             raise self.unsupported(tree, "CAST is to BIGINT, DOUBLE, STRING or TIMESTAMP")
         if type_ == "timestamp" and isinstance(tree.this, exp.Literal) and tree.this.is_string:
-            return Call("as_timestamp", (Constant(_time_us(tree, self.place)),))
+            return Call("as_timestamp", (Constant(_time_us(tree, self.where)),))
         return Call(f"as_{type_}", (self(tree.this),))
 
     def extract(self, tree: exp.Expr) -> Expression:
@@ -189,7 +189,7 @@ class Translator:
         built_in = _OTHER_NAMES.get(name, name.lower())
         if built_in not in FUNCTIONS or built_in.startswith("as_"):
             known = sorted([*(key.upper() for key in FUNCTIONS if not key.startswith("as_")), *self.functions])
-            raise SqlError(f"{self.place}: there is no function {tree.name!r} here; there are {', '.join(known)}")
+            raise SqlError(f"{self.where}: there is no function {tree.name!r} here; there are {', '.join(known)}")
         return Call(built_in, tuple(self(argument) for argument in arguments))
 
 
@@ -217,18 +217,18 @@ def negation(condition: Expression) -> Expression:
     return Not(condition)
 
 
-def interval_us(tree: exp.Expr | None, place: str) -> int:
+def interval_us(tree: exp.Expr | None, where: str) -> int:
     """The microseconds of an interval such as INTERVAL '10' SECOND."""
     unit = tree.args.get("unit") if isinstance(tree, exp.Interval) else None
     name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
     if tree is None or name not in _UNITS_US:
         got = quoted(tree) if tree is not None else "nothing"
         units = ", ".join(_UNITS_US)
-        raise SqlError(f"{place}: expected an interval such as INTERVAL '10' SECOND ({units}); got {got!r}")
+        raise SqlError(f"{where}: expected an interval such as INTERVAL '10' SECOND ({units}); got {got!r}")
     try:
         return int(Decimal(tree.this.name) * _UNITS_US[name])
     except InvalidOperation:
-        raise SqlError(f"{place}: an interval needs a number; got {quoted(tree)!r}") from None
+        raise SqlError(f"{where}: an interval needs a number; got {quoted(tree)!r}") from None
 
 
 def _logic(op: str, left: Expression, right: Expression) -> Expression:
@@ -245,11 +245,11 @@ def _plain(value: Expression) -> Expression:
     return constant if isinstance(constant, Constant) else value
 
 
-def _time_us(tree: exp.Expr, place: str) -> int:
+def _time_us(tree: exp.Expr, where: str) -> int:
     try:
         time = datetime.fromisoformat(str(tree.this.this))
     except ValueError:
-        raise SqlError(f"{place}: expected a time like '2024-01-31 12:00:00'; got {quoted(tree.this)}") from None
+        raise SqlError(f"{where}: expected a time like '2024-01-31 12:00:00'; got {quoted(tree.this)}") from None
     since = time.replace(tzinfo=time.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -271,7 +271,7 @@ _FORMS: Mapping[type[exp.Expr], Callable[[Translator, exp.Expr], Expression]] = 
     exp.Cast: Translator.cast,
     exp.Extract: Translator.extract,
     exp.Substring: Translator.substring,
-    exp.Interval: lambda translate, tree: Constant(interval_us(tree, translate.place)),
+    exp.Interval: lambda translate, tree: Constant(interval_us(tree, translate.where)),
     exp.DPipe: lambda translate, tree: Call("concat", (translate(tree.this), translate(tree.expression))),
     exp.Anonymous: Translator.call,
 }

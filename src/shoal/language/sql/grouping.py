@@ -54,7 +54,7 @@ class Grouping:
     select: exp.Select
     relation: Relation
     functions: Mapping[str, Function]
-    place: str
+    where: str
     window: Window | Session | None = None
     parts: dict[str, Expression] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
@@ -65,14 +65,14 @@ class Grouping:
         """Read the GROUP BY clause."""
         group = self.select.args.get("group")
         if group is not None and any(group.args.get(form) for form in ("grouping_sets", "rollup", "cube", "all")):
-            raise SqlError(f"{self.place}: {quoted(group)!r} is not supported; GROUP BY takes columns and a window")
+            raise SqlError(f"{self.where}: {quoted(group)!r} is not supported; GROUP BY takes columns and a window")
         for tree in group.expressions if group is not None else ():
             self._take_item(self._meant(tree))
         if self.window is None:
             self._group_again(group)
 
     def _take_item(self, tree: exp.Expr) -> None:
-        found = group_window(tree, self.place)
+        found = group_window(tree, self.where)
         if found is not None:
             self._take_window(found)
         elif self.relation.pending is not None and isinstance(tree, exp.Column) and tree.name in PARTS:
@@ -81,7 +81,7 @@ class Grouping:
             self._take_key(tree)
 
     def _meant(self, tree: exp.Expr) -> exp.Expr:
-        """What an item of the clause says: an expression, or the place or name of one in the select list."""
+        """What an item of the clause says: an expression, or the position or name of one in the select list."""
         items = self.select.expressions
         if isinstance(tree, exp.Literal) and tree.this.isdigit() and 1 <= int(tree.this) <= len(items):
             return items[int(tree.this) - 1].unalias()
@@ -92,13 +92,13 @@ class Grouping:
         return tree
 
     def _take_window(self, found: GroupWindow) -> None:
-        self.relation.check_time(found.time, self.place)
+        self.relation.check_time(found.time, self.where)
         if self.window is not None and self.window != found.window:
-            raise SqlError(f"{self.place}: a GROUP BY has one window; got {self.window} and {found.window}")
+            raise SqlError(f"{self.where}: a GROUP BY has one window; got {self.window} and {found.window}")
         self.window = found.window
 
     def _take_key(self, tree: exp.Expr) -> None:
-        value = self.relation.translator(self.functions, self.place)(tree)
+        value = self.relation.translator(self.functions, self.where)(tree)
         alias = next((i.alias for i in self.select.expressions if i.alias and i.unalias() == tree), "")
         self.keys[value.text] = self._column(value, alias or f"key_{len(self.keys) + 1}")
 
@@ -110,7 +110,7 @@ class Grouping:
         self.parts = {text: known[name] for text, name in self.keys.items() if name in known}
         if not self.parts or not isinstance(window, Window) or self.relation.pending is not None:
             clause = quoted(group) if group is not None else "an aggregate without GROUP BY"
-            raise SqlError(f"{self.place}: {clause!r} is not supported: {RETRACTIONS}")
+            raise SqlError(f"{self.where}: {clause!r} is not supported: {RETRACTIONS}")
         self.window = Window(window.slide_us, window.slide_us)
         self.keys = {text: name for text, name in self.keys.items() if text not in self.parts}
 
@@ -139,27 +139,27 @@ class Grouping:
         if text in self.keys:
             return col(self.keys[text])
         if isinstance(tree, exp.Column):
-            self.relation.resolve(tree, self.place)
+            self.relation.resolve(tree, self.where)
             raise SqlError(
-                f"{self.place}: {quoted(tree)!r} must stand in GROUP BY or in an aggregate ({', '.join(NAMES)})"
+                f"{self.where}: {quoted(tree)!r} must stand in GROUP BY or in an aggregate ({', '.join(NAMES)})"
             )
         return None
 
     def _text(self, tree: exp.Expr) -> str:
         """What a tree would be before the aggregate, as a text; nothing if it makes sense only behind."""
         with suppress(SqlError):
-            return self.relation.translator(self.functions, self.place)(tree).text
+            return self.relation.translator(self.functions, self.where)(tree).text
         return ""
 
     def _part(self, tree: exp.Expr) -> Part | None:
         if isinstance(tree, exp.Column) and self.relation.pending is not None:
             return PARTS.get(tree.name)
-        found = window_part(tree, self.place)
+        found = window_part(tree, self.where)
         if found is None:
             return None
         if found[0].window != self.window:
             raise SqlError(
-                f"{self.place}: {quoted(tree)!r} names another window than GROUP BY, which has {self.window}"
+                f"{self.where}: {quoted(tree)!r} names another window than GROUP BY, which has {self.window}"
             )
         return found[1]
 
@@ -180,12 +180,12 @@ class Grouping:
         if isinstance(tree, exp.Filter):
             return self._filtered(tree, alias)
         name, arguments = call_name(tree), tree.expressions
-        translate = self.relation.translator(self.functions, self.place)
+        translate = self.relation.translator(self.functions, self.where)
         distinct = arguments[0].expressions if arguments and isinstance(arguments[0], exp.Distinct) else []
         if name == "TOP_K" and len(arguments) == 2:
             return top_k(self._argument(arguments[0], tree, alias), int(translate.constant(arguments[1])))
         if len(arguments) != 1 or (distinct and (name != "COUNT" or len(distinct) != 1)):
-            raise SqlError(f"{self.place}: {quoted(tree)!r} is not supported; aggregates take one value")
+            raise SqlError(f"{self.where}: {quoted(tree)!r} is not supported; aggregates take one value")
         if name == "COUNT":
             if distinct:
                 return count_distinct(self._argument(distinct[0], tree, alias))
@@ -195,17 +195,17 @@ class Grouping:
         return AGGREGATES[name](self._argument(arguments[0], tree, alias))
 
     def _argument(self, value: exp.Expr, tree: exp.Expr, alias: str) -> str:
-        return self._column(self.relation.translator(self.functions, self.place)(value), alias or default_name(tree))
+        return self._column(self.relation.translator(self.functions, self.where)(value), alias or default_name(tree))
 
     def _filtered(self, tree: exp.Expr, alias: str) -> Aggregate:
         """COUNT and SUM over some rows: a sum of the value, or 1, for those and 0 for all others."""
         name = call_name(tree.this)
-        translate = self.relation.translator(self.functions, self.place)
+        translate = self.relation.translator(self.functions, self.where)
         if name not in ("COUNT", "SUM") or any(isinstance(each, exp.Distinct) for each in tree.this.expressions):
-            raise SqlError(f"{self.place}: {quoted(tree)!r} is not supported; FILTER goes with COUNT(*) and SUM(value)")
+            raise SqlError(f"{self.where}: {quoted(tree)!r} is not supported; FILTER goes with COUNT(*) and SUM(value)")
         value = Constant(1) if name == "COUNT" else translate(tree.this.expressions[0])
         condition = translate(tree.expression.this)
-        zero = 0.0 if value.type_in(self.relation.flow.schema, self.place) == "float64" else 0
+        zero = 0.0 if value.type_in(self.relation.flow.schema, self.where) == "float64" else 0
         return sum_(self._column(Call("if", (condition, value, Constant(zero))), alias or default_name(tree)))
 
     def items(self, translate: Translator) -> list[tuple[str, Expression]]:
@@ -214,7 +214,7 @@ class Grouping:
         for number, item in enumerate(self.select.expressions, start=1):
             tree = item.unalias()
             if isinstance(tree, exp.Star):
-                raise SqlError(f"{self.place}: '*' does not go with GROUP BY; name the columns")
+                raise SqlError(f"{self.where}: '*' does not go with GROUP BY; name the columns")
             if is_aggregate(tree):
                 column = self._aggregate(tree, item.alias)
                 found.append((item.alias or column, col(column)))
@@ -229,11 +229,11 @@ class Grouping:
         return default_name(tree, number)
 
 
-def grouped(select: exp.Select, relation: Relation, functions: Mapping[str, Function], place: str) -> Relation:
+def grouped(select: exp.Select, relation: Relation, functions: Mapping[str, Function], where: str) -> Relation:
     """A relation behind GROUP BY and HAVING, with the columns of the select list."""
-    grouping = Grouping(select, relation, functions, place)
+    grouping = Grouping(select, relation, functions, where)
     grouping.take_group()
-    translate = Translator(grouping.special, functions, place)
+    translate = Translator(grouping.special, functions, where)
     items = grouping.items(translate)
     named = {name: value for name, value in items if not any(name in names for names in relation.tables.values())}
 
@@ -242,12 +242,12 @@ def grouped(select: exp.Select, relation: Relation, functions: Mapping[str, Func
         return named[tree.name] if plain else grouping.special(tree)
 
     having = select.args.get("having")
-    conditions = [Translator(by_name, functions, place)(each) for each in conjuncts(having.this if having else None)]
-    answers = _aggregated(grouping)
+    conditions = [Translator(by_name, functions, where)(each) for each in conjuncts(having.this if having else None)]
+    results = _aggregated(grouping)
     condition = conjunction(conditions)
     if condition is not None:
-        answers = replace(answers, flow=answers.flow.filter(condition))
-    return answers.projected(items, place)
+        results = replace(results, flow=results.flow.filter(condition))
+    return results.projected(items, where)
 
 
 def _aggregated(grouping: Grouping) -> Relation:

@@ -18,12 +18,12 @@ from shoal.model.query.window import MICROSECONDS
 _SUPPORTED = "joins are JOIN and LEFT JOIN ... ON equal columns AND bounds on time"
 
 
-def check_join(tree: exp.Join, place: str) -> None:
+def check_join(tree: exp.Join, where: str) -> None:
     """Refuse joins of other kinds."""
     if tree.args.get("method") or tree.args.get("match_condition") or tree.side not in ("", "LEFT"):
-        raise SqlError(f"{place}: {quoted(tree)!r} is not supported; {_SUPPORTED}")
+        raise SqlError(f"{where}: {quoted(tree)!r} is not supported; {_SUPPORTED}")
     if tree.kind not in ("", "INNER", "OUTER", "CROSS"):
-        raise SqlError(f"{place}: {quoted(tree)!r} is not supported; {_SUPPORTED}")
+        raise SqlError(f"{where}: {quoted(tree)!r} is not supported; {_SUPPORTED}")
 
 
 def joined(
@@ -33,36 +33,36 @@ def joined(
     conditions: Sequence[exp.Expr],
     select: exp.Select,
     functions: Mapping[str, Function],
-    place: str,
+    where: str,
 ) -> Relation:
     """Two relations in one; `conditions` are what WHERE adds to ON."""
     twice = [alias for alias in right.tables if alias in left.tables]
     if twice:
-        raise SqlError(f"{place}: two tables are called {twice[0]!r}; give one of them another name with AS")
+        raise SqlError(f"{where}: two tables are called {twice[0]!r}; give one of them another name with AS")
     outer = tree.side == "LEFT"
-    said = Conditions(left, right, place)
+    said = Conditions(left, right, where)
     for name in tree.args.get("using") or ():
         said.keys.append((name.name, name.name))
     for condition in [*conjuncts(tree.args.get("on")), *conditions]:
-        reads = owners(condition, (left, right), place)
+        reads = owners(condition, (left, right), where)
         if reads == [1]:
-            only = right.translator(functions, place)(condition)
+            only = right.translator(functions, where)(condition)
             right = said.right = replace(right, flow=right.flow.filter(only))
         elif reads == [0] and not outer:
-            only = left.translator(functions, place)(condition)
+            only = left.translator(functions, where)(condition)
             left = said.left = replace(left, flow=left.flow.filter(only))
         else:
             said.take(condition)
     both, called, suffix = _together(left, right, said.on())
-    where = conjunction([both.translator(functions, place)(each) for each in said.rest])
-    defaults = _defaults(both, right, select, said.on(), functions, place) if outer else {}
+    further = conjunction([both.translator(functions, where)(each) for each in said.rest])
+    defaults = _defaults(both, right, select, said.on(), functions, where) if outer else {}
     lower_us, upper_us = said.within_us(tree)
     flow = left.flow.join(
         right.flow,
         on=said.on(),
         within_s=(lower_us / MICROSECONDS, upper_us / MICROSECONDS),
         band=said.band,
-        where=where,
+        where=further,
         how="left" if outer else "inner",
         defaults=defaults,
         suffix=suffix,
@@ -120,7 +120,7 @@ def _defaults(
     select: exp.Select,
     on: Mapping[str, str],
     functions: Mapping[str, Function],
-    place: str,
+    where: str,
 ) -> dict[str, Any]:
     """What COALESCE gives for columns of the right side."""
     found: dict[str, Any] = {}
@@ -131,10 +131,10 @@ def _defaults(
             continue
         if not any(column.name in names for names in right.tables.values()):
             continue
-        name = both.resolve(column, place)
+        name = both.resolve(column, where)
         if on.get(name) == name:
-            raise SqlError(f"{place}: {quoted(tree)!r} is a key of the join; take that of the left side")
-        value = both.translator(functions, place).constant(tree.expressions[1])
+            raise SqlError(f"{where}: {quoted(tree)!r} is a key of the join; take that of the left side")
+        value = both.translator(functions, where).constant(tree.expressions[1])
         if found.setdefault(name, value) != value:
-            raise SqlError(f"{place}: {quoted(column)!r} has two defaults, {found[name]!r} and {value!r}")
+            raise SqlError(f"{where}: {quoted(column)!r} has two defaults, {found[name]!r} and {value!r}")
     return found

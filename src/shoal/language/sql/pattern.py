@@ -23,29 +23,29 @@ LONGEST_S = LARGEST_US / MICROSECONDS
 """How long a match lasts at most if nothing says so: as long as there is time."""
 
 
-def matched(relation: Relation, tree: exp.Expr, functions: Mapping[str, Function], place: str) -> Relation:
+def matched(relation: Relation, tree: exp.Expr, functions: Mapping[str, Function], where: str) -> Relation:
     """A relation of matches: the columns of PARTITION BY and the measures."""
-    relation = relation.settled(place).timed()
-    keys = [relation.resolve(_column(each, "PARTITION BY", place), place) for each in tree.args["partition_by"] or ()]
-    _check_order(relation, tree, place)
+    relation = relation.settled(where).timed()
+    keys = [relation.resolve(_column(each, "PARTITION BY", where), where) for each in tree.args["partition_by"] or ()]
+    _check_order(relation, tree, where)
     rows, after = tree.text("rows") or "ONE ROW PER MATCH", tree.text("after")
     if rows != "ONE ROW PER MATCH":
-        raise SqlError(f"{place}: {rows!r} is not supported; there is ONE ROW PER MATCH")
+        raise SqlError(f"{where}: {rows!r} is not supported; there is ONE ROW PER MATCH")
     if after not in _AFTER:
         raise SqlError(
-            f"{place}: {after!r} is not supported; there are {' and '.join(name for name in _AFTER if name)}"
+            f"{where}: {after!r} is not supported; there are {' and '.join(name for name in _AFTER if name)}"
         )
     text = tree.text("pattern")
     if not text:
-        raise SqlError(f"{place}: MATCH_RECOGNIZE needs a PATTERN, e.g. PATTERN (A+ B)")
+        raise SqlError(f"{where}: MATCH_RECOGNIZE needs a PATTERN, e.g. PATTERN (A+ B)")
     variables = pattern(text).variables
     define = {
-        each.alias: _condition(relation, each.this, each.alias, variables, functions, place)
+        each.alias: _condition(relation, each.this, each.alias, variables, functions, where)
         for each in tree.args.get("define") or ()
     }
-    measures = dict(_measure(each, relation, variables, place) for each in tree.args.get("measures") or ())
+    measures = dict(_measure(each, relation, variables, where) for each in tree.args.get("measures") or ())
     limit = tree.args.get("within")
-    within_s = LONGEST_S if limit is None else interval_us(limit, place) / MICROSECONDS
+    within_s = LONGEST_S if limit is None else interval_us(limit, where) / MICROSECONDS
     flow = relation.flow.key_by(*keys) if keys else relation.flow
     flow = flow.match(text, within_s=within_s, measures=measures, define=define, after=_AFTER[after])
     last = pattern(text).elements[-1]
@@ -56,18 +56,18 @@ def matched(relation: Relation, tree: exp.Expr, functions: Mapping[str, Function
     return Relation(flow, {alias: {name: name for name in flow.schema.names}}, times)
 
 
-def _check_order(relation: Relation, tree: exp.Expr, place: str) -> None:
+def _check_order(relation: Relation, tree: exp.Expr, where: str) -> None:
     order = tree.args.get("order")
     by = order.expressions if order is not None else []
     if len(by) != 1 or by[0].args.get("desc"):
         got = quoted(order) if order is not None else "no ORDER BY"
-        raise SqlError(f"{place}: MATCH_RECOGNIZE goes by the event time, ORDER BY ts; got {got!r}")
-    relation.check_time(_column(by[0].this, "ORDER BY", place), place)
+        raise SqlError(f"{where}: MATCH_RECOGNIZE goes by the event time, ORDER BY ts; got {got!r}")
+    relation.check_time(_column(by[0].this, "ORDER BY", where), where)
 
 
-def _column(tree: exp.Expr, clause: str, place: str) -> exp.Column:
+def _column(tree: exp.Expr, clause: str, where: str) -> exp.Column:
     if not isinstance(tree, exp.Column):
-        raise SqlError(f"{place}: {clause} of MATCH_RECOGNIZE takes columns; got {quoted(tree)!r}")
+        raise SqlError(f"{where}: {clause} of MATCH_RECOGNIZE takes columns; got {quoted(tree)!r}")
     return tree
 
 
@@ -77,7 +77,7 @@ def _condition(
     variable: str,
     variables: tuple[str, ...],
     functions: Mapping[str, Function],
-    place: str,
+    where: str,
 ) -> Expression:
     """The condition of a variable, over the row at hand and, with PREV, the one before."""
 
@@ -90,30 +90,30 @@ def _condition(
 
     def _own(node: exp.Expr) -> str:
         if not isinstance(node, exp.Column):
-            raise SqlError(f"{place}: {quoted(node)!r} is not supported in DEFINE; there is PREV(column)")
+            raise SqlError(f"{where}: {quoted(node)!r} is not supported in DEFINE; there is PREV(column)")
         if node.table and node.table != variable and node.table in variables:
             raise SqlError(
-                f"{place}: {variable!r} looks at rows of {node.table!r} in {quoted(node)!r}; "
+                f"{where}: {variable!r} looks at rows of {node.table!r} in {quoted(node)!r}; "
                 "a condition sees its own row and, with PREV, the one before"
             )
-        return relation.resolve(exp.column(node.name) if node.table == variable else node, place)
+        return relation.resolve(exp.column(node.name) if node.table == variable else node, where)
 
-    return relation.translator(functions, place, special)(tree)
+    return relation.translator(functions, where, special)(tree)
 
 
-def _measure(tree: exp.Expr, relation: Relation, variables: tuple[str, ...], place: str) -> tuple[str, str]:
+def _measure(tree: exp.Expr, relation: Relation, variables: tuple[str, ...], where: str) -> tuple[str, str]:
     """A measure's name and text, as a match has them."""
     item = tree.this
     call = item.unalias()
     if tree.args.get("window_frame") == "RUNNING":
-        raise SqlError(f"{place}: {quoted(tree)!r} is not supported; measures are those of the whole match")
+        raise SqlError(f"{where}: {quoted(tree)!r} is not supported; measures are those of the whole match")
     if isinstance(call, exp.Column):
         call = exp.Anonymous(this="LAST", expressions=[call])
     name = call_name(call)
     inner = call.expressions[0] if name in _MEASURES and len(call.expressions) == 1 else None
     if not isinstance(inner, exp.Column | exp.Star) or not item.alias:
         raise SqlError(
-            f"{place}: measures are {', '.join(_MEASURES)} of a column, such as FIRST(A.ts) AS began; "
+            f"{where}: measures are {', '.join(_MEASURES)} of a column, such as FIRST(A.ts) AS began; "
             f"got {quoted(tree)!r}"
         )
     if isinstance(inner, exp.Star):
@@ -121,7 +121,7 @@ def _measure(tree: exp.Expr, relation: Relation, variables: tuple[str, ...], pla
     if isinstance(inner.this, exp.Star):
         return item.alias, f"{_MEASURES[name]}({inner.table})"
     variable = inner.table if inner.table in variables else ""
-    column = relation.resolve(exp.column(inner.name) if variable else inner, place)
+    column = relation.resolve(exp.column(inner.name) if variable else inner, where)
     if name == "COUNT":
         return item.alias, f"count({variable or '*'})"
     return item.alias, f"{_MEASURES[name]}({variable + '.' if variable else ''}{column})"

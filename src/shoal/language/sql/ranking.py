@@ -21,58 +21,58 @@ def is_rank(tree: exp.Expr) -> bool:
 
 
 def ranked(
-    relation: Relation, tree: exp.Expr, column: str, items: Sequence[tuple[str, Expression | None]], place: str
+    relation: Relation, tree: exp.Expr, column: str, items: Sequence[tuple[str, Expression | None]], where: str
 ) -> Relation:
     """A relation with a rank that waits for its limit; the item without a value is the rank."""
     name = call_name(tree.this)
     order = tree.args.get("order")
     if name not in _FUNCTIONS or tree.this.expressions or tree.args.get("spec") or order is None:
-        raise SqlError(f"{place}: {quoted(tree)!r} is not supported; there is {_FORM}, and no frame")
+        raise SqlError(f"{where}: {quoted(tree)!r} is not supported; there is {_FORM}, and no frame")
     for part in tree.args.get("partition_by") or ():
-        found = group_window(part, place) or (window_part(part, place) or (None,))[0]
+        found = group_window(part, where) or (window_part(part, where) or (None,))[0]
         if found is not None:
-            relation.check_time(found.time, place, found.window)
-            relation = relation.assigned(found.window, place)
-    keys = tuple(dict.fromkeys(_key(part, relation, place) for part in tree.args.get("partition_by") or ()))
+            relation.check_time(found.time, where, found.window)
+            relation = relation.assigned(found.window, where)
+    keys = tuple(dict.fromkeys(_key(part, relation, where) for part in tree.args.get("partition_by") or ()))
     if not any(key in relation.times for key in keys):
         raise SqlError(
-            f"{place}: {quoted(tree)!r} would change with every row; PARTITION BY a window: window_end, or "
+            f"{where}: {quoted(tree)!r} would change with every row; PARTITION BY a window: window_end, or "
             "TUMBLE(ts, INTERVAL '10' SECOND)"
         )
-    by = tuple(_order(each, relation, place) for each in order.expressions)
+    by = tuple(_order(each, relation, where) for each in order.expressions)
     values = [(each, value) for each, value in items if value is not None]
     replaced = [each for each, value in values if not isinstance(value, Column) and each in {*keys, *dict(by)}]
     if replaced:
-        raise SqlError(f"{place}: column {replaced[0]!r} is computed anew beside {quoted(tree)!r}; name it otherwise")
+        raise SqlError(f"{where}: column {replaced[0]!r} is computed anew beside {quoted(tree)!r}; name it otherwise")
     relation = relation.extended(values)
     seen = relation.tables[""]
     names = {each: column if value is None else seen[each] for each, value in items}
     return replace(relation, tables={"": names}, rank=Rank(keys, by, _FUNCTIONS[name], column))
 
 
-def _key(tree: exp.Expr, relation: Relation, place: str) -> str:
+def _key(tree: exp.Expr, relation: Relation, where: str) -> str:
     """A column of PARTITION BY; a window is known by its end."""
     end = relation.end
-    if group_window(tree, place) or window_part(tree, place):
+    if group_window(tree, where) or window_part(tree, where):
         return end
     if not isinstance(tree, exp.Column):
-        raise SqlError(f"{place}: PARTITION BY takes columns and a window; got {quoted(tree)!r}")
-    name = relation.resolve(tree, place)
+        raise SqlError(f"{where}: PARTITION BY takes columns and a window; got {quoted(tree)!r}")
+    name = relation.resolve(tree, where)
     return end if name in relation.starts and end else name
 
 
-def _order(tree: exp.Expr, relation: Relation, place: str) -> tuple[str, bool]:
+def _order(tree: exp.Expr, relation: Relation, where: str) -> tuple[str, bool]:
     if not isinstance(tree, exp.Ordered) or not isinstance(tree.this, exp.Column):
-        raise SqlError(f"{place}: a rank is ordered by columns; got {quoted(tree)!r}; compute it in a sub-query")
-    return relation.resolve(tree.this, place), bool(tree.args.get("desc"))
+        raise SqlError(f"{where}: a rank is ordered by columns; got {quoted(tree)!r}; compute it in a sub-query")
+    return relation.resolve(tree.this, where), bool(tree.args.get("desc"))
 
 
-def limited(relation: Relation, conditions: Iterable[exp.Expr], place: str) -> tuple[Relation, list[exp.Expr]]:
+def limited(relation: Relation, conditions: Iterable[exp.Expr], where: str) -> tuple[Relation, list[exp.Expr]]:
     """A relation with its rank limited by one of the conditions, and the other conditions."""
     rank = relation.rank
     rest: list[exp.Expr] = []
     for condition in conditions:
-        most = _limit(condition, relation, place) if rank is not None else None
+        most = _limit(condition, relation, where) if rank is not None else None
         if rank is None or most is None:
             rest.append(condition)
             continue
@@ -81,14 +81,14 @@ def limited(relation: Relation, conditions: Iterable[exp.Expr], place: str) -> t
     return relation, rest
 
 
-def _limit(tree: exp.Expr, relation: Relation, place: str) -> int | None:
+def _limit(tree: exp.Expr, relation: Relation, where: str) -> int | None:
     """How many rows a condition on the rank keeps; None for other conditions."""
     value, limit, kind = tree.args.get("this"), tree.args.get("expression"), tree.key
     if isinstance(value, exp.Literal):
         value, limit, kind = limit, value, {"gte": "lte", "gt": "lt"}.get(kind, kind)
     if relation.rank is None or not isinstance(value, exp.Column) or not isinstance(limit, exp.Literal):
         return None
-    if relation.resolve(value, place) != relation.rank.column or not str(limit.this).isdigit():
+    if relation.resolve(value, where) != relation.rank.column or not str(limit.this).isdigit():
         return None
     number = int(limit.this)
     if kind == "lte" or (kind == "eq" and number == 1):

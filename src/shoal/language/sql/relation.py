@@ -68,7 +68,7 @@ class Relation:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The flow's columns by the names they would have in the answer of SELECT *."""
+        """The flow's columns by the names they would have in the result of SELECT *."""
         seen: dict[str, str] = {}
         for names in self.tables.values():
             for name, column in names.items():
@@ -80,18 +80,18 @@ class Relation:
         """The relation under one name."""
         return replace(self, tables={alias: self.columns})
 
-    def resolve(self, tree: exp.Expr, place: str) -> str:
+    def resolve(self, tree: exp.Expr, where: str) -> str:
         """The flow's column behind a name."""
         table, name = tree.text("table"), tree.name
         if table and table not in self.tables:
-            raise SqlError(f"{place}: there is no table {table!r} for {quoted(tree)!r}; there are {self._known_tables}")
+            raise SqlError(f"{where}: there is no table {table!r} for {quoted(tree)!r}; there are {self._known_tables}")
         within = [self.tables[table]] if table else list(self.tables.values())
         found = {names[name] for names in within if name in names}
         if len(found) > 1:
-            raise SqlError(f"{place}: column {name!r} is in several tables; say which: {self._known_tables}")
+            raise SqlError(f"{where}: column {name!r} is in several tables; say which: {self._known_tables}")
         if not found:
             known = ", ".join(dict.fromkeys(each for names in within for each in names))
-            raise SqlError(f"{place}: unknown column {quoted(tree)!r}; there are {known}")
+            raise SqlError(f"{where}: unknown column {quoted(tree)!r}; there are {known}")
         return found.pop()
 
     @property
@@ -101,29 +101,29 @@ class Relation:
     def translator(
         self,
         functions: Mapping[str, Function],
-        place: str,
+        where: str,
         special: Callable[[exp.Expr], Expression | None] | None = None,
     ) -> Translator:
         """Turns expressions over this relation's columns into such over the flow's."""
 
         def found(tree: exp.Expr) -> Expression | None:
-            answer = special(tree) if special else None
-            return self._column(tree, place) if answer is None else answer
+            found = special(tree) if special else None
+            return self._column(tree, where) if found is None else found
 
-        return Translator(found, functions, place)
+        return Translator(found, functions, where)
 
-    def _column(self, tree: exp.Expr, place: str) -> Expression | None:
+    def _column(self, tree: exp.Expr, where: str) -> Expression | None:
         """A column, or what stands for one that may be missing."""
         if isinstance(tree, exp.Column):
-            name = self.resolve(tree, place)
+            name = self.resolve(tree, where)
             if self.may_be_missing(tree):
                 raise SqlError(
-                    f"{place}: {quoted(tree)!r} may be missing behind a LEFT JOIN, and {NO_NULLS}; "
+                    f"{where}: {quoted(tree)!r} may be missing behind a LEFT JOIN, and {NO_NULLS}; "
                     f"write COALESCE({quoted(tree)}, constant), or ask {quoted(tree)} IS NULL"
                 )
             return col(name)
         if call_name(tree) == "COALESCE" and tree.expressions and self.may_be_missing(tree.expressions[0]):
-            return col(self.resolve(tree.expressions[0], place))
+            return col(self.resolve(tree.expressions[0], where))
         if isinstance(tree, exp.Is) and isinstance(tree.expression, exp.Null) and self.may_be_missing(tree.this):
             return negation(col(HAS_RIGHT))
         return None
@@ -142,16 +142,16 @@ class Relation:
         added = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
         return replace(self, tables={alias: {**names, **added}}, pending=window)
 
-    def settled(self, place: str) -> "Relation":
+    def settled(self, where: str) -> "Relation":
         """The relation with the window of its table function given to every row."""
-        return self if self.pending is None else self.assigned(self.pending, place)
+        return self if self.pending is None else self.assigned(self.pending, where)
 
-    def assigned(self, window: Window | Session, place: str) -> "Relation":
+    def assigned(self, window: Window | Session, where: str) -> "Relation":
         """The relation with every row in each of its windows, once per window."""
         if self.window == window and WINDOW_END in self.flow.schema:
             return self
         if isinstance(window, Session):
-            raise SqlError(f"{place}: a session window needs a GROUP BY; only TUMBLE and HOP can be given to rows")
+            raise SqlError(f"{where}: a session window needs a GROUP BY; only TUMBLE and HOP can be given to rows")
         flow = self.timed().flow.assign(window)
         tables = {
             alias: {name: column for name, column in names.items() if column != WINDOW_TIME}
@@ -167,16 +167,16 @@ class Relation:
             return self
         return replace(self, flow=self.flow.retime(other))
 
-    def check_time(self, tree: exp.Expr, place: str, window: Window | Session | None = None) -> None:
+    def check_time(self, tree: exp.Expr, where: str, window: Window | Session | None = None) -> None:
         """Refuse windows over anything but the event time, unless it is the one that rows have already."""
-        name = self.resolve(tree, place)
+        name = self.resolve(tree, where)
         if window is not None and window == self.window:
             return
         least, most = self.times.get(name, (0, -1))
         if least != most:
             exact = " or ".join(name for name, (least, most) in self.times.items() if least == most)
             known = exact or "GREATEST(a.ts, b.ts) behind a join, LAST(ts) behind a match"
-            raise SqlError(f"{place}: a window must go by the event time, {known}; got {quoted(tree)!r}")
+            raise SqlError(f"{where}: a window must go by the event time, {known}; got {quoted(tree)!r}")
 
     def narrowed(self) -> "Relation":
         """The relation without the columns that cannot be seen, its event time apart."""
@@ -185,12 +185,12 @@ class Relation:
             return self
         return replace(self, flow=self.flow.select(*(name for name in self.flow.schema.names if name in names)))
 
-    def projected(self, items: Iterable[tuple[str, Expression]], place: str) -> "Relation":
+    def projected(self, items: Iterable[tuple[str, Expression]], where: str) -> "Relation":
         """The relation with other columns: a select, unless all of them are there under their own names."""
         chosen: dict[str, Expression] = {}
         for name, value in items:
             if name in chosen:
-                raise SqlError(f"{place}: column {name!r} stands twice in a SELECT; name one of them with AS")
+                raise SqlError(f"{where}: column {name!r} stands twice in a SELECT; name one of them with AS")
             chosen[name] = value
         plain = {name: isinstance(value, Column) and value.name == name for name, value in chosen.items()}
         if all(plain.values()):
@@ -224,21 +224,21 @@ class Relation:
         flow = self.flow.with_columns(**computed) if computed else self.flow
         return replace(self, flow=flow, tables={"": seen})
 
-    def check_limited(self, place: str) -> None:
+    def check_limited(self, where: str) -> None:
         """Refuse a rank that would keep every row."""
         if self.rank is not None:
             name = self.rank.column
-            raise SqlError(f"{place}: {name!r} needs a limit: WHERE {name} <= 3 in the query right around it")
+            raise SqlError(f"{where}: {name!r} needs a limit: WHERE {name} <= 3 in the query right around it")
 
-    def output(self, place: str) -> Flow:
+    def output(self, where: str) -> Flow:
         """The flow with exactly the columns that can be seen, in their order."""
-        self.check_limited(place)
+        self.check_limited(where)
         names = self.columns
         if tuple(names) == tuple(names.values()) == self.flow.schema.names:
             return self.flow
         if tuple(names) == tuple(names.values()):
             return self.flow.select(*names)
-        return self.projected([(name, col(column)) for name, column in names.items()], place).flow
+        return self.projected([(name, col(column)) for name, column in names.items()], where).flow
 
 
 def _select(flow: Flow, chosen: Mapping[str, Expression], plain: Mapping[str, bool]) -> Flow:

@@ -58,7 +58,7 @@ class _Reading:
     """A script in the making."""
 
     functions: Mapping[str, Function]
-    place: str
+    where: str
     streams: dict[str, Stream] = field(default_factory=dict)
     relations: dict[str, Relation] = field(default_factory=dict)
     tables: dict[str, TableOptions] = field(default_factory=dict)
@@ -75,18 +75,18 @@ class _Reading:
             self._insert(tree)
         elif isinstance(tree, exp.Query):
             number = sum(query.name.startswith("query_") for query in self.queries) + 1
-            self.queries.append(self._query(tree).output(self.place).sink(f"query_{number}"))
+            self.queries.append(self._query(tree).output(self.where).sink(f"query_{number}"))
         else:
-            raise SqlError(f"{self.place}: {quoted(tree)!r} is not supported; statements are {STATEMENTS}")
+            raise SqlError(f"{self.where}: {quoted(tree)!r} is not supported; statements are {STATEMENTS}")
 
     def _query(self, tree: exp.Expr) -> Relation:
-        relation = queried(tree, Scope(self.relations, self.functions, self.place))
-        relation.check_limited(self.place)
+        relation = queried(tree, Scope(self.relations, self.functions, self.where))
+        relation.check_limited(self.where)
         return relation
 
     def _check_new(self, name: str) -> None:
         if name in self.relations or name in self.tables:
-            raise SqlError(f"{self.place}: table {name!r} is created twice")
+            raise SqlError(f"{self.where}: table {name!r} is created twice")
 
     def _create_table(self, tree: exp.Create) -> None:
         name = tree.this.this.name
@@ -99,7 +99,7 @@ class _Reading:
             elif isinstance(part, exp.WatermarkColumnConstraint):
                 watermark = part
             else:
-                raise SqlError(f"{self.place}: {quoted(part)!r} of table {name!r} is not supported; {_WATERMARK} is")
+                raise SqlError(f"{self.where}: {quoted(part)!r} of table {name!r} is not supported; {_WATERMARK} is")
         self.tables[name] = TableOptions(name, columns, self._options(tree))
         if watermark is not None:
             time, lateness_s = self._watermark(watermark)
@@ -112,7 +112,7 @@ class _Reading:
         type_ = TYPES.get(kind.this) if isinstance(kind, exp.DataType) and not others else None
         if type_ is None:
             raise SqlError(
-                f"{self.place}: column {quoted(column)!r} is not supported; types are BIGINT, DOUBLE, STRING, BOOLEAN "
+                f"{self.where}: column {quoted(column)!r} is not supported; types are BIGINT, DOUBLE, STRING, BOOLEAN "
                 "and TIMESTAMP(3), and columns are neither computed nor metadata"
             )
         return type_
@@ -121,9 +121,9 @@ class _Reading:
         """The event-time column and how late rows may be."""
         column, value = tree.this, tree.expression
         if isinstance(value, exp.Sub) and value.this == column:
-            return column.name, interval_us(value.expression, self.place) / MICROSECONDS
+            return column.name, interval_us(value.expression, self.where) / MICROSECONDS
         if value != column:
-            raise SqlError(f"{self.place}: {quoted(tree)!r} is not supported; write {_WATERMARK}")
+            raise SqlError(f"{self.where}: {quoted(tree)!r} is not supported; write {_WATERMARK}")
         return column.name, 0.0
 
     def _options(self, tree: exp.Create) -> dict[str, str]:
@@ -131,7 +131,7 @@ class _Reading:
         options: dict[str, str] = {}
         for each in properties.expressions if properties is not None else ():
             if not isinstance(each, exp.Property) or not isinstance(each.args.get("value"), exp.Literal):
-                raise SqlError(f"{self.place}: {quoted(each)!r} is not supported; options are WITH ('key' = 'value')")
+                raise SqlError(f"{self.where}: {quoted(each)!r} is not supported; options are WITH ('key' = 'value')")
             options[each.name] = str(each.args["value"].this)
         return options
 
@@ -140,11 +140,11 @@ class _Reading:
         table = target.name
         if table in self.relations:
             raise SqlError(
-                f"{self.place}: {table!r} is read as a stream and cannot be written; "
+                f"{self.where}: {table!r} is read as a stream and cannot be written; "
                 "insert into a table without WATERMARK"
             )
         if tree.args.get("overwrite"):
-            raise SqlError(f"{self.place}: INSERT OVERWRITE is not supported; results are added")
+            raise SqlError(f"{self.where}: INSERT OVERWRITE is not supported; results are added")
         relation = self._query(tree.expression)
         wanted = self.tables[table].columns if table in self.tables else None
         if isinstance(tree.this, exp.Schema):
@@ -163,24 +163,24 @@ class _Reading:
         columns = relation.columns
         if len(columns) != len(names) or (wanted is not None and set(names) != set(wanted)):
             raise SqlError(
-                f"{self.place}: INSERT INTO {table!r} needs all columns {', '.join(wanted or names)}; "
+                f"{self.where}: INSERT INTO {table!r} needs all columns {', '.join(wanted or names)}; "
                 f"got ({', '.join(names)}) for {', '.join(columns)}"
             )
         renamed = dict(zip(names, columns.values(), strict=True))
         return replace(relation, tables={"": {name: renamed[name] for name in wanted or names}})
 
     def _fitted(self, relation: Relation, wanted: Mapping[str, str] | None, table: str) -> Flow:
-        """The columns of a query as its table has them: in the same places, and of the same types."""
+        """The columns of a query as its table has them: in the same positions and of the same types."""
         columns = relation.columns
         if wanted is None:
-            return relation.output(self.place)
+            return relation.output(self.where)
         types = [relation.flow.schema.type_of(column) for column in columns.values()]
         if types != list(wanted.values()):
             got = ", ".join(f"{name} {type_}" for name, type_ in zip(columns, types, strict=True))
             needs = ", ".join(f"{name} {type_}" for name, type_ in wanted.items())
-            raise SqlError(f"{self.place}: INSERT INTO {table!r} needs the columns {needs}; got {got}")
+            raise SqlError(f"{self.where}: INSERT INTO {table!r} needs the columns {needs}; got {got}")
         renamed = dict(zip(wanted, columns.values(), strict=True))
-        return replace(relation, tables={"": renamed}).output(self.place)
+        return replace(relation, tables={"": renamed}).output(self.where)
 
     def done(self) -> Script:
         """The script, with every table's role."""
@@ -196,20 +196,20 @@ def parse_script(
     *,
     streams: Mapping[str, Stream] | None = None,
     functions: Mapping[str, Function] | None = None,
-    place: str = "sql",
+    where: str = "sql",
 ) -> Script:
-    """The queries of a SQL text, over given streams and those it creates; `place` stands before every error.
+    """The queries of a SQL text, over given streams and those it creates; every error begins with `where`.
 
     INSERT INTO t SELECT ... makes a query named after its table, the others are query_1, query_2 and so on.
     """
-    reading = _Reading(functions or {}, place, dict(streams or {}))
+    reading = _Reading(functions or {}, where, dict(streams or {}))
     for name, stream in reading.streams.items():
         reading.relations[name] = Relation.of(stream, name)
     try:
-        for tree in parse(text, place):
+        for tree in parse(text, where):
             reading.take(tree)
     except RecursionError:
-        raise SqlError(f"{place}: the text is nested too deeply to be read") from None
+        raise SqlError(f"{where}: the text is nested too deeply to be read") from None
     if not reading.queries:
-        raise SqlError(f"{place}: there is no query; write a SELECT or INSERT INTO t SELECT")
+        raise SqlError(f"{where}: there is no query; write a SELECT or INSERT INTO t SELECT")
     return reading.done()

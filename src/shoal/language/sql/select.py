@@ -44,7 +44,7 @@ class Scope:
 
     tables: Mapping[str, Relation]
     functions: Mapping[str, Function]
-    place: str
+    where: str
 
 
 def queried(tree: exp.Expr, scope: Scope) -> Relation:
@@ -55,28 +55,28 @@ def queried(tree: exp.Expr, scope: Scope) -> Relation:
     if isinstance(tree, exp.SetOperation):
         return _united(tree, scope)
     if not isinstance(tree, exp.Select):
-        raise SqlError(f"{scope.place}: expected a SELECT; got {quoted(tree)!r}")
-    _refuse(tree, scope.place)
+        raise SqlError(f"{scope.where}: expected a SELECT; got {quoted(tree)!r}")
+    _refuse(tree, scope.where)
     return _selected(tree, scope)
 
 
 def _selected(select: exp.Select, scope: Scope) -> Relation:
-    place, functions = scope.place, scope.functions
-    where = select.args.get("where")
+    where, functions = scope.where, scope.functions
+    clause = select.args.get("where")
     match = select.args.get("match")
-    conditions = conjuncts(where.this if where else None)
+    conditions = conjuncts(clause.this if clause else None)
     if match is None:
         relation, conditions = _brought_together(select, conditions, scope)
     else:  # WHERE is about the matches
-        relation = matched(_brought_together(select, [], scope)[0], match, functions, place)
-    relation, conditions = limited(relation, conditions, place)
-    relation.check_limited(place)
+        relation = matched(_brought_together(select, [], scope)[0], match, functions, where)
+    relation, conditions = limited(relation, conditions, where)
+    relation.check_limited(where)
     relation = _filtered(relation, conditions, scope)
     if select.args.get("group") is not None or has_aggregates(select):
-        relation = grouped(select, relation, functions, place)
+        relation = grouped(select, relation, functions, where)
     else:
-        relation = _listed(select, relation.settled(place), scope)
-    return _distinct(select, relation, place)
+        relation = _listed(select, relation.settled(where), scope)
+    return _distinct(select, relation, where)
 
 
 def _with(tree: exp.Expr, scope: Scope) -> Scope:
@@ -85,38 +85,38 @@ def _with(tree: exp.Expr, scope: Scope) -> Scope:
     if found is None:
         return scope
     if found.args.get("recursive"):
-        raise SqlError(f"{scope.place}: WITH RECURSIVE is not supported")
+        raise SqlError(f"{scope.where}: WITH RECURSIVE is not supported")
     for table in found.expressions:
         scope = replace(scope, tables={**scope.tables, table.alias: queried(table.this, scope).named(table.alias)})
     return scope
 
 
-def _refuse(select: exp.Select, place: str) -> None:
+def _refuse(select: exp.Select, where: str) -> None:
     for clause, hint in _CLAUSES.items():
         found = select.args.get(clause)
         if found:
             text = quoted(found) if isinstance(found, exp.Expr) else clause.upper()
-            raise SqlError(f"{place}: {text!r} is not supported: {hint}")
+            raise SqlError(f"{where}: {text!r} is not supported: {hint}")
     if select.args.get("from_") is None:
-        raise SqlError(f"{place}: {quoted(select)!r} must read FROM a table")
+        raise SqlError(f"{where}: {quoted(select)!r} must read FROM a table")
     for clause in ("where", "having"):
         found = select.args.get(clause)
         inner = found.find(exp.Select) if found is not None else None
         if inner is not None:
-            raise SqlError(f"{place}: sub-query {quoted(inner)!r} belongs in FROM; join it there")
+            raise SqlError(f"{where}: sub-query {quoted(inner)!r} belongs in FROM; join it there")
 
 
 def _source(tree: exp.Expr, scope: Scope) -> Relation:
     """One table of FROM."""
-    place = scope.place
+    where = scope.where
     if isinstance(tree, exp.Subquery):
         return queried(tree, scope).named(tree.alias)
     if not isinstance(tree, exp.Table) or tree.args.get("version") or tree.args.get("pivots"):
-        raise SqlError(f"{place}: {quoted(tree)!r} is not supported in FROM; name a table, a window or a sub-query")
-    function = table_function(tree, place)
+        raise SqlError(f"{where}: {quoted(tree)!r} is not supported in FROM; name a table, a window or a sub-query")
+    function = table_function(tree, where)
     if function is not None:
         relation = _table(function.table, scope).named(tree.alias or function.table.name)
-        relation.check_time(function.time, place)
+        relation.check_time(function.time, where)
         return relation.windowed(function.window)
     return _table(tree, scope).named(tree.alias or tree.name)
 
@@ -124,29 +124,29 @@ def _source(tree: exp.Expr, scope: Scope) -> Relation:
 def _table(tree: exp.Table, scope: Scope) -> Relation:
     if tree.name not in scope.tables:
         known = ", ".join(scope.tables) or "none"
-        raise SqlError(f"{scope.place}: there is no table {quoted(tree)!r}; there are {known}")
+        raise SqlError(f"{scope.where}: there is no table {quoted(tree)!r}; there are {known}")
     return scope.tables[tree.name]
 
 
 def _brought_together(select: exp.Select, conditions: list[exp.Expr], scope: Scope) -> tuple[Relation, list[exp.Expr]]:
     """FROM and its joins; conditions of WHERE on one table go before a join, those on several into it."""
-    place = scope.place
+    where = scope.where
     relation = _source(select.args["from_"].this, scope)
     joins: Sequence[exp.Join] = select.args.get("joins") or ()
     if not joins:
         return relation, conditions
     for join in joins:
-        check_join(join, place)
+        check_join(join, where)
     parts = [relation, *(_source(join.this, scope) for join in joins)]
     for part in parts:
-        part.check_limited(place)
-    parts = [part.settled(place).narrowed().timed() for part in parts]
+        part.check_limited(where)
+    parts = [part.settled(where).narrowed().timed() for part in parts]
     always = [True, *(join.side == "" for join in joins)]
     before: list[list[exp.Expr]] = [[] for _ in parts]
     within: list[list[exp.Expr]] = [[] for _ in parts]
     behind: list[exp.Expr] = []
     for condition in conditions:
-        reads = owners(condition, parts, place)
+        reads = owners(condition, parts, where)
         if not reads or not all(always[at] for at in reads):
             behind.append(condition)
         else:
@@ -154,14 +154,14 @@ def _brought_together(select: exp.Select, conditions: list[exp.Expr], scope: Sco
     parts = [_filtered(part, mine, scope) for part, mine in zip(parts, before, strict=True)]
     relation = parts[0]
     for join, part, mine in zip(joins, parts[1:], within[1:], strict=True):
-        relation = joined(relation, part, join, mine, select, scope.functions, place)
+        relation = joined(relation, part, join, mine, select, scope.functions, where)
     return relation, behind
 
 
 def _filtered(relation: Relation, conditions: Sequence[exp.Expr], scope: Scope) -> Relation:
     if relation.pending is not None and any(_reads_window(each) for each in conditions):
-        relation = relation.settled(scope.place)
-    translate = relation.translator(scope.functions, scope.place)
+        relation = relation.settled(scope.where)
+    translate = relation.translator(scope.functions, scope.where)
     condition = conjunction([translate(each) for each in conditions])
     return relation if condition is None else replace(relation, flow=relation.flow.filter(condition))
 
@@ -172,69 +172,69 @@ def _reads_window(tree: exp.Expr) -> bool:
 
 def _listed(select: exp.Select, relation: Relation, scope: Scope) -> Relation:
     """The select list of a query without aggregates: columns, values, windows of rows, and a rank."""
-    place = scope.place
+    where = scope.where
     items = list(_items(select, relation, scope))
     ranks = {name: tree for name, tree, _ in items if is_rank(tree)}
     rows = {name: tree for name, tree, value in items if value is None and name not in ranks}
-    parts = {name: _row_window(tree, relation, place) for name, tree in rows.items()}
+    parts = {name: _row_window(tree, relation, where) for name, tree in rows.items()}
     values = {name: value for name, _, value in items if value is not None}
     if len(ranks) > 1 or len({window for window, _ in parts.values()}) > 1:
-        raise SqlError(f"{place}: a SELECT has one ROW_NUMBER() or RANK() and one window; got several")
+        raise SqlError(f"{where}: a SELECT has one ROW_NUMBER() or RANK() and one window; got several")
     for window, _ in list(parts.values())[:1]:
         timeless = relation.flow.time in relation.flow.schema and relation.flow.time not in values
         chosen = list(values.items())
-        relation = relation.extended(chosen) if timeless else relation.projected(chosen, place)
+        relation = relation.extended(chosen) if timeless else relation.projected(chosen, where)
         values = {name: col(column) for name, column in relation.columns.items()}
-        relation = relation.assigned(window, place)
+        relation = relation.assigned(window, where)
         values |= {name: col(part) for name, (_, part) in parts.items()}
     listed = [(name, values.get(name)) for name, _, _ in items]
     for column, tree in ranks.items():
-        return ranked(relation, tree, column, listed, place)
-    return relation.projected([(name, value) for name, value in listed if value is not None], place)
+        return ranked(relation, tree, column, listed, where)
+    return relation.projected([(name, value) for name, value in listed if value is not None], where)
 
 
 def _items(select: exp.Select, relation: Relation, scope: Scope) -> Iterator[tuple[str, exp.Expr, Expression | None]]:
     """Name, tree and value of every column that is asked for; windows and ranks have no value yet."""
-    translate = relation.translator(scope.functions, scope.place)
+    translate = relation.translator(scope.functions, scope.where)
     for number, item in enumerate(select.expressions, start=1):
         tree = item.unalias()
         if isinstance(tree, exp.Star) or (isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star)):
-            for name, column in _all(tree, relation, scope.place).items():
+            for name, column in _all(tree, relation, scope.where).items():
                 yield name, tree, col(column)
         elif is_rank(tree):
             yield item.alias or call_name(tree.this).lower(), tree, None
-        elif group_window(tree, scope.place) or window_part(tree, scope.place):
-            yield item.alias or _row_window(tree, relation, scope.place)[1], tree, None
+        elif group_window(tree, scope.where) or window_part(tree, scope.where):
+            yield item.alias or _row_window(tree, relation, scope.where)[1], tree, None
         else:
             yield item.alias or default_name(tree, number), tree, translate(tree)
 
 
-def _all(tree: exp.Expr, relation: Relation, place: str) -> dict[str, str]:
+def _all(tree: exp.Expr, relation: Relation, where: str) -> dict[str, str]:
     """The columns that * or a.* stands for."""
     if tree.args.get("except_") or tree.args.get("replace") or tree.args.get("rename"):
-        raise SqlError(f"{place}: {quoted(tree)!r} is not supported; name the columns")
+        raise SqlError(f"{where}: {quoted(tree)!r} is not supported; name the columns")
     if relation.optional:
-        raise SqlError(f"{place}: {quoted(tree)!r} does not go with LEFT JOIN; name the columns, with COALESCE")
+        raise SqlError(f"{where}: {quoted(tree)!r} does not go with LEFT JOIN; name the columns, with COALESCE")
     table = tree.text("table")
     if table and table not in relation.tables:
-        raise SqlError(f"{place}: there is no table {table!r}; there are {', '.join(relation.tables)}")
+        raise SqlError(f"{where}: there is no table {table!r}; there are {', '.join(relation.tables)}")
     if not table:
         return relation.columns
     columns = set(relation.tables[table].values())
     return {name: column for name, column in relation.columns.items() if column in columns}
 
 
-def _row_window(tree: exp.Expr, relation: Relation, place: str) -> tuple[Window | Session, str]:
+def _row_window(tree: exp.Expr, relation: Relation, where: str) -> tuple[Window | Session, str]:
     """The window of a call in a select list without GROUP BY, and the column it stands for."""
-    part = window_part(tree, place)
-    found = part[0] if part is not None else group_window(tree, place)
+    part = window_part(tree, where)
+    found = part[0] if part is not None else group_window(tree, where)
     if found is None or (part is not None and part[1] == "ROWTIME"):
-        raise SqlError(f"{place}: {quoted(tree)!r} needs a GROUP BY with that window")
-    relation.check_time(found.time, place)
+        raise SqlError(f"{where}: {quoted(tree)!r} needs a GROUP BY with that window")
+    relation.check_time(found.time, where)
     return found.window, WINDOW_END if part is not None and part[1] == "END" else WINDOW_START
 
 
-def _distinct(select: exp.Select, relation: Relation, place: str) -> Relation:
+def _distinct(select: exp.Select, relation: Relation, where: str) -> Relation:
     """SELECT DISTINCT among the rows of a window."""
     distinct = select.args.get("distinct")
     if distinct is None:
@@ -243,32 +243,32 @@ def _distinct(select: exp.Select, relation: Relation, place: str) -> Relation:
     in_window = set(names.values()) & {*relation.times, *relation.starts}
     if distinct.args.get("on") or not isinstance(relation.window, Window) or not in_window:
         raise SqlError(
-            f"{place}: 'SELECT DISTINCT' needs the end of a window among its columns, e.g. SELECT DISTINCT k, "
+            f"{where}: 'SELECT DISTINCT' needs the end of a window among its columns, e.g. SELECT DISTINCT k, "
             "window_end FROM TABLE(TUMBLE(...)); a stream without windows would have to be kept for ever"
         )
-    flow = relation.output(place)
+    flow = relation.output(where)
     flow = flow.key_by(*flow.schema.names).deduplicate(relation.window.size_us / MICROSECONDS)
     return replace(relation, flow=flow, tables={"": {name: name for name in flow.schema.names}})
 
 
 def _united(tree: exp.SetOperation, scope: Scope) -> Relation:
     if not isinstance(tree, exp.Union) or tree.args.get("distinct") or tree.args.get("by_name"):
-        raise SqlError(f"{scope.place}: {tree.key.upper()} is not supported; there is UNION ALL")
+        raise SqlError(f"{scope.where}: {tree.key.upper()} is not supported; there is UNION ALL")
     for clause in ("order", "limit", "offset"):
         if tree.args.get(clause):
-            raise SqlError(f"{scope.place}: {quoted(tree.args[clause])!r} is not supported: {_CLAUSES[clause]}")
+            raise SqlError(f"{scope.where}: {quoted(tree.args[clause])!r} is not supported: {_CLAUSES[clause]}")
     relations = [queried(each, scope) for each in _branches(tree)]
-    first = relations[0].output(scope.place)
+    first = relations[0].output(scope.where)
     flows = [first]
     for relation in relations[1:]:
         names = relation.columns
         if len(names) != len(first.schema.names):
             raise SqlError(
-                f"{scope.place}: UNION ALL needs queries with the same columns; "
+                f"{scope.where}: UNION ALL needs queries with the same columns; "
                 f"got {', '.join(first.schema.names)} and {', '.join(names)}"
             )
         renamed = dict(zip(first.schema.names, names.values(), strict=True))
-        flows.append(replace(relation, tables={"": renamed}).output(scope.place))
+        flows.append(replace(relation, tables={"": renamed}).output(scope.where))
     columns = [list(relation.columns.values()) for relation in relations]
     times: dict[str, Later] = {}
     for at, name in enumerate(first.schema.names):

@@ -46,23 +46,23 @@ class TableFunction:
     window: Window | Session
 
 
-def group_window(tree: exp.Expr, place: str) -> GroupWindow | None:
+def group_window(tree: exp.Expr, where: str) -> GroupWindow | None:
     """The window that a call of TUMBLE, HOP or SESSION stands for; None for anything else."""
     name = call_name(tree)
     if name not in _SHAPES:
         return None
     if len(tree.expressions) != len(_SHAPES[name]) + 1:
-        raise SqlError(f"{place}: windows are {_EXAMPLES}; got {quoted(tree)!r}")
-    return GroupWindow(tree.expressions[0], _window(name, tree.expressions[1:], place))
+        raise SqlError(f"{where}: windows are {_EXAMPLES}; got {quoted(tree)!r}")
+    return GroupWindow(tree.expressions[0], _window(name, tree.expressions[1:], where))
 
 
-def window_part(tree: exp.Expr, place: str) -> tuple[GroupWindow, Part] | None:
+def window_part(tree: exp.Expr, where: str) -> tuple[GroupWindow, Part] | None:
     """The window and the part of it that a call such as HOP_END(ts, ...) asks for; None for anything else."""
     name, _, part = call_name(tree).rpartition("_")
     parts: dict[str, Part] = {"START": "START", "END": "END", "ROWTIME": "ROWTIME"}
     if name not in _SHAPES or part not in parts:
         return None
-    found = group_window(exp.Anonymous(this=name, expressions=tree.expressions), place)
+    found = group_window(exp.Anonymous(this=name, expressions=tree.expressions), where)
     return None if found is None else (found, parts[part])
 
 
@@ -75,7 +75,7 @@ def part_of(window: Window | Session, part: Part) -> Expression:
     return col(WINDOW_START) if isinstance(window, Session) else col(WINDOW_END) - window.size_us
 
 
-def table_function(tree: exp.Expr, place: str) -> TableFunction | None:
+def table_function(tree: exp.Expr, where: str) -> TableFunction | None:
     """The window over a table that stands in FROM; None for a plain table."""
     call = tree.this if isinstance(tree, exp.Table) else None
     if not isinstance(call, exp.Anonymous):
@@ -84,14 +84,14 @@ def table_function(tree: exp.Expr, place: str) -> TableFunction | None:
         call = call.expressions[0]
     name = call_name(call)
     if name not in _SHAPES:
-        raise SqlError(f"{place}: {quoted(tree)!r} is not supported; table functions are {_TABLES}")
+        raise SqlError(f"{where}: {quoted(tree)!r} is not supported; table functions are {_TABLES}")
     arguments = _arguments(call, name)
     if len(arguments) != len(_SHAPES[name]) + 2 or not isinstance(arguments[0], exp.Table):
-        raise SqlError(f"{place}: table functions are {_TABLES}; got {quoted(call)!r}")
+        raise SqlError(f"{where}: table functions are {_TABLES}; got {quoted(call)!r}")
     descriptor = arguments[1]
     if call_name(descriptor) != "DESCRIPTOR" or len(descriptor.expressions) != 1:
-        raise SqlError(f"{place}: expected DESCRIPTOR(column) as second argument; got {quoted(descriptor)!r}")
-    return TableFunction(arguments[0], descriptor.expressions[0], _window(name, arguments[2:], place))
+        raise SqlError(f"{where}: expected DESCRIPTOR(column) as second argument; got {quoted(descriptor)!r}")
+    return TableFunction(arguments[0], descriptor.expressions[0], _window(name, arguments[2:], where))
 
 
 def _arguments(call: exp.Expr, name: str) -> list[exp.Expr]:
@@ -110,8 +110,8 @@ def _arguments(call: exp.Expr, name: str) -> list[exp.Expr]:
     return [named[word] for word in wanted if word in named] if set(named) == set(wanted) else []
 
 
-def _window(name: str, arguments: Sequence[exp.Expr], place: str) -> Window | Session:
-    lengths = [interval_us(argument, place) for argument in arguments]
+def _window(name: str, arguments: Sequence[exp.Expr], where: str) -> Window | Session:
+    lengths = [interval_us(argument, where) for argument in arguments]
     if name == "SESSION":
         return Session(lengths[0])
     return Window(lengths[-1], lengths[0])

@@ -59,13 +59,13 @@ class Part:
         return cls(node, file)
 
     @property
-    def place(self) -> str:
+    def where(self) -> str:
         """File and line."""
         return f"{self.file} line {self.node.start_mark.line + 1}"
 
     def fail(self, problem: str) -> NoReturn:
         """Refuse the document because of this part."""
-        raise GraphError(f"{self.place}: {problem}")
+        raise GraphError(f"{self.where}: {problem}")
 
     def entries(self, what: str, known: Iterable[str] | None = None, *, hyphens: bool = False) -> dict[str, "Part"]:
         """The entries of a mapping; unknown and repeated keys are refused. `hyphens`: take `_` in keys for `-`."""

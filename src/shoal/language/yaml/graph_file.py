@@ -49,17 +49,17 @@ class GraphFile:
     datasets: tuple[Dataset, ...]
 
 
-def load_graph(text: str, place: str, functions: Mapping[str, Function] | None = None) -> Graph:
-    """The graph of a YAML text; `place` is what errors call it, `functions` those it may use by name."""
-    return load_file(text, place, functions).graph
+def load_graph(text: str, where: str, functions: Mapping[str, Function] | None = None) -> Graph:
+    """The graph of a YAML text; errors begin with `where`; `functions`: those it may use by name."""
+    return load_file(text, where, functions).graph
 
 
-def load_file(text: str, place: str, functions: Mapping[str, Function] | None = None) -> GraphFile:
+def load_file(text: str, where: str, functions: Mapping[str, Function] | None = None) -> GraphFile:
     """Everything a graph file says; a mistake in it is a `GraphError` that names the line."""
     try:
-        return _loaded(Part.of(text, place), functions or {})
+        return _loaded(Part.of(text, where), functions or {})
     except RecursionError as error:
-        raise GraphError(f"{place}: the file is nested too deeply") from error
+        raise GraphError(f"{where}: the file is nested too deeply") from error
 
 
 def _loaded(whole: Part, functions: Mapping[str, Function]) -> GraphFile:

@@ -205,8 +205,8 @@ def _split(table: tuple[int, ...], change: Split) -> tuple[int, ...]:
         )
     numbers = [number_of(change.instance), *islice(_free(table), change.parts - 1)]
     after = list(table)
-    for place, slot in enumerate(slots):
-        after[slot] = numbers[place % change.parts]
+    for position, slot in enumerate(slots):
+        after[slot] = numbers[position % change.parts]
     return tuple(after)
 
 

@@ -59,21 +59,21 @@ class Aggregate:
         plain = [self.kind, self.column, self.k]
         return [*plain, self.code, self.type] if self.kind == "user" else plain
 
-    def check(self, schema: Schema, place: str) -> None:
+    def check(self, schema: Schema, where: str) -> None:
         """Refuse a column that is missing or of a type this aggregate cannot take."""
         if self.kind == "count":
             return
         if self.column not in schema:
-            raise GraphError(f"{place} names unknown column {self.column!r}; there are {', '.join(schema.names)}")
+            raise GraphError(f"{where} names unknown column {self.column!r}; there are {', '.join(schema.names)}")
         type_ = schema.type_of(self.column)
         if type_ not in _ACCEPTS[self.kind]:
             raise GraphError(
-                f"{place}: {self.kind}({self.column!r}) needs a column of type "
+                f"{where}: {self.kind}({self.column!r}) needs a column of type "
                 f"{' or '.join(_ACCEPTS[self.kind])}; {self.column!r} is {type_}"
             )
 
     def output_type(self, schema: Schema) -> FieldType:
-        """Type of the answer."""
+        """Type of the result."""
         if self.kind in ("count", "count_distinct", "approx_distinct"):
             return "int64"
         if self.kind in ("mean", "variance", "stddev"):

@@ -28,9 +28,9 @@ class Expression:
         """The expression as plain lists, the inverse of `from_data`."""
         raise TypeError(f"{type(self).__name__} has no plain form")
 
-    def type_in(self, schema: Schema, place: str) -> FieldType:
-        """Type of the value for rows of a schema; raises `GraphError` naming the place."""
-        raise GraphError(f"{place}: {type(self).__name__} has no type for {schema.names}")
+    def type_in(self, schema: Schema, where: str) -> FieldType:
+        """Type of the value for rows of a schema; errors begin with `where`."""
+        raise GraphError(f"{where}: {type(self).__name__} has no type for {schema.names}")
 
     def children(self) -> tuple["Expression", ...]:
         """The expressions this one is made of."""
@@ -157,10 +157,10 @@ class Column(Expression):
         """The column itself."""
         yield self.name
 
-    def type_in(self, schema: Schema, place: str) -> FieldType:
+    def type_in(self, schema: Schema, where: str) -> FieldType:
         """The column's type."""
         if self.name not in schema:
-            raise GraphError(f"{place} names unknown column {self.name!r}; there are {', '.join(schema.names)}")
+            raise GraphError(f"{where} names unknown column {self.name!r}; there are {', '.join(schema.names)}")
         return schema.type_of(self.name)
 
 
@@ -185,7 +185,7 @@ class Constant(Expression):
         """Plain form."""
         return ["lit", self.value]
 
-    def type_in(self, schema: Schema, place: str) -> FieldType:  # noqa: ARG002  (a constant is what it is everywhere)
+    def type_in(self, schema: Schema, where: str) -> FieldType:  # noqa: ARG002  (a constant is what it is everywhere)
         """The constant's type."""
         return LITERAL_TYPES[type(self.value)]
 
@@ -206,41 +206,41 @@ class Binary(Expression):
         """Both sides."""
         return (self.left, self.right)
 
-    def type_in(self, schema: Schema, place: str) -> FieldType:
+    def type_in(self, schema: Schema, where: str) -> FieldType:
         """Type of the operation; both sides must fit it and each other."""
-        left, right = self.left.type_in(schema, place), self.right.type_in(schema, place)
+        left, right = self.left.type_in(schema, where), self.right.type_in(schema, where)
         if self.op in _LOGIC:
-            self._require(left == right == "bool", "two conditions", left, right, place)
+            self._require(left == right == "bool", "two conditions", left, right, where)
             return "bool"
         both_numeric = left in _NUMERIC and right in _NUMERIC
         if self.op in _COMPARISON:
             times = {left, right} <= {"timestamp", "int64"} and "timestamp" in (left, right)
             alike = left == right and not left.startswith("list")
-            self._require(both_numeric or alike or times, "values of the same kind", left, right, place)
+            self._require(both_numeric or alike or times, "values of the same kind", left, right, where)
             return "bool"
         if "timestamp" in (left, right) and self.op in ("add", "sub"):
-            return self._time_type(left, right, place)
-        self._require(both_numeric, "numbers", left, right, place)
+            return self._time_type(left, right, where)
+        self._require(both_numeric, "numbers", left, right, where)
         if self.op in ("floordiv", "mod"):
             constant = isinstance(self.right, Constant) and self.right.value != 0
-            self._require(constant, "a constant divisor other than 0", left, right, place)
+            self._require(constant, "a constant divisor other than 0", left, right, where)
         if self.op == "div" or "float64" in (left, right):
             return "float64"
         return "int64"
 
-    def _time_type(self, left: str, right: str, place: str) -> FieldType:
+    def _time_type(self, left: str, right: str, where: str) -> FieldType:
         """A time and a number of microseconds give a time; the difference of two times is microseconds."""
         if self.op == "sub" and left == right:
             return "int64"
         moved = (left, right) == ("timestamp", "int64") or (
             self.op == "add" and (left, right) == ("int64", "timestamp")
         )
-        self._require(moved, "a time and whole microseconds, or the difference of two times", left, right, place)
+        self._require(moved, "a time and whole microseconds, or the difference of two times", left, right, where)
         return "timestamp"
 
-    def _require(self, holds: bool, what: str, left: str, right: str, place: str) -> None:
+    def _require(self, holds: bool, what: str, left: str, right: str, where: str) -> None:
         if not holds:
-            raise GraphError(f"{place}: {self.op!r} needs {what}; got {left} and {right} in {self.text}")
+            raise GraphError(f"{where}: {self.op!r} needs {what}; got {left} and {right} in {self.text}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,11 +257,11 @@ class Not(Expression):
         """The condition."""
         return (self.condition,)
 
-    def type_in(self, schema: Schema, place: str) -> FieldType:
+    def type_in(self, schema: Schema, where: str) -> FieldType:
         """A condition again."""
-        type_ = self.condition.type_in(schema, place)
+        type_ = self.condition.type_in(schema, where)
         if type_ != "bool":
-            raise GraphError(f"{place}: ~ needs a condition; got {type_} in {self.text}")
+            raise GraphError(f"{where}: ~ needs a condition; got {type_} in {self.text}")
         return "bool"
 
 
@@ -285,13 +285,13 @@ class IsIn(Expression):
         """The value looked for."""
         return (self.value,)
 
-    def type_in(self, schema: Schema, place: str) -> FieldType:
+    def type_in(self, schema: Schema, where: str) -> FieldType:
         """A condition; the choices must be of the value's type, or microseconds since 1970 for a time."""
-        type_ = self.value.type_in(schema, place)
+        type_ = self.value.type_in(schema, where)
         wanted = "int64" if type_ == "timestamp" else type_
         for choice in self.choices:
             if LITERAL_TYPES[type(choice)] != wanted:
-                raise GraphError(f"{place}: is_in needs choices of type {wanted}; got {choice!r}")
+                raise GraphError(f"{where}: is_in needs choices of type {wanted}; got {choice!r}")
         return "bool"
 
 

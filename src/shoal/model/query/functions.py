@@ -69,7 +69,7 @@ FUNCTIONS: Mapping[str, Signature] = {
     "lower": Signature("a text", _of(("string",))),
     "length": Signature("a text", _of(("string",), gives="int64")),
     "concat": Signature("two or more texts", _texts),
-    "substring": Signature("a text, a first place from 1 and a length", _of(("string",), ("int64",), ("int64",))),
+    "substring": Signature("a text, a first position from 1 and a length", _of(("string",), ("int64",), ("int64",))),
     "starts_with": Signature("two texts", _of(("string",), ("string",), gives="bool")),
     "contains": Signature("two texts", _of(("string",), ("string",), gives="bool")),
     "hour": Signature("a time", _of(("timestamp",), gives="int64")),
@@ -102,14 +102,14 @@ class Call(Expression):
         """The arguments."""
         return self.arguments
 
-    def type_in(self, schema: Schema, place: str) -> FieldType:
+    def type_in(self, schema: Schema, where: str) -> FieldType:
         """The type the function gives for the arguments' types."""
-        types = [argument.type_in(schema, place) for argument in self.arguments]
+        types = [argument.type_in(schema, where) for argument in self.arguments]
         signature = FUNCTIONS[self.function]
         given = signature.gives(types)
         if given is None:
             got = ", ".join(types) or "nothing"
-            raise GraphError(f"{place}: {self.function} needs {signature.takes}; got {got}")
+            raise GraphError(f"{where}: {self.function} needs {signature.takes}; got {got}")
         return given
 
 
@@ -135,10 +135,10 @@ class Udf(Expression):
         """The arguments."""
         return self.arguments
 
-    def type_in(self, schema: Schema, place: str) -> FieldType:
+    def type_in(self, schema: Schema, where: str) -> FieldType:
         """The declared type; the arguments must exist."""
         for argument in self.arguments:
-            argument.type_in(schema, place)
+            argument.type_in(schema, where)
         return self.type
 
 

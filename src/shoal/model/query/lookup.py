@@ -42,15 +42,15 @@ class Lookup(Expression):
         """The key."""
         return (self.key,)
 
-    def type_in(self, schema: Schema, place: str) -> FieldType:
+    def type_in(self, schema: Schema, where: str) -> FieldType:
         """Type of the table's values; keys must be of the key's type."""
-        key_type = self.key.type_in(schema, place)
+        key_type = self.key.type_in(schema, where)
         if key_type not in ("int64", "string"):
-            raise GraphError(f"{place}: lookup needs an int64 or string key; got {key_type}")
+            raise GraphError(f"{where}: lookup needs an int64 or string key; got {key_type}")
         for key, value in self.table:
             if LITERAL_TYPES[type(key)] != key_type or type(value) is not type(self.default):
                 raise GraphError(
-                    f"{place}: lookup needs keys of type {key_type} and values of the default's type "
+                    f"{where}: lookup needs keys of type {key_type} and values of the default's type "
                     f"{type(self.default).__name__}; got {key!r}: {value!r}"
                 )
         return LITERAL_TYPES[type(self.default)]

@@ -132,18 +132,18 @@ class Measure:
             return "int64"
         return "float64" if self.kind == "mean" else schema.type_of(self.column)
 
-    def check(self, variables: Sequence[str], schema: Schema, place: str) -> None:
+    def check(self, variables: Sequence[str], schema: Schema, where: str) -> None:
         """Refuse variables and columns there are not, and sums of what cannot be added."""
         if self.variable and self.variable not in variables:
-            raise GraphError(f"{place} names variable {self.variable!r}; the pattern has {', '.join(variables)}")
+            raise GraphError(f"{where} names variable {self.variable!r}; the pattern has {', '.join(variables)}")
         if self.kind == "count":
             return
-        type_ = col(self.column).type_in(schema, place)
+        type_ = col(self.column).type_in(schema, where)
         numbers: tuple[FieldType, ...] = ("int64", "float64")
         if self.kind in ("sum", "mean") and type_ not in numbers:
-            raise GraphError(f"{place}: {self.kind} needs numbers; {self.column!r} is {type_}")
+            raise GraphError(f"{where}: {self.kind} needs numbers; {self.column!r} is {type_}")
         if self.kind in ("min", "max") and type_ not in (*numbers, "timestamp"):
-            raise GraphError(f"{place}: {self.kind} needs numbers or times; {self.column!r} is {type_}")
+            raise GraphError(f"{where}: {self.kind} needs numbers or times; {self.column!r} is {type_}")
 
 
 def measure(text: Any) -> Measure:
@@ -179,9 +179,9 @@ class Previous(Expression):
         """The column looked at."""
         yield self.name
 
-    def type_in(self, schema: Schema, place: str) -> FieldType:
+    def type_in(self, schema: Schema, where: str) -> FieldType:
         """The column's type."""
-        return col(self.name).type_in(schema, place)
+        return col(self.name).type_in(schema, where)
 
 
 def prev(name: str) -> Previous:

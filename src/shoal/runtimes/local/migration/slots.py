@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.compiler.division import Division, Ints, partition_places
+from shoal.compiler.division import Division, Ints, partition_positions
 from shoal.compiler.lane import Lane
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE
@@ -39,7 +39,7 @@ class Slots:
         size = len(lane.instances)
         declared = np.zeros(size + max(ROOM, size // 4), np.int64)
         declared[:size] = np.arange(size)
-        return cls(declared, size, partition_places(lane))
+        return cls(declared, size, partition_positions(lane))
 
     def table(self, division: Division | None) -> Ints:
         """The instance of every slot of every declared instance; only to be read."""
