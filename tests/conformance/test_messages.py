@@ -80,7 +80,7 @@ def lanes(draw: st.DrawFn) -> reports.LaneReport:
     names = ("instances", "events", "rows", "results", "state_bytes", "carried_bytes")
     columns = {name: tuple(draw(st.lists(NUMBERS, min_size=size, max_size=size))) for name in names}
     alone_s = draw(values(Mapping[int, float]))
-    return reports.LaneReport(**columns, advancing_s=draw(SIMPLE[float]), answering_s=0.5, alone_s=alone_s)
+    return reports.LaneReport(**columns, advancing_s=draw(SIMPLE[float]), emitting_s=0.5, alone_s=alone_s)
 
 
 def operators() -> st.SearchStrategy[Operator]:

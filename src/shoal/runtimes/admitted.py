@@ -1,4 +1,4 @@
-"""What an epoch takes in of one stream: rows that fit its schema as blocks, all others as dead letters."""
+"""Admission of one stream in one epoch: rows that fit the schema become blocks, all others dead letters."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from shoal.kernels.kernel import NEVER_US
 
 @dataclass
 class Admitted:
-    """Counts what came of one stream, and checks it; `now_us` is the time of the epoch."""
+    """Checks and counts the rows of one stream; `now_us` is the processing time of the epoch."""
 
     program: Program
     stream: str
@@ -25,7 +25,7 @@ class Admitted:
     refused: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def block(self, raw: RawBatch | BadFile) -> Block | None:
-        """The rows of a batch that got in; None where there are none."""
+        """The admitted rows of a batch; None if there are none."""
         if isinstance(raw, BadFile):
             self.refused["file"] += 1
             self.dead.append(file_letter(self.stream, raw))

@@ -1,4 +1,4 @@
-"""Arrangements: which queries run, how instances divide their keys, where each instance runs, and what changes that."""
+"""Arrangements: which queries run, how instances divide their keys, and which worker has each instance."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from shoal.model.query.graph import Graph, InstanceId, Query
 
 @dataclass(frozen=True)
 class Arrangement:
-    """What commands can change between two epochs."""
+    """Everything that commands can change between two epochs."""
 
     graph: Graph
     binding: Binding
@@ -28,11 +28,11 @@ class Arrangement:
 
     @cached_property
     def program(self) -> Program:
-        """The form that runs."""
+        """The compiled graph."""
         return compile_graph(self.graph, self.partitioning)
 
     def after(self, command: Command, streams: set[str]) -> "Arrangement":
-        """The arrangement after a command; raises where it makes no sense. `streams` are those that have a source."""
+        """The arrangement after a command; raises if the command is invalid. `streams` are those that have a source."""
         if isinstance(command, Rebind):
             return self._rebound(command.binding)
         if isinstance(command, Repartition):
@@ -48,7 +48,7 @@ class Arrangement:
         return self
 
     def with_graph(self, graph: Graph, binding: Binding) -> "Arrangement":
-        """Another graph: instances stay where they are unless the number of workers is another."""
+        """The arrangement with another graph; instances keep their workers unless the number of workers changes."""
         kept = self.binding if self.binding.workers == binding.workers else binding
         partitioning = self.partitioning.fitted(graph)
         return Arrangement(graph, kept.fitted(partitioning.instances(graph)), partitioning)
@@ -63,7 +63,7 @@ class Arrangement:
         partitioning = self.partitioning
         for change in command.changes:
             partitioning = partitioning.after(change, self.graph)
-        compile_graph(self.graph, partitioning)  # which rejects groups that have one key only
+        compile_graph(self.graph, partitioning)  # rejects a split of groups that have a single key
         instances = partitioning.instances(self.graph)
         if unknown := [instance for instance in command.worker_of if instance not in instances]:
             raise BindingError(f"the binding names instance {unknown[0]!r}, which the partitioning does not have")
@@ -102,15 +102,15 @@ def _without(graph: Graph, name: str) -> Graph:
 
 
 def state_after(before: Arrangement, after: Arrangement, state: Mapping[int, Tables]) -> dict[int, Tables]:
-    """State by lane of one arrangement, as the lanes of another hold it; what belongs to no instance any more is left.
+    """Convert state by lane from one arrangement to another; state of instances that no longer exist is dropped.
 
-    1. An instance that both have takes its rows along, to whichever lane and number it has then.
-    2. Rows of instances that were split or merged are divided again by their keys.
+    1. An instance that both have keeps its rows, under the lane and number that it has afterwards.
+    2. Rows of instances that were split or merged are partitioned again by key.
     """
     heirs = before.partitioning.heirs(after.partitioning, after.graph)
     lanes = [lane for lane in after.program.lanes if lane.kernel is not None]
-    places = {instance: (lane, number) for lane in lanes for number, instance in enumerate(lane.instances)}
-    first_of = {operator_of(instance): places[instance] for instance in reversed(places)}
+    lane_of = {instance: (lane, number) for lane in lanes for number, instance in enumerate(lane.instances)}
+    first_of = {operator_of(instance): lane_of[instance] for instance in reversed(lane_of)}
     found: dict[int, list[Tables]] = defaultdict(list)
     for lane, tables in state.items():
         instances = before.program.lanes[lane].instances
@@ -118,8 +118,8 @@ def state_after(before: Arrangement, after: Arrangement, state: Mapping[int, Tab
             if instance in heirs:
                 home, first = first_of[operator_of(instance)]
                 again = {slot: assigned(rows, assigned_again(home, slot, rows, first)) for slot, rows in part.items()}
-            elif instance in places:
-                home, number = places[instance]
+            elif instance in lane_of:
+                home, number = lane_of[instance]
                 again = {slot: assigned(rows, np.full(len(rows), number)) for slot, rows in part.items()}
             else:
                 continue

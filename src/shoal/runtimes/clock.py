@@ -1,4 +1,4 @@
-"""The clock of runtimes that really run: the wall clock, and the processor time of threads."""
+"""The clock of runtimes in real time: wall-clock time, and the processor time of threads."""
 
 import time
 

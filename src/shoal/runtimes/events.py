@@ -1,4 +1,4 @@
-"""The events of one run, on their way from the runtime to whoever follows it."""
+"""The events of one run, queued between the runtime and the session."""
 
 import queue
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from shoal.model.control.messages import Event, RunEnded
 
 
 class EventQueue:
-    """Any thread puts events in; iterating takes them out in order, waits for more, and ends with `RunEnded`.
+    """Any thread may put events in; iterating yields them in order, waits for more, and ends with `RunEnded`.
 
     >>> events = EventQueue()
     >>> events.put(RunEnded(at_s=1.0))
@@ -16,7 +16,7 @@ class EventQueue:
     """
 
     def __init__(self) -> None:
-        """Nothing has happened yet."""
+        """Begin empty."""
         self._queue: queue.Queue[Event] = queue.Queue()
 
     def put(self, event: Event) -> None:
@@ -24,7 +24,7 @@ class EventQueue:
         self._queue.put(event)
 
     def __iter__(self) -> Iterator[Event]:
-        """Events as they happen; whoever asks again after the end gets `RunEnded` again."""
+        """Events as they happen; iterating again after the end yields `RunEnded` again."""
         while True:
             event = self._queue.get()
             yield event

@@ -24,10 +24,10 @@ EMPTY: Mapping[str, int] = {}
 
 
 class Interpreted:
-    """One epoch: what it takes in, and what comes out, by table.
+    """One epoch: its input, and its results by table.
 
-    `marks` are the watermarks before it, `now_us` its processing time. First every stream is read, then all lanes are
-    computed.
+    `marks` are the watermarks before it, `now_us` is its processing time. Call `read` for every stream, then `computed`
+    once.
     """
 
     def __init__(self, program: Program, marks: Mapping[str, int], now_us: int) -> None:
@@ -49,7 +49,7 @@ class Interpreted:
         return admitted.newest_us
 
     def computed(self, state: dict[int, Tables], marks: Mapping[str, int]) -> dict[InstanceId, InstanceLoad]:
-        """Bring what was read to the state, lane behind lane; returns what every instance had to do."""
+        """Apply the input to the state, lane by lane in order of depth; returns the load of every instance."""
         loads: dict[InstanceId, InstanceLoad] = {}
         for lane in sorted(self._program.lanes, key=lambda lane: lane.depth):
             if lane.kernel is not None:
@@ -67,7 +67,7 @@ class Interpreted:
         return Router(self._program, [0] * len(self._program.instances), self._before, self._now_us)
 
     def _collect(self, router: Router, dead: Iterable[Any] = (), refused: Mapping[str, int] = EMPTY) -> None:
-        """Hand on what a router holds: rows for lanes, results, and rows that came too late."""
+        """Distribute what a router holds: rows for lanes, results, and late rows."""
         for parcel in router.parcels():
             self._fresh[parcel.lane].append({parcel.table: parcel.content})
         late = [late_letters(lane, rows, self._program.inputs) for lane, rows in router.late]
@@ -79,7 +79,7 @@ class Interpreted:
 
 
 def _loads(lane: Lane, fresh: Tables, state: Tables, results: Block, took_s: float) -> dict[InstanceId, InstanceLoad]:
-    """What each instance of a lane had to do; time is divided by events and results."""
+    """The load of each instance of a lane; time is divided in proportion to events and results."""
     size = len(lane.instances)
     events, held = np.zeros(size), np.zeros(size)
     for table in fresh.values():

@@ -1,7 +1,7 @@
-"""The runtime protocol: what a session needs of whatever executes a graph, and what a runtime says of itself.
+"""The runtime protocol: what a session needs from a runtime, and how a runtime describes itself.
 
-Nothing above `runtimes` asks which runtime it has. What differs between them is data (`Capabilities`), and what a
-runtime is made from is one value (`Launch`), of which it refuses what it has no use for.
+No code above `runtimes` asks which runtime it has. Differences between runtimes are data (`Capabilities`). A runtime is
+made from one value (`Launch`) and rejects the settings that it does not support.
 """
 
 import time
@@ -20,51 +20,51 @@ from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 
 RemoteCommand = AddQuery | ReplaceQuery | RemoveQuery | Repartition
-"""What another process may ask of a run."""
+"""Commands that another process may send to a run."""
 Say = Callable[[str], None]
-"""Told, in a few words, what a run is busy with before its first event."""
+"""Called with a short text for each phase of a start, before the first event."""
 Binds = Literal["always", "with a policy", "never"]
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a runtime can do, and the sentences in which it says so.
+    """What a runtime can do, and the texts that describe it to users.
 
-    Those of a kind of runtime are known before anything runs; those of a runtime that has been made say how it was
-    made, so that `binds` is then `always` or `never`.
+    Those of a `RuntimeKind` are known before anything runs. Those of a runtime reflect its settings, so that `binds` is
+    then `always` or `never`.
     """
 
     name: str
     summary: str
     """What it is for, in one line."""
     starting: str
-    """What a user waits for when it starts."""
+    """Shown while it starts."""
     interrupted: str = "nothing was kept"
-    """What an interrupted run without a checkpoint leaves behind."""
+    """What is left of an interrupted run without a checkpoint."""
     binds: Binds = "always"
     """Whether instances are bound to workers, so that a policy can move them."""
     default_policy: str = "round-robin"
-    """What decides where and when operators run, where no policy is given."""
+    """The policy if none is given."""
     mechanisms: tuple[str, ...] = ()
-    """How state can move; the first is the default."""
+    """The migration mechanisms; the first is the default."""
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Settings that have an option of their own on the command line, with their values."""
+    """Settings with their own command-line option, and their values."""
     keeps_checkpoint: bool = False
     takes_dataframes: bool = False
     changes_queries: bool = False
     """Whether queries can be added, replaced and removed while it runs."""
     shares_queues: bool = False
-    """Whether there are policies without a binding, in which several workers serve one queue."""
+    """Whether it has policies without a binding, under which several workers serve one queue."""
     operator_metrics: bool = False
 
 
 @dataclass(frozen=True)
 class Launch:
-    """All that a runtime may need to be made, beside the graph; each refuses what it has no use for.
+    """All that a runtime may need beside the graph; each runtime rejects the settings that it does not support.
 
-    `most_workers` is the most that scaling may ask for, 0 where nothing scales. `must_bind` asks a runtime that binds
-    instances only with a policy to refuse rather than not to bind. `conf` holds settings by name, `local` the
-    settings of the local runtime as an object.
+    `most_workers` is the upper limit of scaling, 0 without scaling. `must_bind`: a runtime that cannot bind instances
+    to workers under the given policy must raise. `conf` holds settings by name, `local` the settings of the local
+    runtime as an object.
     """
 
     sources: Mapping[str, Any]
@@ -81,7 +81,7 @@ class Launch:
     say: Say | None = None
 
     def refuse(self, runtime: str, *names: str) -> None:
-        """Raise an error if one of these is given; called by a runtime that has no use for them."""
+        """Raise an error if one of these is given; called by a runtime that does not support them."""
         for name in names:
             if getattr(self, name):
                 raise ConfigError(f"{name}= is not for the {runtime} runtime; leave it out")
@@ -93,7 +93,7 @@ class Launch:
 
 
 def refuse_dataframes(sources: Mapping[str, Any]) -> None:
-    """Raise an error if a source can only be read by Spark; called by a runtime without Spark."""
+    """Raise an error if only Spark can read a source; called by a runtime without Spark."""
     for stream, source in sources.items():
         if not hasattr(source, "cursor"):
             raise GraphError(f"source of stream {stream!r} cannot be read without Spark; got {type(source).__name__}")
@@ -101,7 +101,7 @@ def refuse_dataframes(sources: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Overhead:
-    """What a runtime has spent on itself: decisions on what runs next, and how long markers took to the sinks."""
+    """The overhead of a runtime: scheduling decisions and their time, and how long markers took to reach the sinks."""
 
     decisions: int
     deciding_s: float
@@ -113,105 +113,105 @@ class Runtime(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this runtime can do; the same from when it is made until it has ended."""
+        """What this runtime can do; never changes."""
 
     @property
     def topology(self) -> Topology:
-        """The workers there are now, and the nodes they live on; asked for after `start`."""
+        """The current workers and their nodes; read only after `start`."""
 
     @property
     def consumed(self) -> int:
-        """Events taken in since the beginning, earlier runs from the same checkpoint included."""
+        """Events read since the beginning, earlier runs from the same checkpoint included."""
 
     def start(self, graph: Graph, binding: Binding) -> None:
-        """Begin, or go on from a checkpoint; called once.
+        """Begin, or resume from a checkpoint; called once.
 
-        Returns as soon as the graph runs. What is wrong with the graph, the sources or the checkpoint is raised here,
-        and then nothing runs and nothing is left behind.
+        Returns as soon as the graph runs. Errors in the graph, the sources or the checkpoint are raised here; nothing
+        may then be running or left behind.
         """
 
     def events(self) -> Iterable[Event]:
-        """What happens, in order, each with its time by `now_s`; ends with `RunEnded`, for everyone who asks."""
+        """The events of the run in order, each with its time by `now_s`; every iteration ends with `RunEnded`."""
 
     def apply(self, command: Command) -> None:
-        """Ask for a change; any thread may, after `start`.
+        """Request a change; called from any thread, after `start`.
 
-        It takes effect before one of the next epochs, or a `CommandRefused` says why it does not. No result changes
-        by a rebinding.
+        The change takes effect before one of the next epochs, or a `CommandRefused` event gives the reason. A rebinding
+        must not change any result.
         """
 
     def stop(self) -> None:
-        """End soon; any thread may ask, more than once. What has been taken in is processed and emitted or kept."""
+        """End soon; any thread may call it, repeatedly. Input that was read must be processed or checkpointed."""
 
     def now_s(self) -> float:
-        """The time by the runtime's own clock, in seconds since 1970; never read from elsewhere above the runtimes."""
+        """The runtime's clock, in seconds since 1970; code above the runtimes must read no other clock."""
 
     def cpu_s(self) -> float:
-        """Processor time of the calling thread, as the runtime counts it; only differences mean something."""
+        """Processor time of the calling thread; only differences are meaningful."""
 
     def metrics(self) -> list[dict[str, Any]]:
-        """What every operator has done so far; asked for only where `capabilities.operator_metrics`."""
+        """Metrics of every operator so far; called only if `capabilities.operator_metrics`."""
 
     def overhead(self) -> Overhead | None:
-        """What the runtime has spent on itself; None where it does not measure that."""
+        """The overhead so far; None if it is not measured."""
 
 
 class Unmeasured:
-    """The part of the protocol that a runtime without measurements of its own need not write."""
+    """Default methods for a runtime without measurements of its own."""
 
     def metrics(self) -> list[dict[str, Any]]:
-        """None are kept."""
+        """No metrics."""
         return []
 
     def overhead(self) -> None:
-        """Nothing is known of it."""
+        """Not measured."""
 
 
 class Reply(Protocol):
-    """What became of a command by file: the epoch that carried it out, or the reason why none did."""
+    """The reply to a command of another process: the epoch that applied it, or the reason why none did."""
 
     @property
     def epoch(self) -> int | None:
-        """The epoch from which on it holds; None if it was refused."""
+        """The first epoch with the change; None if the command was refused."""
 
     @property
     def reason(self) -> str:
-        """Why it was refused."""
+        """Why the command was refused."""
 
 
 class KeptRun(Protocol):
-    """A run by its checkpoint directory, seen from another process."""
+    """A run as another process sees it, through its checkpoint directory."""
 
     def last_epoch(self) -> int | None:
-        """The last epoch that was committed; None before the first."""
+        """The last committed epoch; None before the first."""
 
     def graph(self, epoch: int) -> Graph:
         """The queries of a committed epoch."""
 
     def bound(self, epoch: int) -> tuple[Partitioning, Binding]:
-        """The instances of a committed epoch, and the workers that they were bound to."""
+        """The partitioning and the binding of a committed epoch."""
 
     def is_running(self) -> bool:
-        """Whether some process runs it now; where nobody can know, it is taken to be so."""
+        """Whether a process is running it now; True if that cannot be determined."""
 
     def ask(self, command: RemoteCommand) -> str:
         """Leave a command for the run; returns its number."""
 
     def reply(self, number: str) -> Reply | None:
-        """What became of a command; None as long as nothing has."""
+        """The reply to a command; None until there is one."""
 
     def is_open(self, number: str) -> bool:
-        """Whether a command still waits or is being carried out."""
+        """Whether the run has taken the command up and not replied yet."""
 
     def withdraw(self, number: str) -> bool:
-        """Take a command back; False if the run has taken it up already."""
+        """Withdraw a command; False if the run has already taken it up."""
 
 
 @dataclass(frozen=True)
 class RuntimeKind:
-    """A runtime as the registry knows it: what it can do, how one is made, and what else it offers.
+    """A registered runtime: what it can do, how to make one, and what else it offers.
 
-    `clock` is the one that its runtimes go by. `profile` measures every operator of a graph apart; `kept` opens the
+    `clock` is the clock of its runtimes. `profile` measures every operator of a graph alone. `kept` opens the
     checkpoint directory of a run.
     """
 

@@ -1,9 +1,9 @@
 """The reference runtime: one epoch after another in the thread that follows the run, with all state in memory.
 
-It is the shortest right way to run a graph, so it is what other runtimes can be compared with, and queries debugged
-on: a breakpoint in a function of the user's own stops in plain sight. Each epoch reads what every source has, sends it
-through the compiled program once, and writes the results. Bindings are checked and counted, but nothing depends on
-them. Nothing is kept for a restart: a run that is stopped emits every open window and ends.
+It is the simplest correct way to run a graph: other runtimes are compared with it, and queries are debugged on it,
+since breakpoints in user functions work as usual. Each epoch reads all available input, sends it through the compiled
+program once, and writes the results. Bindings are checked and counted, but have no effect. Nothing is kept for a
+restart: a run that is stopped emits every open window and ends.
 """
 
 import contextlib
@@ -42,12 +42,12 @@ from shoal.runtimes.interpreter import Interpreted
 from shoal.runtimes.protocol import Capabilities, Launch, RuntimeKind, Unmeasured, refuse_dataframes
 
 POLL_S = 0.01
-"""How long it waits before it asks sources again that had nothing new."""
+"""The wait before sources without new input are polled again."""
 CAPABILITIES = Capabilities(
     name="reference",
     summary="a single-threaded interpreter to debug queries with; nothing kept for a restart",
     starting="compiling queries ...",
-    interrupted="every event taken in has been answered",
+    interrupted="every event that was read has been processed",
     mechanisms=("all-at-once",),
     changes_queries=True,
 )
@@ -77,39 +77,39 @@ class ReferenceRuntime(WallClock, Unmeasured):
         _ = self._now.program
         self._offsets: dict[str, Offset] = {stream: source.start() for stream, source in self._sources.items()}
         with contextlib.ExitStack() as undo:
-            place = undo.enter_context(tempfile.TemporaryDirectory(prefix="shoal-reference-"))
-            self._cursors = {s: each.cursor(f"{place}/{n}") for n, (s, each) in enumerate(self._sources.items())}
+            directory = undo.enter_context(tempfile.TemporaryDirectory(prefix="shoal-reference-"))
+            self._cursors = {s: each.cursor(f"{directory}/{n}") for n, (s, each) in enumerate(self._sources.items())}
             self._left_behind = undo.pop_all()
         self._run = self._epochs()
 
     def events(self) -> Iterator[Event]:
-        """Run; whoever asks for the next event waits for the next epoch to be computed."""
+        """Run; each next event is computed in the calling thread."""
         try:
             yield from self._run
-        except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
+        except Exception as failure:  # noqa: BLE001  (the session must get every failure)
             self._ended = RunEnded(failure, at_s=self.now_s())
         self._left_behind.close()
         self._ended = self._ended or RunEnded(at_s=self.now_s())
         yield self._ended
 
     def apply(self, command: Command) -> None:
-        """Ask for a change before the next epoch."""
+        """Request a change before the next epoch."""
         if isinstance(command, Drain):
             self.stop()
         else:
             self._commands.put(command)
 
     def stop(self) -> None:
-        """Take no more events in, emit every open window, and end."""
+        """Read no more input, emit every open window, and end."""
         self._stopping.set()
 
     @property
     def topology(self) -> Topology:
-        """As many workers as the binding names, all of them on paper."""
+        """One node with as many workers as the binding has; none of them exists."""
         return Topology.of(1, self._now.binding.workers)
 
     def _epochs(self) -> Iterator[Event]:
-        """Every epoch, and a last one without input that closes all windows."""
+        """All epochs, and a last one without input that closes all windows."""
         while not self._stopping.is_set() and not all(offset["ended"] for offset in self._offsets.values()):
             ends = {stream: self._cursors[stream].latest(start) for stream, start in self._offsets.items()}
             if ends == self._offsets:
@@ -123,7 +123,7 @@ class ReferenceRuntime(WallClock, Unmeasured):
         yield self._advanced(self._offsets, final=True)
 
     def _carried_out(self, refusal: str = "") -> Iterator[CommandRefused]:
-        """Carry out the commands that wait; those that make no sense, or come too late, are refused."""
+        """Apply the waiting commands; invalid and late ones are refused."""
         self._finished = []
         while not self._commands.empty():
             command = self._commands.get_nowait()
@@ -149,7 +149,7 @@ class ReferenceRuntime(WallClock, Unmeasured):
         return MoveReport(move.instance, move.source, move.target, 0 if load is None else load.state_bytes)
 
     def _advanced(self, ends: Mapping[str, Offset], *, final: bool = False) -> EpochCommitted:
-        """One epoch: read up to the given offsets, bring that to the state, write what comes out."""
+        """One epoch: read up to the given offsets, apply that to the state, write the results."""
         began_s, program = self.now_s(), self._now.program
         now_us = round(began_s * 1e6)
         epoch, marks = (
@@ -181,17 +181,18 @@ class ReferenceRuntime(WallClock, Unmeasured):
         shares = [(binding.worker_of[instance], load.cost_s) for instance, load in self._loads.items()]
         busy_s = tuple(sum(cost_s for at, cost_s in shares if at == worker) for worker in range(binding.workers))
         marks = {stream: mark for stream, mark in self._marks.items() if stream in now.program.inputs}
-        late_s, there = dict.fromkeys(counted, took_s), self.topology
-        seen = Snapshot(number, binding, self._loads, marks, took_s, late_s, busy_s, there, now.graph, now.partitioning)
+        latency_s, nodes = dict.fromkeys(counted, took_s), self.topology
+        loads, partitioning = self._loads, now.partitioning
+        observed = Snapshot(number, binding, loads, marks, took_s, latency_s, busy_s, nodes, now.graph, partitioning)
         return EpochCommitted(
             number, epoch.rows, sum(counted.values()), dead, len(moved),
             sum(load.state_bytes for load in self._loads.values()), sum(moved), took_s, took_s, took_s, 0.0, 0.0,
-            seen, refusals=dict(epoch.refused), at_s=now_s,
+            observed, refusals=dict(epoch.refused), at_s=now_s,
         )  # fmt: skip
 
 
 def made(launch: Launch) -> ReferenceRuntime:
-    """A runtime that takes no settings at all."""
+    """A reference runtime; it has no settings."""
     launch.refuse_checkpoint(CAPABILITIES.name)
     launch.refuse(CAPABILITIES.name, "conf", "local", "spark", "interval_s")
     return ReferenceRuntime(launch)

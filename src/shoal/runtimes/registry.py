@@ -1,4 +1,4 @@
-"""The registry of runtimes: a name for each, and where to find it; a runtime is imported when it is first asked for."""
+"""The registry of runtimes: names and import paths; a runtime is imported when it is first used."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -17,7 +17,7 @@ RUNTIMES: Mapping[str, str] = {
 
 @cache
 def runtime_kind(name: str) -> RuntimeKind:
-    """The kind of runtime that has this name.
+    """The kind of runtime with this name.
 
     >>> runtime_kind("local").capabilities.keeps_checkpoint
     False
@@ -46,5 +46,5 @@ def runtimes_that(can: Callable[[Capabilities], object]) -> str:
 
 
 def option_values(option: str) -> list[str]:
-    """The values that an option of the command line has on some runtime, in the order in which they are declared."""
+    """The values of a command-line option over all runtimes, in the order of declaration."""
     return list(dict.fromkeys(value for kind in kinds() for value in kind.capabilities.options.get(option, ())))

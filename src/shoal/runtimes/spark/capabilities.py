@@ -1,4 +1,4 @@
-"""What the Spark runtime can do; known without Spark, which takes a while to import."""
+"""What the Spark runtime can do; kept apart from Spark, which is slow to import."""
 
 from shoal.runtimes.protocol import Capabilities
 from shoal.runtimes.spark.driver.position import MECHANISMS

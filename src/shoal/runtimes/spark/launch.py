@@ -1,4 +1,4 @@
-"""How the registry gets at Spark: the runtime itself is imported only when one is made."""
+"""The registry entry of the Spark runtime; Spark itself is imported only when a runtime is made."""
 
 from shoal.errors import ConfigError
 from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind

@@ -12,8 +12,8 @@ from pyspark.sql import functions as f
 from shoal.errors import RunError
 from shoal.model.control.messages import WorkersLost
 from shoal.runtimes.spark.cluster import executor_placement as placement_module
-from shoal.runtimes.spark.cluster.anchor import Anchors, place_keys, spark_hash
-from shoal.runtimes.spark.cluster.executor_placement import PREFERENCE, ManyNodes, OneNode, claimed, placement
+from shoal.runtimes.spark.cluster.anchor import Anchors, partition_keys, spark_hash
+from shoal.runtimes.spark.cluster.executor_placement import PREFERENCE, ManyNodes, OneNode, claimed, executor_placement
 from shoal.runtimes.spark.cluster.executors import Executor, Executors, Roster, dealt
 from shoal.runtimes.spark.state.checkpoint import Plan
 from shoal.runtimes.spark.tasks import wire
@@ -40,7 +40,7 @@ def test_workers_are_dealt_by_slots(slots: tuple[int, ...], workers: int, nodes:
 
 
 def test_in_local_mode_there_is_one_node(spark: SparkSession) -> None:
-    assert isinstance(placement(spark), OneNode)
+    assert isinstance(executor_placement(spark), OneNode)
     assert Roster(spark).ids() == ("driver",)
     assert [executor.slots for executor in Roster(spark).read().alive] == [2]
     assert dealt(spark, 5).node_of == (0,) * 5
@@ -54,7 +54,7 @@ def test_a_numbers_hash_is_that_of_spark(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 8, 37])
 def test_every_partition_has_a_key_of_its_own(workers: int) -> None:
-    keys = place_keys(workers)
+    keys = partition_keys(workers)
     assert [spark_hash(key) % workers for key in keys] == list(range(workers))
 
 
@@ -70,7 +70,7 @@ def test_rows_come_to_the_partitions_of_their_workers(spark: SparkSession) -> No
     )
     placed = anchors.exchanged(rows, partition_of).withColumn("partition", f.spark_partition_id())
     found = {(row["worker"], row["partition"]) for row in placed.collect()}
-    assert set(placed.columns) == {*wire.SCHEMA.names, "place", "partition"}
+    assert set(placed.columns) == {*wire.SCHEMA.names, "anchor", "partition"}
     assert placed.count() == 50
     assert found == set(enumerate(partition_of))
     anchors.remove()
@@ -81,7 +81,7 @@ def test_rows_that_come_to_the_wrong_worker_are_an_error() -> None:
     stage = Stage(cast(Any, None), plan, 1, cast(Any, None))
     strays = wire.rows([(1, wire.HEADER, b"{}"), (0, wire.HEADER, b"{}")])
     stage.program = cast(Any, type("Program", (), {"depth": 1}))
-    with pytest.raises(RunError, match="rows of another worker have come to worker 1"):
+    with pytest.raises(RunError, match="worker 1 received rows of another worker"):
         stage._receive(strays)
 
 

@@ -25,8 +25,8 @@ def lane(program: Program) -> Lane:
     return next(lane for lane in program.lanes if lane.kernel and len(lane.instances) == 4)
 
 
-def report(lane: Lane, rows: list[int], *, cost_s: float = 1.0, load_s: float = 0.0, **told: Any) -> Report:
-    """A worker's report of one lane of four instances, one second long unless told otherwise."""
+def report(lane: Lane, rows: list[int], *, cost_s: float = 1.0, load_s: float = 0.0, **given: Any) -> Report:
+    """A worker's report of one lane of four instances, one second long by default."""
     numbers = np.array(rows)
     zero = np.zeros(4, np.int64)
     values: dict[str, Any] = {
@@ -36,12 +36,12 @@ def report(lane: Lane, rows: list[int], *, cost_s: float = 1.0, load_s: float = 
         "state_bytes": zero,
         "carried_bytes": zero,
         "advancing_s": 1.0,
-        "answering_s": 0.0,
+        "emitting_s": 0.0,
         "alone_s": {},
     }
-    told = {name: np.array(value) if isinstance(value, list) else value for name, value in told.items()}
-    lanes = {lane.number: lane_report(**{**values, **told})}
-    return Report(worker=0, place="", cost_s=cost_s, load_s=load_s, lanes=lanes)
+    given = {name: np.array(value) if isinstance(value, list) else value for name, value in given.items()}
+    lanes = {lane.number: lane_report(**{**values, **given})}
+    return Report(worker=0, executor="", cost_s=cost_s, load_s=load_s, lanes=lanes)
 
 
 def costs_of(loads: dict[InstanceId, InstanceLoad], lane: Lane) -> list[float]:
@@ -76,17 +76,17 @@ def test_an_instance_that_was_never_alone_is_taken_for_others_of_its_size(progra
     assert large > 500 * small
 
 
-def test_answers_cost_who_answers_and_bytes_who_carries_them(program: Program, lane: Lane) -> None:
-    told = report(
+def test_results_cost_the_emitter_and_bytes_the_carrier(program: Program, lane: Lane) -> None:
+    given = report(
         lane,
         [1, 1, 1, 1],
         cost_s=4.0,
         load_s=1.0,
-        answering_s=1.0,
+        emitting_s=1.0,
         results=[0, 1, 3, 0],
         carried_bytes=[0, 0, 100, 300],
     )
-    assert costs_of(Costs().loads(program, [told]), lane) == [0.25, 0.5, 1.25, 1.0]
+    assert costs_of(Costs().loads(program, [given]), lane) == [0.25, 0.5, 1.25, 1.0]
 
 
 def test_instances_that_are_gone_are_forgotten(program: Program, lane: Lane) -> None:

@@ -13,7 +13,7 @@ from shoal.kernels.columns.table import INSTANCE, RowTable, Tables
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.spark.state.loading import MOVED
 from shoal.runtimes.spark.state.store import StateStore
-from shoal.runtimes.spark.state.writing import OLDEST_EPOCHS, Upkeep
+from shoal.runtimes.spark.state.writing import OLDEST_EPOCHS, StateWriter
 
 EPOCH = 100
 FRESH, OLD, OLDER = EPOCH - 1, EPOCH - OLDEST_EPOCHS - 1, EPOCH - OLDEST_EPOCHS - 9
@@ -32,7 +32,7 @@ class Case:
     touched: tuple[int, ...] = ()
     origins: tuple[int, ...] = (FRESH,) * 4
     owners: tuple[int, ...] = (1,) * 4
-    upkeep: Upkeep = field(default_factory=lambda: Upkeep(EPOCH))
+    writer: StateWriter = field(default_factory=lambda: StateWriter(EPOCH))
 
     def written(self, lane: Lane) -> list[int]:
         instance = np.repeat(np.arange(4), self.rows)
@@ -40,7 +40,7 @@ class Case:
         size = np.array(self.rows) * 16
         touched = np.isin(np.arange(4), self.touched)
         origins = dict(zip(lane.instances, self.origins, strict=True))
-        return np.flatnonzero(self.upkeep.keep(lane, tables, size, touched, origins, self.owners)).tolist()
+        return np.flatnonzero(self.writer.keep(lane, tables, size, touched, origins, self.owners)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -52,17 +52,17 @@ class Case:
         pytest.param(Case(origins=(FRESH, FRESH, MOVED, FRESH)), [2], id="what came from elsewhere"),
         pytest.param(Case(rows=(10, 0, 10, 10), touched=(1,)), [], id="nothing of an instance without state"),
         pytest.param(
-            Case(origins=(OLD, OLDER, MOVED, OLD), upkeep=Upkeep(EPOCH, left_bytes=300)),
+            Case(origins=(OLD, OLDER, MOVED, OLD), writer=StateWriter(EPOCH, left_bytes=300)),
             [1, 2],
             id="the oldest first, as far as the budget goes",
         ),
         pytest.param(
-            Case(touched=(0, 1), origins=(FRESH, FRESH, OLD, OLD), upkeep=Upkeep(EPOCH, left_bytes=0)),
+            Case(touched=(0, 1), origins=(FRESH, FRESH, OLD, OLD), writer=StateWriter(EPOCH, left_bytes=0)),
             [0, 1],
             id="what changed even where there is no budget",
         ),
         pytest.param(
-            Case(rows=(1, 90_000, 1, 1), origins=(FRESH, MOVED, OLD, OLD), upkeep=Upkeep(EPOCH, left_bytes=300)),
+            Case(rows=(1, 90_000, 1, 1), origins=(FRESH, MOVED, OLD, OLD), writer=StateWriter(EPOCH, left_bytes=300)),
             [1],
             id="a large one alone",
         ),
@@ -73,15 +73,15 @@ def test_what_is_written(case: Case, written: list[int], lane: Lane) -> None:
 
 
 def test_the_budget_is_that_of_all_lanes_together(lane: Lane) -> None:
-    upkeep = Upkeep(EPOCH, left_bytes=300)
-    assert Case(origins=(OLD,) * 4, upkeep=upkeep).written(lane) == [0, 1]
-    assert Case(origins=(OLD,) * 4, upkeep=upkeep).written(lane) == []
+    writer = StateWriter(EPOCH, left_bytes=300)
+    assert Case(origins=(OLD,) * 4, writer=writer).written(lane) == [0, 1]
+    assert Case(origins=(OLD,) * 4, writer=writer).written(lane) == []
 
 
 def test_instances_without_state_are_gone(lane: Lane) -> None:
     case = Case(rows=(0, 3, 0, 3))
     case.written(lane)
-    assert case.upkeep.gone == [lane.instances[0], lane.instances[2]]
+    assert case.writer.gone == [lane.instances[0], lane.instances[2]]
 
 
 def test_each_worker_that_will_have_instances_gets_a_segment(lane: Lane, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_each_worker_that_will_have_instances_gets_a_segment(lane: Lane, tmp_pat
     case.written(lane)
     store = StateStore(str(tmp_path), hot=False)
     found: dict[int, list[InstanceId]] = {}
-    for written in case.upkeep.write(store):
+    for written in case.writer.write(store):
         assert (tmp_path / "state" / written.segment).stat().st_size == written.bytes
         instances = [instance for part in store.read(written.segment) for instance in part.instances]
         assert instances == list(written.instances)

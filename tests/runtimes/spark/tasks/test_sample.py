@@ -26,7 +26,7 @@ COLUMNS = {"ts": "timestamp", "key": "int64", "x": "float64"}
 
 
 def joined() -> Query:
-    """A join most of whose pairs are looked at in vain, so that its time does not show in its answers."""
+    """A join most of whose pairs are looked at in vain, so that its time does not show in its results."""
     left, right = Stream("left", COLUMNS, time="ts"), Stream("right", {**COLUMNS, "y": "float64"}, time="ts")
     return left.join(right, on="key", within_s=(-60, 60), where=col("y") > 0.98, groups=GROUPS).sink("pairs")
 
@@ -71,11 +71,11 @@ def rows_of(tables: Tables) -> Ints:
 
 
 def texts(done: Advanced) -> tuple[list[str], list[str]]:
-    """State and answers as sorted texts, since their order means nothing."""
+    """State and results as sorted texts, since their order means nothing."""
     state = [f"{n} {row}" for n, table in done.tables.items() for row in table.to_arrow().to_pylist()]
-    names = sorted(done.answers.columns)
-    columns = [np.asarray(done.answers.columns[name]).tolist() for name in names]
-    return sorted(state), sorted(map(str, zip(*columns, strict=True))) if done.answers.length else []
+    names = sorted(done.results.columns)
+    columns = [np.asarray(done.results.columns[name]).tolist() for name in names]
+    return sorted(state), sorted(map(str, zip(*columns, strict=True))) if done.results.length else []
 
 
 @pytest.mark.parametrize("query", [pytest.param(joined, id="a join"), pytest.param(averaged, id="sliding averages")])
@@ -84,15 +84,15 @@ def test_advancing_instances_alone_changes_nothing(query: Callable[[], Query], a
     _, lane = only_lane(query())
     feed, sampler = Feed(lane), Sampler()
     state: Tables = {}
-    answered = 0
+    emitted = 0
     for epoch in range(6):
         fresh, marks_us = feed.fresh(epoch), feed.marks_us(epoch)
         usual = sampler.advanced(lane, state, fresh, marks_us, [])
         apart = sampler.advanced(lane, state, fresh, marks_us, alone)
         assert texts(apart) == texts(usual)
         assert list(apart.alone_s) == alone
-        state, answered = apart.tables, answered + apart.answers.length
-    assert answered > 0
+        state, emitted = apart.tables, emitted + apart.results.length
+    assert emitted > 0
 
 
 def test_a_lane_that_is_quick_or_unknown_is_not_taken_apart() -> None:
@@ -165,21 +165,21 @@ def test_a_skewed_joins_time_is_divided_by_what_its_instances_really_cost(monkey
         real = (rows_of(fresh) * work).astype(float)
         alone = sampler.chosen("graph", lane, work, epoch)
         done = sampler.advanced(lane, state, fresh, feed.marks_us(epoch), alone)
-        spent_s = done.together_s + sum(done.alone_s.values())
+        spent_s = done.merged_s + sum(done.alone_s.values())
         sampler.learn("graph", lane, work, spent_s)
         state = done.tables
         rows, nothing = rows_of(fresh) + rows_of(state), np.zeros(GROUPS, np.int64)
-        told = lane_report(
+        reported = lane_report(
             events=rows_of(fresh),
             rows=rows,
             results=nothing,
             state_bytes=nothing,
             carried_bytes=nothing,
             advancing_s=spent_s,
-            answering_s=0.0,
+            emitting_s=0.0,
             alone_s=done.alone_s,
         )
-        report = Report(worker=0, place="", cost_s=spent_s, load_s=0.0, lanes={lane.number: told})
+        report = Report(worker=0, executor="", cost_s=spent_s, load_s=0.0, lanes={lane.number: reported})
         loads = costs.loads(program, [report])
         found = np.array([loads[instance].cost_s for instance in lane.instances])
         assert found.sum() == pytest.approx(spent_s, rel=1e-6)
@@ -188,6 +188,6 @@ def test_a_skewed_joins_time_is_divided_by_what_its_instances_really_cost(monkey
     assert wrong_by_samples < 0.05
 
 
-def misplaced(told: np.ndarray, real: np.ndarray) -> float:
+def misplaced(reported: np.ndarray, real: np.ndarray) -> float:
     """The part of the time that is put down to the wrong instance."""
-    return float(np.abs(told / told.sum() - real / real.sum()).sum() / 2)
+    return float(np.abs(reported / reported.sum() - real / real.sum()).sum() / 2)

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from shoal.runtimes.spark.cluster.executors import here
 from shoal.runtimes.spark.tasks.wire import SCHEMA
 
-PLACE, EXECUTOR = "place", "executor"
-_HELD = f"{PLACE} int, {EXECUTOR} string"
+KEY, EXECUTOR = "anchor", "executor"
+_HELD = f"{KEY} int, {EXECUTOR} string"
 _SEED, _BITS = 42, 0xFFFFFFFF
 
 
@@ -36,13 +36,13 @@ class Anchors:
         They are made in waves of as many as there are slots. Spark gives the tasks of a wave to all free slots in one
         round, so each slot makes one; were all made in one job, a slot that is done first would make the next as well.
         """
-        keys = place_keys(workers)
-        rows = spark.createDataFrame([(key,) for key in keys], f"{PLACE} int")
-        frame = rows.repartition(workers, PLACE).persist()
+        keys = partition_keys(workers)
+        rows = spark.createDataFrame([(key,) for key in keys], f"{KEY} int")
+        frame = rows.repartition(workers, KEY).persist()
         made, found = frame.mapInArrow(_held, _HELD).rdd, {}
         for first in range(0, workers, slots):
             held = spark.sparkContext.runJob(made, list, range(first, min(workers, first + slots)))
-            found.update({row[PLACE]: row[EXECUTOR] for row in held})
+            found.update({row[KEY]: row[EXECUTOR] for row in held})
         return cls(frame, tuple(found[key] for key in keys))
 
     def remove(self) -> None:
@@ -51,10 +51,10 @@ class Anchors:
 
     def exchanged(self, rows: DataFrame, partition_of: Sequence[int]) -> DataFrame:
         """Wire rows at their workers' anchors, given the partition of each worker; a column tells the place."""
-        keys = place_keys(len(self.executor_of))
+        keys = partition_keys(len(self.executor_of))
         places = ", ".join(str(keys[partition]) for partition in partition_of)
-        placed = rows.selectExpr(*SCHEMA.names, f"element_at(array({places}), worker + 1) {PLACE}")
-        return placed.repartition(len(keys), PLACE).join(self._hinted, PLACE, "left_semi")
+        placed = rows.selectExpr(*SCHEMA.names, f"element_at(array({places}), worker + 1) {KEY}")
+        return placed.repartition(len(keys), KEY).join(self._hinted, KEY, "left_semi")
 
     @cached_property
     def _hinted(self) -> DataFrame:
@@ -63,7 +63,7 @@ class Anchors:
 
 
 @lru_cache
-def place_keys(partitions: int) -> tuple[int, ...]:
+def partition_keys(partitions: int) -> tuple[int, ...]:
     """The smallest number that Spark's hash partitioning brings to each of so many partitions."""
     found: dict[int, int] = {}
     for key in count():
@@ -94,4 +94,4 @@ def _rotated(value: int, by: int) -> int:
 def _held(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Tell where an anchor is made."""
     for batch in rows:
-        yield pa.RecordBatch.from_arrays([batch.column(0), pa.array([here()] * batch.num_rows)], [PLACE, EXECUTOR])
+        yield pa.RecordBatch.from_arrays([batch.column(0), pa.array([here()] * batch.num_rows)], [KEY, EXECUTOR])

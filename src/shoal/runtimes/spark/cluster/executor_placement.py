@@ -26,7 +26,7 @@ Affinity = Mapping[tuple[int, int], float]
 """Bytes of state that a worker has from a worker of the epoch before."""
 
 
-class Placement(Protocol):
+class ExecutorPlacement(Protocol):
     """What an epoch needs to know of places."""
 
     @property
@@ -39,7 +39,7 @@ class Placement(Protocol):
     def exchanged(self, rows: DataFrame, workers: int) -> DataFrame:
         """Wire rows at the partitions of their workers."""
 
-    def observe(self, places: Mapping[int, str]) -> None:
+    def observe(self, executors: Mapping[int, str]) -> None:
         """Hear where the workers of an epoch have run."""
 
     def topology(self, workers: int) -> Topology:
@@ -64,7 +64,7 @@ class OneNode:
         """Wire rows at the partitions of their workers."""
         return rows.repartitionById(workers, "worker")
 
-    def observe(self, places: Mapping[int, str]) -> None:
+    def observe(self, executors: Mapping[int, str]) -> None:
         """Nothing to learn."""
 
     def topology(self, workers: int) -> Topology:
@@ -88,7 +88,7 @@ class ManyNodes:
         self._ids: tuple[str, ...] = ()
         self._ever: set[str] = set()
         self._anchors: Anchors | None = None
-        self._places: dict[int, str] = {}
+        self._executor_of: dict[int, str] = {}
         self._lost: list[WorkersLost] = []
         self.worker_of: tuple[int, ...] | None = None
         self._can_anchor = spark.sparkContext.getConf().get(PREFERENCE, "true") == "false"
@@ -97,7 +97,7 @@ class ManyNodes:
 
     def settle(self, workers: int, affinity: Callable[[], Affinity]) -> None:
         """Anchor the workers anew where their number or the executors are others than before."""
-        ids = self._look()
+        ids = self._alive_ids()
         if self._anchors is not None and len(self._anchors.executor_of) == workers and ids == self._ids:
             return
         self.close()
@@ -110,8 +110,8 @@ class ManyNodes:
         """Bytes of each worker's state that lie on each executor."""
         found: dict[tuple[int, str], float] = defaultdict(float)
         for (worker, before), size in affinity.items():
-            if before in self._places:
-                found[worker, self._places[before]] += size
+            if before in self._executor_of:
+                found[worker, self._executor_of[before]] += size
         return found
 
     def _made(self, workers: int) -> Anchors:
@@ -143,14 +143,14 @@ class ManyNodes:
         partition_of = sorted(range(workers), key=self.worker_of.__getitem__)
         return self._anchors.exchanged(rows, partition_of)
 
-    def observe(self, places: Mapping[int, str]) -> None:
+    def observe(self, executors: Mapping[int, str]) -> None:
         """Take note of where workers ran; those that were lost meanwhile are told by where they ran before."""
-        self._look()
-        self._places = dict(places)
+        self._alive_ids()
+        self._executor_of = dict(executors)
 
     def topology(self, workers: int) -> Topology:
         """A node for every executor that some worker ran on."""
-        places = [self._places.get(worker, "") for worker in range(workers)]
+        places = [self._executor_of.get(worker, "") for worker in range(workers)]
         nodes = {place: node for node, place in enumerate(sorted(set(places)))}
         return Topology(tuple(nodes[place] for place in places))
 
@@ -165,17 +165,17 @@ class ManyNodes:
             self._anchors.remove()
             self._anchors, self.worker_of = None, None
 
-    def _look(self) -> tuple[str, ...]:
+    def _alive_ids(self) -> tuple[str, ...]:
         """The executors that are there; workers of those that are not any more are lost."""
         ids = self._roster.ids()
         self._ever.update(ids)
         workers_at: dict[str, list[int]] = defaultdict(list)
-        for worker, executor in self._places.items():
+        for worker, executor in self._executor_of.items():
             workers_at[executor].append(worker)
         for executor in [each for each in workers_at if each in self._ever and each not in ids]:
             reason = f"executor {executor} is gone: {self._roster.why_gone(executor)}"
             self._lost.append(WorkersLost(tuple(sorted(workers_at[executor])), reason, at_s=time.time()))
-            self._places = {w: place for w, place in self._places.items() if place != executor}
+            self._executor_of = {w: place for w, place in self._executor_of.items() if place != executor}
         return ids
 
 
@@ -200,7 +200,7 @@ def claimed(executor_of: Sequence[str], nearness: Mapping[tuple[int, str], float
     return tuple(workers[partition] for partition in range(len(executor_of)))
 
 
-def placement(spark: SparkSession) -> Placement:
+def executor_placement(spark: SparkSession) -> ExecutorPlacement:
     """The placement that a session needs."""
     roster = Roster(spark)
     return OneNode() if roster.is_local else ManyNodes(spark, roster)

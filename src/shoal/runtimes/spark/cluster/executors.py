@@ -72,22 +72,22 @@ class Roster:
             return Executors((Executor("driver", "localhost", self._context.defaultParallelism),))
         there = set(self.ids())
         found = [
-            Executor(str(told.id()), str(told.hostPort()).rpartition(":")[0], max(1, int(told.maxTasks())))
-            for told in self._told()
-            if str(told.id()) in there
+            Executor(str(reported.id()), str(reported.hostPort()).rpartition(":")[0], max(1, int(reported.maxTasks())))
+            for reported in self._reported()
+            if str(reported.id()) in there
         ]
         return Executors(tuple(sorted(found, key=lambda executor: _in_order(executor.id))))
 
     def why_gone(self, executor: str) -> str:
         """What Spark says of an executor that is not there any more."""
-        for told in self._told():
-            if str(told.id()) == executor and told.removeReason().isDefined():
-                return " ".join(str(told.removeReason().get()).split())
+        for reported in self._reported():
+            if str(reported.id()) == executor and reported.removeReason().isDefined():
+                return " ".join(str(reported.removeReason().get()).split())
         return "Spark gives no reason"
 
-    def _told(self) -> list[Any]:
-        told = self._scala.statusStore().executorList(False)
-        return [told.apply(number) for number in range(told.size())]
+    def _reported(self) -> list[Any]:
+        reported = self._scala.statusStore().executorList(False)
+        return [reported.apply(number) for number in range(reported.size())]
 
 
 def dealt(spark: SparkSession, workers: int) -> Topology:

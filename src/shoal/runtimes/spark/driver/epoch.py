@@ -13,7 +13,7 @@ from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import EpochCommitted, MovesFinished
 from shoal.model.control.snapshot import Snapshot
 from shoal.model.query.graph import InstanceId
-from shoal.runtimes.spark.cluster.executor_placement import Affinity, OneNode, Placement
+from shoal.runtimes.spark.cluster.executor_placement import Affinity, ExecutorPlacement, OneNode
 from shoal.runtimes.spark.driver.instance_costs import Costs
 from shoal.runtimes.spark.driver.outcome import Outcome
 from shoal.runtimes.spark.driver.position import Position, goal_of, numbers
@@ -36,7 +36,7 @@ class EpochRunner:
         checkpoint: Checkpoint,
         sink: Sink,
         position: Position,
-        placement: Placement | None = None,
+        placement: ExecutorPlacement | None = None,
         *,
         hot: bool = True,
     ) -> None:
@@ -78,7 +78,7 @@ class EpochRunner:
             goal=goal_of(position.rebinding, compiled),
             now_us=time.time_ns() // 1000,
             moves=len(moves),
-            arrived=tuple(place for place, instance in enumerate(compiled.instances) if instance in moved),
+            arrived=tuple(position for position, instance in enumerate(compiled.instances) if instance in moved),
             divided=tuple(position.heirs),
         )
         self.checkpoint.write_plan(plan)
@@ -101,7 +101,7 @@ class EpochRunner:
             work = stateful(self.checkpoint.uri, plan.epoch, depth, self.placement.worker_of, hot=self._hot)
             rows = exchanged.mapInArrow(work, wire.SCHEMA)
         outcome = Outcome.of(rows.toArrow())
-        self.placement.observe(outcome.places)
+        self.placement.observe(outcome.executors)
         for table, result in outcome.results.items():
             self._sink.write(table, plan.epoch, result)
         if outcome.dead is not None:

@@ -29,51 +29,51 @@ NEWEST = 0.5
 class Costs:
     """What instances have been seen to cost per row, on whatever worker."""
 
-    _pace_s: dict[InstanceId, float] = field(default_factory=dict)
+    _row_s: dict[InstanceId, float] = field(default_factory=dict)
 
     def loads(self, compiled: Program, reports: Iterable[Report]) -> dict[InstanceId, InstanceLoad]:
         """The loads of all instances, from the reports of an epoch's workers."""
         found: dict[InstanceId, InstanceLoad] = {}
         for report in reports:
             lanes = report.lanes
-            spent_s = sum(told.advancing_s + told.answering_s for told in lanes.values())
-            carried = sum(sum(told.carried_bytes) for told in lanes.values())
+            spent_s = sum(done.advancing_s + done.emitting_s for done in lanes.values())
+            carried = sum(sum(done.carried_bytes) for done in lanes.values())
             carrying_s = max(0.0, report.cost_s - report.load_s - spent_s) / max(1, carried)
-            for number, told in lanes.items():
-                found |= self._of_lane(compiled.lanes[number], told, carrying_s)
+            for number, done in lanes.items():
+                found |= self._of_lane(compiled.lanes[number], done, carrying_s)
         return found
 
     def forget(self, known: Iterable[InstanceId]) -> None:
         """Keep only what is known of the given instances."""
         alive = set(known)
-        self._pace_s = {instance: pace for instance, pace in self._pace_s.items() if instance in alive}
+        self._row_s = {instance: row_s for instance, row_s in self._row_s.items() if instance in alive}
 
-    def _of_lane(self, lane: Lane, told: LaneReport, byte_s: float) -> dict[InstanceId, InstanceLoad]:
+    def _of_lane(self, lane: Lane, done: LaneReport, byte_s: float) -> dict[InstanceId, InstanceLoad]:
         """Divide a lane's time; a byte that was carried cost so many seconds."""
-        if not told.instances:
+        if not done.instances:
             return {}
-        instances = [lane.instances[number] for number in told.instances]
-        self._learn(lane, dict(zip(told.instances, told.rows, strict=True)), told.alone_s)
-        rows, results, carried = (np.array(each, np.int64) for each in (told.rows, told.results, told.carried_bytes))
-        weight = rows * self._paces(instances, rows)
-        cost_s = told.advancing_s * weight / max(weight.sum(), 1e-12)
-        cost_s += told.answering_s * results / max(1, int(results.sum())) + byte_s * carried
-        columns = (told.events, np.round(cost_s, 9).tolist(), told.results, told.state_bytes)
+        instances = [lane.instances[number] for number in done.instances]
+        self._learn(lane, dict(zip(done.instances, done.rows, strict=True)), done.alone_s)
+        rows, results, carried = (np.array(each, np.int64) for each in (done.rows, done.results, done.carried_bytes))
+        weight = rows * self._row_times(instances, rows)
+        cost_s = done.advancing_s * weight / max(weight.sum(), 1e-12)
+        cost_s += done.emitting_s * results / max(1, int(results.sum())) + byte_s * carried
+        columns = (done.events, np.round(cost_s, 9).tolist(), done.results, done.state_bytes)
         # Nothing waits once an epoch has been processed, so there is no backlog.
         return {instance: InstanceLoad(*each) for instance, *each in zip(instances, *columns, strict=True)}
 
     def _learn(self, lane: Lane, rows_of: Mapping[int, int], alone_s: Mapping[int, float]) -> None:
         for number, spent_s in alone_s.items():
             instance = lane.instances[number]
-            pace = max(spent_s - ALONE_S, LEAST_OF_SAMPLE * spent_s) / max(1, rows_of.get(number, 0))
-            self._pace_s[instance] = NEWEST * pace + (1 - NEWEST) * self._pace_s.get(instance, pace)
+            row_s = max(spent_s - ALONE_S, LEAST_OF_SAMPLE * spent_s) / max(1, rows_of.get(number, 0))
+            self._row_s[instance] = NEWEST * row_s + (1 - NEWEST) * self._row_s.get(instance, row_s)
 
-    def _paces(self, instances: list[InstanceId], rows: Ints) -> Floats:
+    def _row_times(self, instances: list[InstanceId], rows: Ints) -> Floats:
         """Time per row of each instance; one that was never alone is taken for as fast as others of its size."""
-        paces = np.array([self._pace_s.get(instance, 0.0) for instance in instances])
-        known = np.flatnonzero(paces > 0)
+        row_s = np.array([self._row_s.get(instance, 0.0) for instance in instances])
+        known = np.flatnonzero(row_s > 0)
         if not known.size:
             return np.ones(len(instances))
         order = known[np.argsort(rows[known], kind="stable")]
-        guessed = np.interp(np.log1p(rows), np.log1p(rows[order]), np.log(paces[order]))
-        return np.where(paces > 0, paces, np.exp(guessed))
+        guessed = np.interp(np.log1p(rows), np.log1p(rows[order]), np.log(row_s[order]))
+        return np.where(row_s > 0, row_s, np.exp(guessed))

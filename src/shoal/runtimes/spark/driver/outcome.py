@@ -69,10 +69,10 @@ class Outcome:
         return reading_s + sum(report.cost_s - report.load_s for report in self.reports)
 
     @property
-    def places(self) -> dict[int, str]:
+    def executors(self) -> dict[int, str]:
         """The executor of each worker: in the longest of its rounds, where there were several."""
         rounds = sorted(self.reports, key=lambda report: report.cost_s)
-        return {report.worker: report.place for report in rounds}
+        return {report.worker: report.executor for report in rounds}
 
     def busy_s(self, workers: int) -> tuple[float, ...]:
         """The time that each worker worked."""

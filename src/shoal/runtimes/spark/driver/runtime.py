@@ -24,7 +24,7 @@ from shoal.runtimes.clock import WallClock
 from shoal.runtimes.events import EventQueue
 from shoal.runtimes.protocol import Capabilities, Unmeasured
 from shoal.runtimes.spark.capabilities import CAPABILITIES
-from shoal.runtimes.spark.cluster.executor_placement import placement
+from shoal.runtimes.spark.cluster.executor_placement import executor_placement
 from shoal.runtimes.spark.cluster.failure import translated
 from shoal.runtimes.spark.cluster.session import set_up
 from shoal.runtimes.spark.driver.epoch import EpochRunner
@@ -123,7 +123,7 @@ class SparkRuntime(WallClock, Unmeasured):
         try:
             position = self._begin(graph, binding)
             self._runner = EpochRunner(
-                self._checkpoint, self._setup.sink, position, placement(self._own), hot=self._setup.hot
+                self._checkpoint, self._setup.sink, position, executor_placement(self._own), hot=self._setup.hot
             )
             self._warm_up()
         except BaseException:

@@ -1,4 +1,4 @@
-"""Holdings: the state of the instances that are bound to a worker, taken from the segments it lies in."""
+"""State loading: the state of the instances that are bound to a worker, taken from the segments it lies in."""
 
 import time
 from collections import defaultdict
@@ -23,7 +23,7 @@ MOVED = -(1 << 60)
 
 
 @dataclass(frozen=True)
-class Holdings:
+class LoadedState:
     """State tables per lane, and the epoch each instance's state was written in (never, if for another worker).
 
     `moved_bytes`: how much of it belongs to instances that another worker had in the epoch before; `late_bytes`: how
@@ -56,10 +56,10 @@ def bound(program: Program, binding: Sequence[int], worker: int, depth: int) -> 
     }
 
 
-def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateStore) -> Holdings:
+def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateStore) -> LoadedState:
     """What a worker holds at the beginning of a round."""
     mine = bound(program, plan.binding, worker, depth)
-    arrived = {program.instances[place] for place in plan.arrived}
+    arrived = {program.instances[position] for position in plan.arrived}
     heirs = _Heirs.of(program, plan, mine)
     found: dict[int, list[Tables]] = defaultdict(list)
     origins: dict[InstanceId, int] = {}
@@ -94,8 +94,8 @@ def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateSt
                 found[lane].append({part.table: table})
                 moved += table.nbytes
                 late += 0 if is_near else table.nbytes
-    tables = {lane: together(program, lane, parts) for lane, parts in found.items()}
-    return Holdings(tables, origins, heirs.written(), moved, late, moves)
+    tables = {lane: concatenated(program, lane, parts) for lane, parts in found.items()}
+    return LoadedState(tables, origins, heirs.written(), moved, late, moves)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def ahead(plan: Plan, worker: int) -> list[StateRef]:
     return [ref for ref in rested if worker in ref.coming]
 
 
-def together(program: Program, lane: int, tables: list[Tables]) -> Tables:
+def concatenated(program: Program, lane: int, tables: list[Tables]) -> Tables:
     """Tables of one lane one under another."""
     kernel = program.lanes[lane].kernel
     return kernel.concatenated(tables) if kernel and tables else {}

@@ -1,4 +1,4 @@
-"""Upkeep: which state a worker writes at the end of a round, and for whom."""
+"""StateWriter: which state a worker writes at the end of a round, and for whom."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,20 @@ from shoal.runtimes.spark.tasks.reports import SegmentWritten
 
 OLDEST_EPOCHS = 32
 """A quiet instance's state is written anew after so many epochs, so that few segments stay alive."""
-ANEW_BYTES = 8 << 20
+REWRITE_BYTES = 8 << 20
 """Unchanged state that a worker writes anew in a round at most, so that no epoch pays for all of it at once."""
 Mask = NDArray[np.bool_]
 
 
 @dataclass
-class Upkeep:
+class StateWriter:
     """Takes down what changed, and by and by what lies in segments that should be let go.
 
     `parts` are those for each worker that will have the instances next.
     """
 
     epoch: int
-    left_bytes: int = ANEW_BYTES
+    left_bytes: int = REWRITE_BYTES
     parts: dict[int, list[Part]] = field(default_factory=lambda: defaultdict(list))
     gone: list[InstanceId] = field(default_factory=list)
 
@@ -45,14 +45,14 @@ class Upkeep:
         """Take a lane's state down; returns which instances were written. Those without state are gone."""
         held = state_bytes > 0
         written = held & touched
-        written[self._anew(lane, state_bytes, held & ~touched, origins)] = True
+        written[self._rewritten(lane, state_bytes, held & ~touched, origins)] = True
         owners = np.asarray(next_worker, np.int64)
         for owner in np.unique(owners[written]).tolist():
             self.parts[owner] += parts_of(lane.instances, tables, np.flatnonzero(written & (owners == owner)))
         self.gone += [lane.instances[n] for n in np.flatnonzero(~held).tolist() if lane.instances[n] in origins]
         return written
 
-    def _anew(self, lane: Lane, state_bytes: Ints, quiet: Mask, origins: Mapping[InstanceId, int]) -> list[int]:
+    def _rewritten(self, lane: Lane, state_bytes: Ints, quiet: Mask, origins: Mapping[InstanceId, int]) -> list[int]:
         """Unchanged instances to write nevertheless, the oldest first; a large one goes alone."""
         too_old = self.epoch - OLDEST_EPOCHS
         ages = {n: origins.get(lane.instances[n], self.epoch) for n in np.flatnonzero(quiet).tolist()}

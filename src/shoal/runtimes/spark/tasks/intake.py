@@ -23,7 +23,7 @@ class Intake:
     stream: str
 
     def run(self, raw: Iterable[RawBatch | BadFile], slice_: SliceRead) -> Iterator[tuple[int, int, bytes]]:
-        """Take everything in, then send it to the workers the plan names."""
+        """Read everything, then send it to the workers that the plan names."""
         began = time.perf_counter()
         router = Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
         admitted = Admitted(self.program, self.stream, self.plan.now_us)
@@ -51,5 +51,5 @@ class Intake:
 
 
 def flush_header(stream: str) -> bytes:
-    """What a task would tell of a stream that has ended: it closes every window."""
+    """The header of a stream that has ended; it closes every window."""
     return HEADERS.encode(Header(stream=stream, slice=SliceRead("end of stream", 0, ended=True), flush=True))

@@ -1,4 +1,4 @@
-"""The outbox: what a router has collected, as wire rows: state on its way, results, and rows that came too late."""
+"""The outbox: the content of a router as wire rows: rows for lanes, results, and late rows."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,19 +13,19 @@ from shoal.runtimes.spark.tasks import wire
 
 WireRow = tuple[int, int, bytes]
 LARGEST_PIECE = 1 << 18
-"""Rows of state that travel in one message."""
+"""The most rows of state in one message."""
 
 
 @dataclass
 class Outbox:
-    """Wire rows for everything that a router holds; `refused` counts the late rows once they have been given."""
+    """Wire rows for everything that a router holds; `refused` counts the late rows once `rows` is exhausted."""
 
     router: Router
     workers: int
     refused: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def rows(self) -> Iterator[WireRow]:
-        """Everything, addressed to the workers it belongs to; results are spread over all."""
+        """All rows, addressed to the workers that own them; results are spread over all workers."""
         for parcel in self.router.parcels():
             address = wire.address(parcel.lane, parcel.table)
             for piece in _pieces(parcel.content):
@@ -44,7 +44,7 @@ class Outbox:
 
 
 def _pieces(table: Table) -> Iterator[Table]:
-    """A table in messages that Spark can carry."""
+    """A table in pieces that fit into a message."""
     if len(table) <= LARGEST_PIECE:
         yield table
         return

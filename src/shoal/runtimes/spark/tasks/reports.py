@@ -1,7 +1,7 @@
-"""Reports: what reading tasks and workers tell the driver of an epoch, beside rows and state.
+"""Reports: what reading tasks and workers send to the driver in an epoch, beside rows and state.
 
-Reading tasks send a header to every worker, since all of them need the watermarks that follow from it. Workers send
-their reports to the driver, one for every round; the first worker's report of the first round hands the headers on.
+Reading tasks send a header to every worker, since every worker computes the watermarks from them. Workers send one
+report per round to the driver; the first worker's report of the first round contains the headers.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SliceRead:
-    """What a reading task has read, and whether the stream ends with it; `rows` as far as they were known before.
+    """What a reading task has read, and whether the stream ends with it.
 
-    `planned_us`: when it was decided that the epoch reads it; None where nobody knows.
+    `place`: the file or range that was read. `rows`: how many, if known before reading. `planned_us`: when the epoch's
+    input was fixed; None if unknown.
     """
 
     place: str
@@ -35,7 +36,7 @@ class SliceRead:
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What a reading task saw of its slice; `flush` closes every window, whatever the newest event was."""
+    """What a reading task found in its slice; `flush` closes every window, regardless of `newest_us`."""
 
     stream: str
     slice: SliceRead
@@ -48,10 +49,10 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class LaneReport:
-    """What a lane did on a worker, in columns: one entry for every instance that had anything to do.
+    """What a lane did on a worker, in columns: one entry for every instance that had work.
 
-    `instances`: their numbers in the lane. `rows`: those received, kept and answered. `carried_bytes`: what was
-    received and written. `alone_s`: the times of instances that were advanced alone, by number.
+    `instances`: their numbers in the lane. `rows`: received, kept and emitted rows. `carried_bytes`: received and
+    written bytes. `alone_s`: the times of instances that were advanced alone, by number.
     """
 
     instances: tuple[int, ...]
@@ -61,7 +62,7 @@ class LaneReport:
     state_bytes: tuple[int, ...]
     carried_bytes: tuple[int, ...]
     advancing_s: float
-    answering_s: float
+    emitting_s: float
     alone_s: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ def lane_report(
     state_bytes: Ints,
     carried_bytes: Ints,
     advancing_s: float,
-    answering_s: float,
+    emitting_s: float,
     alone_s: Mapping[int, float],
 ) -> LaneReport:
     """The report of a lane, from columns of all its instances."""
@@ -93,7 +94,7 @@ def lane_report(
         state_bytes=tuple(state_bytes[busy].tolist()),
         carried_bytes=tuple(carried_bytes[busy].tolist()),
         advancing_s=advancing_s,
-        answering_s=answering_s,
+        emitting_s=emitting_s,
         alone_s=alone_s,
     )
 
@@ -109,7 +110,7 @@ class SegmentWritten:
 
 @dataclass(frozen=True)
 class StateArrived:
-    """The state of an instance that another worker had before, and how long it was waited for."""
+    """The state of an instance that another worker had before, and how long the worker waited for it."""
 
     bytes: int
     late_s: float
@@ -117,15 +118,15 @@ class StateArrived:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a worker did in one round of an epoch; `place` names the executor that it ran on.
+    """What a worker did in one round of an epoch; `executor` is the one that it ran on.
 
-    `gone`: instances that have no state any more. `moved_bytes`, `late_bytes`, `ahead_bytes`: state of instances that
-    another worker had before, of that what had to be fetched now, and what is being read for the next epoch. `arrived`
-    tells the first by instance. `lanes`: by number. `load_s`: the part of `cost_s` in which state was loaded.
+    `gone`: instances that no longer have state. `moved_bytes`: state of instances that another worker had before, by
+    instance in `arrived`; `late_bytes`: the part that had to be fetched now. `ahead_bytes`: state being read for the
+    next epoch. `lanes`: by number. `load_s`: the part of `cost_s` spent on loading state.
     """
 
     worker: int
-    place: str
+    executor: str
     cost_s: float
     load_s: float
     segments: tuple[SegmentWritten, ...] = ()

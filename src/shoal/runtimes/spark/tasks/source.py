@@ -1,4 +1,4 @@
-"""Shoal's sources as Spark sources: the reading task does the stateless work too and hands on wire rows."""
+"""Shoal's sources as Spark sources: the reading task also does the stateless work and emits wire rows."""
 
 import base64
 import time
@@ -46,10 +46,10 @@ class Piece(InputPartition):
 
 
 class ShoalStreamReader(DataSourceStreamReader):
-    """Positions, slices and the reading of one source."""
+    """Offsets, slices and the reading of one source."""
 
     def __init__(self, feed: Feed) -> None:
-        """Keep the feed; the cursor is opened where positions are planned."""
+        """Keep the feed; the cursor is opened only in the process that plans offsets."""
         self._feed = feed
         self._cursor: Cursor | None = None
 
@@ -70,7 +70,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         return [Piece(piece, bool(end["ended"]), now_us) for piece in slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a slice, do the stateless work, send the rest on."""
+        """Read a slice, do the stateless work, and emit wire rows."""
         if not isinstance(partition, Piece):
             raise RunError(f"expected a piece of stream {self._feed.stream!r}; got {type(partition).__name__}")
         plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
@@ -82,7 +82,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         freeze_what_stays()
 
     def _check(self, start: dict[str, object]) -> None:
-        """Refuse a position that another kind of source has left in the checkpoint."""
+        """Reject an offset that another kind of source has left in the checkpoint."""
         expected = self._feed.source.start()
         if set(start) != set(expected):
             raise CheckpointError(
@@ -115,7 +115,7 @@ class ShoalSource(DataSource):
 
 
 def epoch_of_task() -> int:
-    """The epoch the running task works for."""
+    """The epoch of the running task."""
     context = TaskContext.get()
     text = context.getLocalProperty(EPOCH_PROPERTY) if context else None
     if text is None:

@@ -1,7 +1,7 @@
-"""The stateful side: one task per worker and round brings what has come to its instances' state, and answers.
+"""The stateful side: one task per worker and round applies input to the state of its instances and emits results.
 
-A graph whose operators with state lie one behind another needs a round for each: round n runs the lanes of depth n,
-sends their answers on to the lanes behind them, and passes everything meant for later rounds through.
+A chain of stateful operators needs one round for each: round n runs the lanes of depth n, sends their results to the
+next lanes, and forwards everything addressed to later rounds.
 """
 
 import time
@@ -21,21 +21,21 @@ from shoal.kernels.columns.parts import table_from_arrow
 from shoal.kernels.columns.table import INSTANCE, Ints, Tables
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.runtimes.spark.state.checkpoint import Plan
-from shoal.runtimes.spark.state.loading import Holdings, ahead, loaded, together
+from shoal.runtimes.spark.state.loading import LoadedState, ahead, concatenated, loaded
 from shoal.runtimes.spark.state.store import StateStore
-from shoal.runtimes.spark.state.writing import ANEW_BYTES, OLDEST_EPOCHS, Upkeep
+from shoal.runtimes.spark.state.writing import OLDEST_EPOCHS, REWRITE_BYTES, StateWriter
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.outbox import Outbox, WireRow
 from shoal.runtimes.spark.tasks.reports import HEADERS, REPORTS, Header, LaneReport, Report, lane_report, received
 from shoal.runtimes.spark.tasks.sample import Sampler
 
 HOT_SWEEP_EPOCHS = 50
-"""Every so many epochs a worker lets go of hot copies that are no longer needed on its machine."""
+"""The number of epochs between two removals of hot copies that a machine no longer needs."""
 
 
 @dataclass
 class Stage:
-    """One worker's part of one round of an epoch; `place` names the executor that runs it."""
+    """One worker's part of one round of an epoch; `executor` is the one that runs it."""
 
     program: Program
     plan: Plan
@@ -43,14 +43,14 @@ class Stage:
     store: StateStore
     depth: int = 1
     sampler: Sampler = field(default_factory=Sampler)
-    place: str = ""
+    executor: str = ""
     _fresh: dict[int, list[Tables]] = field(default_factory=lambda: defaultdict(list))
     _headers: list[Header] = field(default_factory=list)
     _pass_on: list[WireRow] = field(default_factory=list)
     _lanes: dict[int, LaneReport] = field(default_factory=dict)
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> Iterator[WireRow]:
-        """Do the round's work of this worker."""
+        """Run the round; yields wire rows, the worker's report last."""
         began = time.perf_counter()
         for batch in rows:
             self._receive(batch)
@@ -60,23 +60,23 @@ class Stage:
         self.store.forget({ref.segment for ref in self.plan.states}, self.plan.epoch)
         held = loaded(self.program, self.plan, self.worker, self.depth, self.store)
         loaded_s = time.perf_counter() - loading
-        upkeep = Upkeep(self.plan.epoch, max(ANEW_BYTES, held.nbytes // OLDEST_EPOCHS))
+        writer = StateWriter(self.plan.epoch, max(REWRITE_BYTES, held.nbytes // OLDEST_EPOCHS))
         soon = ahead(self.plan, self.worker) if self.depth == 1 else []
         router = Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
         for lane in self.program.lanes:
             if lane.kernel and lane.depth == self.depth:
                 marks_us = lane.watermark_us(self.plan.watermarks_us), lane.watermark_us(watermarks)
-                self._advance(lane, held, marks_us, router, upkeep)
+                self._advance(lane, held, marks_us, router, writer)
         outbox = Outbox(router, self.plan.workers)
         yield from outbox.rows()
-        segments = upkeep.write(self.store)
+        segments = writer.write(self.store)
         report = Report(
             worker=self.worker,
-            place=self.place,
+            executor=self.executor,
             cost_s=time.perf_counter() - began,
             load_s=loaded_s,
             segments=segments,
-            gone=tuple(upkeep.gone),
+            gone=tuple(writer.gone),
             moved_bytes=held.moved_bytes,
             late_bytes=held.late_bytes,
             arrived=held.arrived,
@@ -94,7 +94,7 @@ class Stage:
     def _receive(self, batch: pa.RecordBatch) -> None:
         last = self.depth >= self.program.depth
         if batch.num_rows and pc.min_max(batch.column("worker")).as_py() != {"min": self.worker, "max": self.worker}:
-            raise RunError(f"rows of another worker have come to worker {self.worker}")
+            raise RunError(f"worker {self.worker} received rows of another worker")
         for address, payload in zip(batch.column("lane").to_pylist(), batch.column("payload"), strict=True):
             content = payload.as_buffer()
             if address == wire.HEADER:
@@ -108,19 +108,21 @@ class Stage:
             else:
                 self._pass_on.append((self.worker, address, content.to_pybytes()))
 
-    def _advance(self, lane: Lane, held: Holdings, marks_us: tuple[int, int], router: Router, upkeep: Upkeep) -> None:
-        """Bring what has come to a lane's state; answers go to the router."""
+    def _advance(
+        self, lane: Lane, held: LoadedState, marks_us: tuple[int, int], router: Router, writer: StateWriter
+    ) -> None:
+        """Apply the input of a lane to its state; results go to the router."""
         size, arrived = len(lane.instances), self._fresh[lane.number]
-        state, fresh = held.tables.get(lane.number, {}), together(self.program, lane.number, arrived)
+        state, fresh = held.tables.get(lane.number, {}), concatenated(self.program, lane.number, arrived)
         received, before = _counts(fresh, size), _counts(state, size)
         work = (received + before).sum(axis=0)
         alone = self.sampler.chosen(self.plan.graph, lane, work, self.plan.epoch)
         done = self.sampler.advanced(lane, state, fresh, marks_us, alone)
-        advancing_s = done.together_s + sum(done.alone_s.values())
+        advancing_s = done.merged_s + sum(done.alone_s.values())
         self.sampler.learn(self.plan.graph, lane, work, advancing_s)
         began = time.perf_counter()
-        router.emit(lane, done.answers)
-        answering_s = time.perf_counter() - began
+        router.emit(lane, done.results)
+        emitting_s = time.perf_counter() - began
         after = _counts(done.tables, size)
         touched = (received > 0).any(axis=0) | (before != after).any(axis=0)
         touched[list(held.divided.get(lane.number, ()))] = True
@@ -128,8 +130,8 @@ class Stage:
         state_bytes = np.ceil(rows * _row_bytes(done.tables)).astype(np.int64)
         first = self.program.first_instances[lane.number]
         owners = (self.plan.coming or self.plan.binding)[first : first + size]
-        written = upkeep.keep(lane, done.tables, state_bytes, touched, held.origins, owners)
-        results = np.bincount(done.answers.columns[INSTANCE], minlength=size)
+        written = writer.keep(lane, done.tables, state_bytes, touched, held.origins, owners)
+        results = np.bincount(done.results.columns[INSTANCE], minlength=size)
         came = received.sum(axis=0)
         carried = (came * _row_bytes(fresh)).astype(np.int64) + state_bytes * written
         events = _events(arrived, size)
@@ -140,7 +142,7 @@ class Stage:
             state_bytes=state_bytes,
             carried_bytes=carried,
             advancing_s=advancing_s,
-            answering_s=answering_s,
+            emitting_s=emitting_s,
             alone_s=done.alone_s,
         )
 
@@ -159,7 +161,7 @@ def _row_bytes(tables: Tables) -> float:
 
 
 def _events(arrived: Iterable[Tables], size: int) -> Ints:
-    """Events behind what has come, per instance."""
+    """The number of input events per instance."""
     total = np.zeros(size, np.int64)
     for tables in arrived:
         for table in tables.values():
@@ -170,7 +172,7 @@ def _events(arrived: Iterable[Tables], size: int) -> Ints:
 def advanced_watermarks(program: Program, plan: Plan, headers: Iterable[Header]) -> dict[str, int]:
     """Watermarks after an epoch: the newest event of each stream less its lateness, never backwards.
 
-    Among them are the processing clock, and a mark for every stream that has ended.
+    They include the processing clock, and a mark for every stream that has ended.
     """
     after = dict(plan.watermarks_us)
     after[NOW] = max(after.get(NOW, NEVER_US), plan.now_us)

@@ -1,4 +1,4 @@
-"""What Spark runs in its Python workers, beside the reading of sources."""
+"""The functions that Spark runs in its Python workers, beside the reading of sources."""
 
 from collections.abc import Callable, Iterator
 
@@ -24,7 +24,7 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def stateful(
     checkpoint: str, epoch: int, depth: int, worker_of: tuple[int, ...] | None = None, *, hot: bool = True
 ) -> Task:
-    """One worker's part of one round of an epoch; the partition's number is the worker's unless told otherwise."""
+    """One worker's part of one round of an epoch; `worker_of` gives the worker of each partition."""
 
     def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = Checkpoint(checkpoint).plan(epoch)
@@ -61,7 +61,7 @@ def prework(checkpoint: str, stream: str) -> Task:
 
 
 def rehearsal(checkpoint: str, digest: str) -> Task:
-    """Load all machine code a graph needs, before the first event comes."""
+    """Load all machine code that a graph needs, before the first event."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:

@@ -1,21 +1,20 @@
-"""The wire: the one row format that crosses Spark, whatever the queries.
+"""The wire: the one row format that crosses Spark, for all queries.
 
 A row is (worker, lane, payload). Addresses from 0 up carry a table of a lane's partial aggregates or rows as Arrow;
-the negative ones carry what is not data. One schema for everything means that queries come and go
-without a new Spark plan.
+negative addresses carry everything else. With one schema, queries can change without a new Spark plan.
 """
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 HEADER = -1
-"""What a reading task saw of its slice, sent to every worker."""
+"""What a reading task found in its slice, sent to every worker."""
 DEAD = -2
 """Refused rows."""
 RESULT = -3
 """Rows of a result table; the table's name is in the Arrow metadata."""
 REPORT = -4
-"""What a worker did: its state segment and its measurements."""
+"""What a worker did: its state segments and its measurements."""
 
 SCHEMA = StructType(
     [StructField("worker", IntegerType()), StructField("lane", IntegerType()), StructField("payload", BinaryType())]
@@ -23,7 +22,7 @@ SCHEMA = StructType(
 ARROW_SCHEMA = pa.schema([("worker", pa.int32()), ("lane", pa.int32()), ("payload", pa.binary())])
 TABLE = b"table"
 TABLES = 8
-"""Most tables the state of a lane can have."""
+"""The most tables that the state of a lane can have."""
 
 
 def address(lane: int, table: int) -> int:
