@@ -31,7 +31,7 @@ PYTHON = ROOT / "docs" / "reference" / "python.md"
 MEASUREMENTS = ROOT / "docs" / "reference" / "measurements.md"
 RUN = cli.commands["run"]
 INTERNAL_METHODS = {
-    "then", "changed", "fresh", "keyed", "grouped", "place", "duration_us", "without_keys", "not_inside_window",
+    "then", "changed", "fresh", "keyed", "grouped", "location", "duration_us", "without_keys", "not_inside_window",
     "column_name", "made_of"
 }  # fmt: skip
 """Methods of a flow that other modules use and no user does."""
@@ -170,7 +170,7 @@ def test_concepts_list_every_reason_of_a_dead_letter() -> None:
     columns = ", ".join(f"`{name}`" for name in DEAD_LETTER_SCHEMA.names[:-1])
     assert columns in text
     source = "".join((ROOT / "src/shoal" / name).read_text() for name in (
-        "connectors/admission.py", "runtimes/spark/intake.py"
+        "connectors/admission.py", "compiler/late.py", "runtimes/spark/tasks/intake.py"
     ))  # fmt: skip
     given = set(re.findall(r'(?:Refusal\(|_refused\[|"range" if .* else )"(\w+)"', source))
     assert given, "the reasons are no longer written where this test looks"
