@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.compiler.program import compile_graph
-from shoal.compiler.warm_up import rehearse
+from shoal.compiler.warm_up import warm_up
 from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, max_, mean, min_, sum_, top_k
@@ -32,4 +32,4 @@ CARS = Stream("cars", {"ts": "timestamp", "i": "int64", "x": "float64", "s": "st
 )
 def test_every_kernel_of_a_program_is_run_once(flows: list[Flow], kernels: int) -> None:
     graph = Graph.of(flow.sink(f"q{number}") for number, flow in enumerate(flows))
-    assert rehearse(compile_graph(graph)) == kernels
+    assert warm_up(compile_graph(graph)) == kernels

@@ -1,4 +1,4 @@
-"""From operators, which are plain data, to the steps and kernels that run."""
+"""Builds the steps and kernels of operators, which are plain data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -43,8 +43,8 @@ def steps_of(operators: Sequence[Operator]) -> Iterator[Step]:
 def kernel_of(operator: Operator, window: Operator | None, constant: str, *, by_instance: bool) -> Kernel:
     """The kernel of an operator with state.
 
-    `constant`: a key that is the same for every row of an instance. `by_instance`: whether several instances with
-    the same keys may come together, so that rows must be told apart by instance.
+    `constant`: a key that is the same for every row of an instance. `by_instance`: whether several instances may hold
+    the same keys, so that state must be kept apart by instance.
     """
     parameters = operator.parameters
     if operator.kind == "aggregate" and window is not None:

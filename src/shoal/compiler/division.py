@@ -1,8 +1,8 @@
 """Divisions: a partitioning in the form that runs, lane by lane.
 
-Rows are dispatched to the instances that were declared, whatever the partitioning: fused loops and shared steps stay
-as they are. A division then gives rows of divided groups the number of the instance that has their slot, and gives
-results back the number of a declared instance, which is what everything behind the lane knows.
+Rows are always dispatched to declared instances, so fused loops and shared steps do not depend on the partitioning.
+A division then gives rows of divided groups the number of the instance that has their slot. Results get the number of
+a declared instance again, the only one that downstream lanes and outlets know.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 BY_KEY = -1
 """Stands for the instance of a group whose slots have several."""
 _SECOND = np.uint64(0xD6E8FEB86659FD93)
-"""What the hash of keys is multiplied with, so that slots do not follow from groups."""
+"""Multiplier of the second hash, so that slots do not follow from groups."""
 
 
 def slots_of(keys: Sequence[Column], length: int) -> Ints:
@@ -51,13 +51,13 @@ class Division:
 
     @classmethod
     def as_declared(cls, lane: Lane) -> "Division":
-        """Every declared instance has its own slots, as where a change has been undone."""
+        """Every declared instance has its own slots, as after a change that was undone."""
         size = len(lane.instances)
         return cls(np.repeat(np.arange(size), SLOTS).reshape(size, SLOTS), np.arange(size), partition_positions(lane))
 
     @cached_property
     def whole(self) -> Ints:
-        """Per declared instance the one that has all of its slots, or `BY_KEY`."""
+        """For each declared instance, the instance that has all of its slots, or `BY_KEY`."""
         first = self.numbers[:, 0]
         return np.where((self.numbers == first[:, None]).all(axis=1), first, BY_KEY)
 
@@ -71,14 +71,14 @@ class Division:
         return numbers
 
     def divided(self, kernel: Kernel, tables: Tables) -> Tables:
-        """Tables on their way to state, labelled with declared instances, under the instances that have their slots."""
+        """Input tables, labelled with declared instances, relabelled with the instances that have their slots."""
         return {
             number: table.with_instances(self.assigned(table.instance, kernel.table_keys(number, table)))
             for number, table in tables.items()
         }
 
     def reassigned(self, kernel: Kernel, number: int, table: Any, declared: int) -> Ints:
-        """The instance of every row of state, whatever partitioning it was written under.
+        """The instance of every row of state, which may have been written under another partitioning.
 
         `declared`: the declared instance of its operator, where that has only one.
         """
@@ -95,7 +95,7 @@ class Division:
         return self.assigned(groups, keys)
 
     def relabelled(self, kernel: Kernel, tables: Tables, concerned: NDArray[np.bool_], declared: int) -> Tables:
-        """Tables in which the rows of the instances concerned, all of one operator, are those of who has their slots.
+        """Tables with the rows of the `concerned` instances, all of one operator, assigned to who has their slots.
 
         `declared`: the declared instance of the operator, where that has only one.
         """
@@ -114,7 +114,7 @@ class Division:
 
 
 def assigned_again(lane: Lane, number: int, rows: Any, declared: int) -> Ints:
-    """The instance of every row of an operator's state in table `number`, whatever partitioning it was written under.
+    """The instance of every row of table `number` of an operator's state, written under any partitioning.
 
     `declared`: the first declared instance of the operator.
     """
@@ -161,7 +161,7 @@ def _declared(groups: Sequence[InstanceId]) -> Mapping[str, int]:
 
 
 def partition_positions(lane: Lane) -> tuple[int, ...]:
-    """Where among the keys of a lane's kernel the columns are that decide its declared group; none where it has one."""
+    """Positions, among the kernel's keys, of the columns that decide the declared group; empty if there is one."""
     feed = lane.feeds[0]
     dispatch = next((step for step in reversed(feed.steps) if isinstance(step, DispatchByGroup)), None)
     if lane.kernel is None or dispatch is None or dispatch.groups == 1:
@@ -171,7 +171,7 @@ def partition_positions(lane: Lane) -> tuple[int, ...]:
 
 
 def _check_keys(lane: Lane, kernel: Kernel, division: Division) -> None:
-    """Reject a group divided by keys where all of its rows have the same."""
+    """Reject a group divided by keys whose rows all have the same key."""
     divided = np.flatnonzero(division.whole == BY_KEY)
     if divided.size and not kernel.keys(lane.feeds[0].port):
         raise PartitioningError(f"instance {lane.instances[divided[0]]} has one key only and cannot be split")

@@ -1,4 +1,4 @@
-"""Families: operators that do the same to rows of their own, and so can run in one lane."""
+"""Families: operators that do the same to different rows, so that they can run in one lane."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from shoal.model.query.schema import Schema
 
 @dataclass(frozen=True)
 class Member:
-    """One operator taken apart: what it shares with others, and the value that makes it different."""
+    """One operator, split into what it shares with its family and the value that distinguishes it."""
 
     section: Section
     before: tuple[Step, ...]
@@ -25,7 +25,7 @@ class Member:
 
     @property
     def constant(self) -> str:
-        """The key that is the same for every row, if the equality that makes the member different is on one."""
+        """The key that is the same for every row, if the distinguishing equality is on a key; else empty."""
         keys = self.section.operator.parameters["keys"] if self.section.operator.kind == "aggregate" else ()
         return self.dispatch if self.dispatch and self.dispatch in keys and not self._redefined else ""
 
@@ -43,7 +43,7 @@ class Member:
 
 @dataclass
 class _Lanes:
-    """Lanes in the making, and where each operator with state has gone: its lane and its position there."""
+    """Lanes built so far; `home`: the lane of each operator with state, and its position there."""
 
     made: list[Lane] = field(default_factory=list)
     home: dict[OperatorId, tuple[int, int]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class _Lanes:
 
 
 def families(parts: Sequence[Section], sinks: Sequence[Sink]) -> tuple[Lane, ...]:
-    """The lanes of a graph: level by level, so that the lanes that feed others are there before them."""
+    """The lanes of a graph, built level by level: a lane comes after the lanes that feed it."""
     lanes = _Lanes()
     for level in sorted({part.level for part in parts}):
         for members in _families([part for part in parts if part.level == level], lanes):
@@ -70,8 +70,8 @@ def families(parts: Sequence[Section], sinks: Sequence[Sink]) -> tuple[Lane, ...
 def _families(parts: Sequence[Section], lanes: _Lanes) -> list[list[Member]]:
     """Operators that can run in one lane.
 
-    An instance is one operator's. Operators that say the same in other words have the same shape and value,
-    and so must not share a lane: one of them would keep its state under the other's name.
+    An instance belongs to one operator. Operators that differ in text only have the same shape and value. They must
+    not share a lane, or one of them would keep its state under the other's id.
     """
     found: dict[tuple[Any, ...], list[Member]] = {}
     twins: dict[tuple[Any, ...], dict[str, int]] = {}
@@ -209,12 +209,12 @@ def _outlet(sink_of: Mapping[int, Sink], size: int) -> Outlet:
 
 @dataclass(frozen=True)
 class _Plain:
-    """Queries without state that can run in one lane: the steps they share, and who asks for which value."""
+    """Queries without state that can run in one lane: the steps they share, and the sinks of each value."""
 
     before: tuple[Step, ...]
     column: str
     after: tuple[Step, ...]
-    asked: dict[Any, list[Sink]] = field(default_factory=dict)
+    sinks_of: dict[Any, list[Sink]] = field(default_factory=dict)
 
 
 def _add_plain(sinks: Sequence[Sink], lanes: _Lanes) -> None:
@@ -226,29 +226,31 @@ def _add_plain(sinks: Sequence[Sink], lanes: _Lanes) -> None:
         plain = _Plain(tuple(_lasting(steps[:at])), column, steps[at + 1 :])
         texts = tuple(step.text for step in plain.before), tuple(step.text for step in plain.after)
         key = (sink.way.stream, texts, column, type(value), sink.query.table)
-        found.setdefault(key, plain).asked.setdefault(value, []).append(sink)
+        found.setdefault(key, plain).sinks_of.setdefault(value, []).append(sink)
     for (stream, *_), plain in found.items():
-        asked = list(plain.asked.values())
-        dispatch: Step = DispatchByValue(plain.column, tuple(plain.asked)) if plain.column else DispatchByGroup((), 1)
-        layers = range(max(len(several) for several in asked))
-        outlets = tuple(_plain_outlet(asked, layer) for layer in layers)
+        sinks_of = list(plain.sinks_of.values())
+        dispatch: Step = (
+            DispatchByValue(plain.column, tuple(plain.sinks_of)) if plain.column else DispatchByGroup((), 1)
+        )
+        layers = range(max(len(several) for several in sinks_of))
+        outlets = tuple(_plain_outlet(sinks_of, layer) for layer in layers)
         feed = Feed(stream, (*plain.before, dispatch, *plain.after))
         lanes.made.append(Lane(len(lanes.made), None, (), (feed,), outlets, streams=frozenset({stream})))
 
 
-def _plain_outlet(asked: Sequence[Sequence[Sink]], layer: int) -> Outlet:
-    """The outlet of everybody who is the so-manieth to ask for a value."""
-    there = {position: several[layer] for position, several in enumerate(asked) if layer < len(several)}
-    return replace(_outlet(there, len(asked)), steps=())
+def _plain_outlet(sinks_of: Sequence[Sequence[Sink]], layer: int) -> Outlet:
+    """The outlet of the n-th sink of every value; `layer` is n, from 0."""
+    there = {position: several[layer] for position, several in enumerate(sinks_of) if layer < len(several)}
+    return replace(_outlet(there, len(sinks_of)), steps=())
 
 
 def _lasting(steps: Sequence[Step]) -> Iterator[Step]:
-    """Steps without those that only leave columns out: a lane looks at the columns it needs anyway."""
+    """Steps without those that only drop columns: a lane reads the columns it needs anyway."""
     return (step for step in steps if not (isinstance(step, Select) and step.only_drops))
 
 
 def _equality(steps: Sequence[Step], types: Mapping[str, str]) -> tuple[int, str, Any] | None:
-    """Place, column and constant of the first filter `column == constant` on a stream's integers or texts."""
+    """Index, column and constant of the first filter `column == constant` on a stream's integers or texts."""
     for at, step in enumerate(steps):
         match step:
             case Filter(Binary("eq", Column(name), Constant(value))):
@@ -258,6 +260,6 @@ def _equality(steps: Sequence[Step], types: Mapping[str, str]) -> tuple[int, str
                 continue
             case Select(only_drops=True):
                 continue
-            case _:  # the columns behind it may no longer be the stream's
+            case _:  # after it, columns may no longer be the stream's
                 return None
     return None

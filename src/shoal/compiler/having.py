@@ -1,6 +1,6 @@
 """Conditions on aggregates that all readers of a lane begin with, checked where the aggregates are computed.
 
-A window that nobody wants is then never written out with its keys. The readers check again, which changes nothing.
+A window that no reader wants is then never materialized. The readers check again, which changes nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ def _with_condition(lane: Lane, lanes: Iterable[Lane]) -> Lane:
 
 
 def _first_condition(steps: Sequence[Step]) -> Expression | None:
-    """The condition of the filter that steps begin with, be it behind a dispatch by origin."""
+    """The condition of the first filter, if only dispatches by origin precede it."""
     for step in steps:
         if isinstance(step, Filter):
             return step.condition

@@ -1,8 +1,8 @@
-"""Lanes: operators of one shape that run together, however many queries they belong to.
+"""Lanes: operators of one shape that run as one, for any number of queries.
 
 Queries that differ only in the constant of one equality filter (`region == 7`) form one lane with an
-instance each. A lane is fed by streams, or by other lanes; it lifts blocks where they are read or answered,
-and keeps state, closes windows and results where its instances are bound.
+instance each. A lane is fed by streams or by other lanes. It lifts blocks where they are read or emitted, and keeps
+state, closes windows and emits results where its instances are bound.
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from shoal.compiler.division import Division
 
 NOW = "#now"
-"""Mark of the processing clock among the watermarks of streams."""
+"""Key of the processing clock among the watermarks of streams."""
 ENDED = "#ended:"
-"""Prefix of the marks of streams that have ended."""
+"""Prefix of the keys of streams that have ended."""
 Origin = str | int
 """Where rows come from: a stream by name, or a lane by number."""
 
@@ -60,19 +60,19 @@ class Outlet:
 
 
 BlockCache = dict[Any, Any]
-"""What lanes that begin alike have computed already of one block."""
+"""Intermediate blocks of one block, shared by lanes whose first steps are the same."""
 
 
 @dataclass(frozen=True)
 class Feed:
-    """One way into a lane: where rows come from, which input they are, and the steps on the way."""
+    """One input of a lane: where rows come from, the port they enter, and the steps before it."""
 
     origin: Origin
     steps: tuple[Step, ...]
     port: int = 0
 
     def prepared(self, block: Block, cache: BlockCache) -> tuple[tuple[str, ...], Block]:
-        """The block after the steps, shared with the feeds that begin alike, and the name it is shared under."""
+        """The block after the steps, shared with feeds that have the same steps, and its key in the cache."""
         key: tuple[str, ...] = ()
         cache.setdefault(key, block)
         for step in self.steps:
@@ -85,10 +85,10 @@ class Feed:
 
 @dataclass(frozen=True)
 class Lane:
-    """Operators of one shape; without a kernel, rows go from the feeds to the outlets as they are.
+    """Operators of one shape; without a kernel, rows pass from feeds to outlets unchanged.
 
-    `depth`: how many lanes with state lie between the streams and here, this one included. `streams`: all that reach
-    it. `hold_us`: how far its input's times may lie behind the streams' watermark.
+    `depth`: the number of lanes with state from the streams to here, this one included. `streams`: all that feed it,
+    directly or not. `hold_us`: how far its input may be behind the streams' watermark.
     """
 
     number: int
@@ -103,12 +103,12 @@ class Lane:
     hold_us: int = 0
     processing: bool = False
     types: tuple[tuple[tuple[str, str], ...], ...] = ()
-    """Per input, the columns that come in and their types."""
+    """For each port, the columns of its rows and their types."""
     division: "Division | None" = None
     """Which instances have the slots of the declared ones, where that is not as declared."""
 
     def reads(self) -> frozenset[str]:
-        """Columns that the lane may look at on the way in."""
+        """Columns of its input that the lane may read."""
         wanted: set[str] = set()
         for feed in self.feeds:
             wanted.update(*(step.reads() for step in feed.steps))
@@ -120,7 +120,7 @@ class Lane:
         return frozenset(wanted)
 
     def watermark_us(self, marks: Mapping[str, int]) -> int:
-        """How far event time is closed here: the slowest stream that has not ended, less what operators hold back."""
+        """The lane's watermark: that of the slowest stream that has not ended, less `hold_us`."""
         if self.processing:
             return marks.get(NOW, NEVER_US)
         alive = [stream for stream in self.streams if ENDED + stream not in marks] or self.streams
@@ -130,7 +130,7 @@ class Lane:
     def lifted(
         self, feed: Feed, block: Block, watermark_us: int, now_us: int, cache: BlockCache
     ) -> tuple[Tables, Block]:
-        """What a block sends to the lane's state, and the rows that came too late."""
+        """A block as input tables for the lane's state, and the rows that are late."""
         kernel = self.kernel
         if kernel is None:
             raise TypeError("a lane without a kernel has no state")
@@ -141,15 +141,15 @@ class Lane:
         return kernel.lift_timely(feed.port, prepared, watermark_us, Shared(len(self.instances), cache, key))
 
     def labelled(self, results: Block) -> Block:
-        """Results under the declared instances, by which everything behind the lane knows them."""
+        """Results with the numbers of declared instances, which downstream lanes and outlets expect."""
         return results if self.division is None else self.division.labelled(results)
 
     def advanced(
         self, state: Tables, fresh: Tables, before_us: int, after_us: int, declared_of: Ints | None = None
     ) -> tuple[Tables, Block]:
-        """State and what has come brought together, and the results that the watermark makes certain on its way.
+        """State merged with new input, and the results of moving the watermark from `before_us` to `after_us`.
 
-        `declared_of`: the declared instance of every number, where numbers are others than those of the division.
+        `declared_of`: the declared instance of every number, where the division's numbers do not apply.
         """
         if self.kernel is None:
             raise TypeError("a lane without a kernel has no state")

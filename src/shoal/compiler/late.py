@@ -15,7 +15,7 @@ from shoal.model.query.schema import TIME
 
 
 def late_letters(lane: Lane, late: Block, inputs: Mapping[str, Input]) -> pa.RecordBatch:
-    """Dead letters for rows that came too late, each told which operator had gone on."""
+    """Dead letters for late rows, each with the operator that could no longer count it."""
     if lane.kernel is None:
         raise TypeError("a lane without a kernel has no late rows")
     names = [name for name in late.columns if name not in (INSTANCE, TIME)]

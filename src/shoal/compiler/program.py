@@ -1,4 +1,4 @@
-"""Programs: a graph in the form that runs, made of lanes; the same graph always gives the same program."""
+"""Programs: graphs compiled to lanes; the same graph always gives the same program."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Program:
 
     @cached_property
     def first_instances(self) -> Mapping[int, int]:
-        """Where each lane's instances begin in that order."""
+        """Index of each lane's first instance in that order."""
         starts, at = {}, 0
         for lane in self.lanes:
             starts[lane.number] = at
@@ -50,12 +50,12 @@ class Program:
 
     @cached_property
     def depth(self) -> int:
-        """How many lanes with state lie one behind another."""
+        """The largest number of lanes with state in a row."""
         return max((lane.depth for lane in self.lanes), default=0)
 
     @cached_property
     def feeds(self) -> Mapping[Origin, tuple[tuple[Lane, Feed], ...]]:
-        """The ways out of every stream and lane."""
+        """The feeds that read each stream and lane."""
         ways: dict[Origin, list[tuple[Lane, Feed]]] = defaultdict(list)
         for lane in self.lanes:
             for feed in lane.feeds:
@@ -67,13 +67,13 @@ class Program:
         return tuple({lane.number: lane for lane, _ in self.feeds.get(stream, ())}.values())
 
     def columns(self, stream: str) -> tuple[str, ...]:
-        """The columns of a stream that some lane looks at, event time included, in schema order."""
+        """The columns of a stream that some lane reads, event time included, in schema order."""
         wanted = {self.inputs[stream].time}.union(*(lane.reads() for lane in self.lanes_of(stream)))
         return tuple(name for name in self.inputs[stream].schema.names if name in wanted)
 
 
 def compile_graph(graph: Graph, partitioning: Partitioning = DECLARED) -> Program:
-    """Find the lanes of a graph, with the instances that a partitioning has."""
+    """Compile a graph, with the instances of a partitioning."""
     lanes = with_divisions(with_conditions(families(sections(graph), sinks(graph))), partitioning)
     inputs = {stream: _input(operator.parameters) for stream, operator in graph.streams.items()}
     return Program(graph, inputs, lanes)

@@ -1,4 +1,4 @@
-"""Sections: a graph cut at its operators with state, each with the ways that lead into it."""
+"""Sections: a graph cut at its operators with state, each with the paths that lead into it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from shoal.model.query.graph import STATEFUL, Graph, Operator, OperatorId, Query
 
 @dataclass(frozen=True)
 class Way:
-    """How rows come from a source, or from an operator with state, to an input of another operator."""
+    """A path of rows from a source, or from an operator with state, to an input of another operator."""
 
     origin: Operator
     port: int
@@ -18,13 +18,13 @@ class Way:
 
     @property
     def stream(self) -> str:
-        """The stream it begins with; empty where it begins with an operator."""
+        """The stream it begins with; empty if it begins with an operator."""
         return str(self.origin.parameters["stream"]) if self.origin.kind == "source" else ""
 
 
 @dataclass(frozen=True)
 class Section:
-    """An operator with state, the window before it if it has one, and the ways in; `level` counts such operators."""
+    """An operator with state, its window if it has one, and its inputs; `level`: its depth in such operators."""
 
     operator: Operator
     window: Operator | None
@@ -34,7 +34,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Sink:
-    """A query's sink and one of the ways into it."""
+    """A query's sink and one of the paths into it."""
 
     query: Query
     way: Way
@@ -56,7 +56,7 @@ def sections(graph: Graph) -> list[Section]:
 
 
 def sinks(graph: Graph) -> list[Sink]:
-    """The ways into the queries' sinks."""
+    """The paths into the queries' sinks."""
     return [Sink(query, way) for query in graph.queries.values() for way in _ways(graph.operators, query.sink)]
 
 
@@ -69,7 +69,7 @@ def _ways(operators: Mapping[OperatorId, Operator], operator: Operator) -> Itera
 def _back(
     operators: Mapping[OperatorId, Operator], operator: Operator
 ) -> Iterator[tuple[Operator, tuple[Operator, ...]]]:
-    """Every way back to a source or an operator with state, with the operators on it in the order of rows."""
+    """Every path back to a source or an operator with state, with its operators in the order of rows."""
     if operator.kind == "source" or operator.kind in STATEFUL:
         yield operator, ()
         return

@@ -1,4 +1,4 @@
-"""Steps: stateless operators in the form that runs, each a function from block to block with a canonical text."""
+"""Steps: compiled stateless operators, each a function from block to block with a canonical text."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -23,21 +23,21 @@ from shoal.model.query.schema import TIME
 from shoal.model.query.window import Window
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
-"""What hashes are multiplied with."""
+"""Multiplier of hashes."""
 
 
 class Step(Protocol):
-    """A stateless function from block to block; equal texts mean equal functions."""
+    """A stateless function from block to block; equal texts mean equal functions, which are applied once."""
 
     @property
     def text(self) -> str:
         """Canonical text."""
 
     def apply(self, block: Block) -> Block:
-        """The block after the step."""
+        """The block after the step; called for every block, which must not be changed."""
 
     def reads(self) -> frozenset[str]:
-        """Columns the step looks at."""
+        """Columns the step reads; called when a program is compiled, to find out what a source must deliver."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Select:
 
     @property
     def only_drops(self) -> bool:
-        """Whether the step merely leaves columns out, which changes no row."""
+        """Whether the step only drops columns."""
         return all(isinstance(e, ColumnOf) and e.name == name for name, e in self.columns)
 
     def apply(self, block: Block) -> Block:
@@ -89,7 +89,7 @@ class Select:
 
 @dataclass(frozen=True)
 class Attach:
-    """Add the columns of a static table by key; rows without one go, or get the defaults."""
+    """Add the columns of a static table by key; rows without a match are dropped, or get the defaults."""
 
     column: str
     keys: tuple[Any, ...]
@@ -103,12 +103,12 @@ class Attach:
 
     @cached_property
     def index(self) -> Index:
-        """Where each key stands."""
+        """Position of each key."""
         return Index(self.keys)
 
     @cached_property
     def values(self) -> Mapping[str, Column]:
-        """The table's columns, a default behind each."""
+        """The table's columns, each followed by its default."""
         defaults = dict(self.defaults or ())
         zero = {"string": "", "bool": False, "float64": 0.0}
         return {
@@ -136,7 +136,7 @@ class Attach:
 
 @dataclass(frozen=True)
 class Assign:
-    """Give each row the start and end of every window it lies in; it counts as happening at the end."""
+    """Give each row the start and end of every window it belongs to, and the end as its event time."""
 
     window: Window
     time: str
@@ -167,7 +167,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Retime:
-    """Take another column for event time."""
+    """Use another column as event time."""
 
     column: str
 
@@ -208,7 +208,7 @@ class DispatchByOrigin:
 
 @dataclass(frozen=True)
 class DispatchByValue:
-    """Send each row to the instance that asked for its value: hundreds of `region == r` filters in one look-up."""
+    """Send each row to the instance that selects its value: hundreds of `region == r` filters in one lookup."""
 
     column: str
     values: tuple[Any, ...]
@@ -220,7 +220,7 @@ class DispatchByValue:
 
     @cached_property
     def index(self) -> Index:
-        """Where each value stands."""
+        """Position of each value."""
         return Index(self.values)
 
     def apply(self, block: Block) -> Block:

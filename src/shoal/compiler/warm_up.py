@@ -1,4 +1,4 @@
-"""Rehearsals: every kernel of a program once, on a row nobody counts, so that its machine code is loaded in time."""
+"""Warm-up: runs every kernel of a program once on a made-up row, so that its machine code is loaded in time."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.model.query.schema import TIME
 
 
-def rehearse(program: Program) -> int:
-    """Run all kernels on one made-up row per input each; returns how many there were."""
+def warm_up(program: Program) -> int:
+    """Run every kernel on one made-up row per input; returns the number of kernels."""
     Index([0]).positions(np.zeros(1, np.int64))
     numbered(np.zeros(1, np.int64))
     lanes = [lane for lane in program.lanes if lane.kernel]
     for lane in lanes:
-        _rehearse(lane)
+        _warm_up(lane)
     return len(lanes)
 
 
-def _rehearse(lane: Lane) -> None:
+def _warm_up(lane: Lane) -> None:
     kernel = lane.kernel
     if kernel is None:
         return

@@ -1,7 +1,7 @@
-"""Fused steps: stateless steps one behind another as a single compiled loop, with the same blocks as one by one.
+"""Fused steps: consecutive stateless steps as one compiled loop that gives the same blocks as the steps do.
 
-What has no row code (functions of the user's own, exponentials, texts made of several columns) stays as it is; the
-steps before and after it are fused all the same.
+Steps without row code (user functions, exponentials, texts of several columns) stay as they are. The steps before and
+after them are still fused.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,21 +29,18 @@ from shoal.model.query.schema import TIME, FieldType, Schema
 Types = Mapping[str, FieldType]
 """The type of every column, in order."""
 FEWEST_STEPS = 2
-"""Steps that are worth a loop of their own, whatever they do."""
+"""Number of steps that is always worth a loop."""
 
 
 class FusedSteps:
-    """Some steps as one: itself a step, of which every node has one of its own.
-
-    Its answers lie in memory that it uses again: the next block overwrites what it made of this one.
-    """
+    """Several steps as one step. Every node needs its own: results are in buffers that the next block overwrites."""
 
     def __init__(self, steps: Sequence[Step], types: Types, wanted: Collection[str] | None = None) -> None:
         """Write the loop; it is compiled by `prepare`, and until then the steps are applied one by one."""
         self.steps = tuple(steps)
         self.loop: Loop = loop_of(steps, types, wanted)
         self._types = dict(types)
-        self._room: list[NDArray[Any]] = []
+        self._buffers: list[NDArray[Any]] = []
         self._function: Callable[..., int] | None = None
         self._texts: dict[str, pa.DictionaryArray] = {}
         self._tables: dict[str, tuple[pa.Array, dict[str, Column]]] = {}
@@ -55,7 +52,7 @@ class FusedSteps:
         return "; ".join(step.text for step in self.steps)
 
     def reads(self) -> frozenset[str]:
-        """Columns that some step looks at."""
+        """Columns that some step reads."""
         return frozenset().union(*(step.reads() for step in self.steps))
 
     def prepare(self) -> None:
@@ -71,9 +68,9 @@ class FusedSteps:
         loop, function = self.loop, self._function
         self._texts = {}
         arrays = [self._array(argument, block) for argument in loop.arguments]
-        room = self._room_for(block.length * loop.most)
-        length = function(block.length, *arrays, *room)
-        made = [array[:length] for array in room]
+        buffers = self._buffers_for(block.length * loop.most)
+        length = function(block.length, *arrays, *buffers)
+        made = [array[:length] for array in buffers]
         same_rows = loop.same_rows or (loop.most == 1 and length == block.length)
         rows = made.pop() if loop.writes_rows else np.empty(0, np.int64)
         numbers = {id(number): array for number, array in zip(loop.written, made, strict=True)}
@@ -93,11 +90,11 @@ class FusedSteps:
 
         return Block({name: column(value) for name, value in loop.columns.items()}, length)
 
-    def _room_for(self, rows: int) -> list[NDArray[Any]]:
-        """Arrays to write to: made once, since new memory costs more than what is written to it."""
-        if not self._room or self._room[0].size < rows:
-            self._room = [np.empty(rows, dtype) for dtype in self.loop.dtypes]
-        return self._room
+    def _buffers_for(self, rows: int) -> list[NDArray[Any]]:
+        """Output buffers, allocated once: new memory costs more than writing to it."""
+        if not self._buffers or self._buffers[0].size < rows:
+            self._buffers = [np.empty(rows, dtype) for dtype in self.loop.dtypes]
+        return self._buffers
 
     def _array(self, argument: Argument, block: Block) -> NDArray[Any]:
         """What the function gets for an argument."""
@@ -111,7 +108,7 @@ class FusedSteps:
         return column if column.flags.c_contiguous and column.flags.aligned else np.array(column)
 
     def _table(self, argument: Argument, block: Block) -> Column:
-        """A table that never changes, or one made of the entries of a text column, until they change."""
+        """A constant table, or one computed from the dictionary of a text column, until that changes."""
         if argument.make is None:
             return argument.table
         entries = self._encoded(argument.column, block).dictionary
@@ -136,8 +133,8 @@ class FusedSteps:
         )
 
     def _check(self) -> None:
-        """Compare with what the steps make of no rows at all."""
-        block = Block({name: _nothing(type_) for name, type_ in self._types.items()}, 0)
+        """Compare the planned columns with those the steps give for an empty block."""
+        block = Block({name: _empty(type_) for name, type_ in self._types.items()}, 0)
         for step in self.steps:
             block = step.apply(block)
         planned = {name: v.dtype.name if isinstance(v, Number) else "" for name, v in self.loop.columns.items()}
@@ -148,7 +145,7 @@ class FusedSteps:
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps one behind another, as they are or fused; `apply` gives what all of them give."""
+    """Consecutive steps, some of them fused; `apply` applies them all."""
 
     steps: tuple[Step, ...]
 
@@ -167,11 +164,11 @@ class Chain:
 def fused(
     steps: Sequence[Step], types: Types, wanted: Collection[str] | None = None, fewest: int = FEWEST_STEPS
 ) -> Chain | None:
-    """Steps over columns of some types with loops where they can be had; None if nowhere.
+    """Fuse steps over columns of some types where possible; None if nothing can be fused.
 
     Columns that are not `wanted` may be left out of the result.
     Fewer than `fewest` steps become a loop only with a filter or select among them, or a hash of several columns.
-    Nothing is compiled yet: that is what `prepare` is for.
+    Nothing is compiled yet; see `prepare`.
 
     >>> from shoal.model.query.expression import col
     >>> steps = [Filter(col("kind") == 0), Select((("twice", col("speed") * 2),))]
@@ -196,9 +193,9 @@ def fused(
 
 
 def prepare(chains: Iterable[Chain], say: Callable[[str], None] | None = None) -> None:
-    """Compile the loops of chains, or load them; what cannot be compiled stays as it is.
+    """Compile the loops of chains, or load them; steps that cannot be compiled stay as they are.
 
-    `say` is told if this takes a while because something is not on disk yet.
+    `say` is called if this takes a while because something is not in the cache.
     """
     steps = [step for chain in chains for step in chain.fused]
     missing = {step.loop.code.name for step in steps if not step.loop.code.is_kept}
@@ -210,7 +207,7 @@ def prepare(chains: Iterable[Chain], say: Callable[[str], None] | None = None) -
 
 
 def types_after(steps: Iterable[Step], types: Types) -> Types | None:
-    """The columns behind some steps; None where that cannot be told."""
+    """The columns after some steps; None if they cannot be determined."""
     after = dict(types)
     try:
         for step in steps:
@@ -258,7 +255,7 @@ def _types_after(step: Step, types: dict[str, FieldType]) -> dict[str, FieldType
             return types | {INSTANCE: "int64"}
 
 
-def _nothing(type_: FieldType) -> Column:
+def _empty(type_: FieldType) -> Column:
     return np.zeros(0, DTYPES[type_]) if type_ in DTYPES else pa.array([], ARROW_TYPES[type_])
 
 

@@ -1,8 +1,8 @@
 """Generated code: functions written as text, compiled to machine code without the GIL, and kept on disk.
 
 A text is kept in a file named by its hash, and Numba keeps the machine code beside it, so that the next process loads
-it in a few milliseconds. A file that is damaged is made again; where nothing can be written, nothing is kept. The
-oldest files go once there are many.
+it in a few milliseconds. A damaged file is written again; without write access nothing is kept. The oldest files are
+removed once there are many.
 """
 
 import hashlib
@@ -32,11 +32,11 @@ import numba
 import numpy as np
 """
 COMPILED = '@numba.njit(nogil=True, error_model="numpy")'
-"""What stands above functions that it calls."""
+"""Decorator of the functions that it calls."""
 MOST_KEPT = 500
-"""Texts that are kept on disk."""
+"""Number of texts kept on disk."""
 MOST_LOADED = 500
-"""Functions that are kept in memory for the next one who wants them; who uses one keeps it for as long as needed."""
+"""Number of functions kept in memory for later callers; a caller keeps those it uses."""
 
 
 def cache_directory() -> Path:
@@ -56,7 +56,7 @@ class Code:
 
     @cached_property
     def text(self) -> str:
-        """All that decides about the machine code, so that equal texts have equal code."""
+        """Everything that determines the machine code: equal texts have equal code."""
         made_for = f"shoal {_version()}, numba {numba.__version__}, {sys.implementation.cache_tag}"
         return f'"""Generated for {made_for}: {self.signature}."""\n{IMPORTS}{self.body}'
 
@@ -67,7 +67,7 @@ class Code:
 
     @property
     def is_kept(self) -> bool:
-        """Whether its machine code need not be made."""
+        """Whether its machine code exists already."""
         path = cache_directory() / f"{self.name}.py"
         return _LOADED.get(self.name) is not None or (_text_of(path) == self.text and len(_machine_code(path)) >= 2)
 
@@ -82,7 +82,7 @@ def function_of(code: Code) -> Callable[..., Any]:
 
 
 class Loaded:
-    """Functions in memory by name, at most so many: the one that was wanted longest ago goes first."""
+    """A least-recently-used cache of functions by name."""
 
     def __init__(self, most: int = MOST_LOADED) -> None:
         """Nothing loaded yet."""
@@ -98,7 +98,7 @@ class Loaded:
             return self._functions.get(name)
 
     def put(self, name: str, function: Callable[..., Any]) -> None:
-        """Keep a function, and forget another, with its module, where there are too many."""
+        """Keep a function; the least recently used one is dropped, with its module, if there are too many."""
         with self._lock:
             self._functions[name] = function
             self._functions.move_to_end(name)
@@ -108,7 +108,7 @@ class Loaded:
 
 
 _LOADED = Loaded()
-"""What this process has loaded."""
+"""Functions that this process has loaded."""
 
 
 def _made(code: Code) -> Callable[..., Any]:
@@ -118,7 +118,7 @@ def _made(code: Code) -> Callable[..., Any]:
     for _ in range(2):
         try:
             return _compiled(code, str(path), kept=True)
-        except Exception:  # noqa: BLE001  (whatever is wrong with a damaged file: it is made again)
+        except Exception:  # noqa: BLE001  (a damaged file can fail in any way; it is made again)
             _forget(path)
     return _compiled(code, f"<{code.name}>", kept=False)
 
@@ -126,7 +126,7 @@ def _made(code: Code) -> Callable[..., Any]:
 def _compiled(code: Code, file: str, *, kept: bool) -> Callable[..., Any]:
     module = ModuleType(code.name)
     exec(compile(code.text, file, "exec"), module.__dict__)
-    sys.modules[code.name] = module  # where Numba looks for what machine code from disk belongs to
+    sys.modules[code.name] = module  # Numba finds the module of cached machine code here
     dispatcher = numba.njit(nogil=True, cache=kept, error_model="numpy")(getattr(module, FUNCTION))
     dispatcher.compile(code.signature)
     dispatcher.disable_compile()
@@ -134,7 +134,7 @@ def _compiled(code: Code, file: str, *, kept: bool) -> Callable[..., Any]:
 
 
 def _keep(text: str, path: Path) -> bool:
-    """Write a text unless it is there; false where that is not possible. Readers never see half of it."""
+    """Write a text unless it is there; false if that is impossible. Readers never see half of it."""
     if _text_of(path) == text:
         return True
     try:

@@ -1,7 +1,7 @@
 """Row code: the variables of a generated loop, how each is computed, and the arrays that the loop needs for it.
 
-A number of the row at hand is a variable; a text is never looked at in the loop, only the number of its entry.
-Places in arrays are unsigned, since Numba would ask of others whether they count from the end.
+A number of the current row is a variable. A loop never reads a text, only the number of its dictionary entry.
+Array indices are unsigned: for signed ones Numba would add code that checks for negative indices.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,17 +21,17 @@ Dtype = np.dtype[Any]
 INT, FLOAT, BOOL = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)
 BITS, CODE, TEXT = np.dtype(np.uint64), np.dtype(np.int32), np.dtype(object)
 DTYPES = {"int64": INT, "timestamp": INT, "float64": FLOAT, "bool": BOOL}
-"""Types of columns whose values a loop can look at."""
+"""Types of columns whose values a loop can read."""
 _TOO_LARGE = 2.0**63
 
 
 class FusionError(ShoalError):
-    """A step or expression that is left to whole columns."""
+    """A step or expression without row code, which is computed on whole columns."""
 
 
 @dataclass(frozen=True, eq=False)
 class Argument:
-    """An array that a loop is given, or that its result is drawn from.
+    """An array that a loop reads, or that its result is taken from.
 
     A column as it is; the codes of a text column; what `make` gives for its entries; or a table that never changes.
     """
@@ -46,9 +46,9 @@ class Argument:
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """A number of the row at hand: its variable, or the constant itself, and what it is computed from.
+    """A number of the current row: its variable or constant, and the numbers it is computed from.
 
-    `column`: the column that it is, if it is one as it came.
+    `column`: its input column, if it is one unchanged.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Passed:
-    """A value that no loop looks at: it is taken from its column, once the rows that remain are known."""
+    """A value that no loop reads: it is taken from its column once the remaining rows are known."""
 
     column: str
     is_text: bool
@@ -69,7 +69,7 @@ class Passed:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A text that stands at some position of a table of texts."""
+    """A text at some position of a table of texts."""
 
     table: Argument
     at: Number
@@ -86,7 +86,7 @@ Value = Number | Passed | Drawn | Fixed
 
 
 class RowCode:
-    """Variables and arrays, each made once however often it is asked for."""
+    """Variables and arrays, each created once."""
 
     def __init__(self) -> None:
         """Nothing is computed yet."""
@@ -125,7 +125,7 @@ class RowCode:
         return self.cast(self.number(f"{left.name} {sign} {right.name}", BITS, left, right), INT)
 
     def held(self, number: Number) -> Number:
-        """A number as a variable, so that Python computes nothing of a constant in its own, wider integers."""
+        """A number as a variable, so that no constant is computed with Python's unbounded integers."""
         if number.constant is None:
             return number
         return self.number(f"np.{number.dtype.name}({number.name})", number.dtype)
@@ -144,7 +144,7 @@ class RowCode:
         return self.number(f"np.{dtype.name}({number.name})", dtype, number)
 
     def _truncated(self, number: Number) -> Number:
-        """A float without its fraction; what is no number, or too large, becomes what it becomes for NumPy here."""
+        """A float without its fraction; NaN and values out of range become what NumPy makes of them here."""
         with np.errstate(invalid="ignore"):
             nan, above, below = np.array([np.nan, np.inf, -np.inf]).astype(np.int64).tolist()
         x = number.name
@@ -178,7 +178,7 @@ class RowCode:
         return self.number(f"{values.name}[{at.name}] if {inside} else {missing}", values.dtype, at)
 
     def at(self, values: Column, position: Number) -> Number | Drawn:
-        """What stands at a position of a table that never changes."""
+        """The value at a position of a constant table."""
         if not isinstance(values, np.ndarray):
             return Drawn(Argument("", "table", TEXT, table=values), position)
         position = self.cast(position, BITS)
@@ -210,7 +210,7 @@ class RowCode:
         return Drawn(array, at) if made.dtype == TEXT else self.number(f"{array.name}[{at.name}]", made.dtype, at)
 
     def position(self, value: Value, keys: Sequence[Any], index: Index) -> Number:
-        """Where a value stands among some keys, or -1."""
+        """Position of a value among some keys, or -1."""
         if not keys:
             return self.constant(-1)
         if isinstance(value, Number) and value.dtype == INT and all(type(key) is int for key in keys):

@@ -1,6 +1,6 @@
 """Expressions in row code: the same values, bit for bit, that whole columns have.
 
-What NumPy computes in ways of its own (exponentials, the sign of the lesser of two zeros) is not turned into row code.
+What NumPy computes in its own way (exponentials, the sign of the minimum of two zeros) gets no row code.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ from shoal.model.query.lookup import Lookup
 from shoal.model.query.pattern import Previous
 
 Scope = Mapping[str, Value]
-"""What each column is at some position of the loop."""
+"""The value of each column at some point of the loop."""
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 FEW_CHOICES = 8
@@ -44,7 +44,7 @@ FEW_CHOICES = 8
 
 
 def value_of(code: RowCode, expression: Expression, scope: Scope) -> Value:
-    """The value of an expression for the row at hand; raises `FusionError` where there is no row code for it."""
+    """The value of an expression for the current row; raises `FusionError` if it has no row code."""
     if isinstance(expression, ColumnOf):
         return scope[expression.name]
     if any(isinstance(part, Udf | Previous) for part in _parts(expression)):
@@ -90,7 +90,7 @@ def _constant_of(value: Value) -> Column | None:
 
 
 def _may_fail(expression: Expression) -> bool:
-    """Whether texts may be refused, which texts of other rows must not bring about."""
+    """Whether a text can raise an error; then other rows' dictionary entries must not be evaluated."""
     return any(isinstance(part, Call) and part.function == "as_int64" for part in _parts(expression))
 
 

@@ -1,7 +1,7 @@
-"""Loops: the text of one function that takes each row through several steps, and what its result is made of.
+"""Loops: the text of one function that takes each row through several steps, and the columns of its result.
 
-Rows that pass the first conditions are listed in short stretches, so that the processor need not guess which do; for
-each of them the rest is computed only as far as conditions or columns that remain ask for it.
+The first conditions are evaluated for a short stretch of rows without branches. Then, for the rows that pass, only
+what the remaining conditions and columns need is computed.
 """
 
 import inspect
@@ -47,15 +47,15 @@ from shoal.language.python.join import HAS_RIGHT
 from shoal.model.query.schema import TIME, FieldType
 
 STRETCH = 1024
-"""Rows whose first conditions are decided before the rest is computed for any of them."""
+"""Number of rows whose first conditions are evaluated before anything else."""
 FEW_PASSED = 3
-"""Columns that are passed along with those computed; more are copied afterwards, if any row has gone at all."""
+"""Unchanged columns that are copied in the loop; more of them are copied afterwards, and only if a row was dropped."""
 _NUMBA = {"bool": "boolean"}
 
 
 @dataclass(frozen=True)
 class Keep:
-    """Rows go on only if a condition holds; `filter_` numbers the step where it is a filter."""
+    """Keep rows for which a condition holds; `filter_`: the number of the step, if it is a filter."""
 
     condition: Number
     filter_: int | None = None
@@ -63,7 +63,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Rows go on several times, with a variable that counts from 1."""
+    """Repeat each row, with a variable that counts from 1."""
 
     counter: Number
     times: int
@@ -86,7 +86,7 @@ class Loop:
 
     @property
     def passed_late(self) -> tuple[int, ...]:
-        """Which of the numbers written are columns that are copied once the rows that remain are known."""
+        """Positions of written numbers that are unchanged columns, copied once the remaining rows are known."""
         passed = tuple(position for position, number in enumerate(self.written) if number.column)
         return passed if len(passed) > FEW_PASSED else ()
 
@@ -103,7 +103,7 @@ class Loop:
 
 
 class _Steps:
-    """What the steps so far make of a row."""
+    """The columns of a row after the steps so far."""
 
     def __init__(self, types: Mapping[str, FieldType]) -> None:
         self.code = RowCode()
@@ -111,7 +111,7 @@ class _Steps:
         self.actions: list[Keep | Repeat] = []
 
     def add(self, number: int, step: Step) -> None:
-        """Go on by one step."""
+        """Apply one more step."""
         match step:
             case Filter(condition):
                 self.actions.append(Keep(condition_of(self.code, condition, self.columns), number))
@@ -143,7 +143,7 @@ class _Steps:
         return self.code.held(value)
 
     def _dispatch(self, position: Number) -> None:
-        """Go on only where an instance was found."""
+        """Keep rows for which an instance was found."""
         self.actions.append(Keep(self.code.number(f"{position.name} >= 0", BOOL, position)))
         self.columns[INSTANCE] = position
 
@@ -208,12 +208,12 @@ class _Text:
         self._depth += opens
 
     def close(self) -> None:
-        """Go back to the level before; what was computed in this one has to be computed again."""
+        """Close a block; what was computed in it must be computed again."""
         self._depth -= 1
         self._done.clear()
 
     def need(self, number: Number) -> str:
-        """The name of a number, computed by now."""
+        """The name of a number, after code that computes it."""
         for need in number.needs:
             self.need(need)
         if number.text and number.name not in self._done:
@@ -320,7 +320,7 @@ def _late_lines(loop: Loop) -> list[str]:
 
 
 def _first_conditions(actions: Sequence[Keep | Repeat]) -> list[Keep]:
-    """The conditions of the first filters that follow each other, unless rows go or multiply before."""
+    """The conditions of the leading consecutive filters, before any other action."""
     first: list[Keep] = []
     for action in actions:
         if not isinstance(action, Keep) or action.filter_ is None:

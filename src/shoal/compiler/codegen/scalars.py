@@ -35,7 +35,7 @@ def remainder(a: float, b: float) -> float:
 
 
 def found(keys: NDArray[Any], value: float) -> int:
-    """Where a value stands among sorted ones, or -1."""
+    """Position of a value among sorted ones, or -1."""
     low, high = 0, keys.size
     while low < high:
         middle = (low + high) // 2

@@ -303,18 +303,18 @@ class Flow:
         return round(seconds * MICROSECONDS)
 
     def check_key(self, name: str, what: str) -> None:
-        """Refuse keys that are not there or of a type that cannot be one."""
+        """Reject keys that are not there or of a type that cannot be one."""
         type_ = col(self.column_name(name, what)).type_in(self.schema, self.location(what))
         if type_ not in KEY_TYPES:
             raise GraphError(f"{self.location(what)} needs columns of type {', '.join(KEY_TYPES)}; {name!r} is {type_}")
 
     def check_groups(self, groups: int, what: str) -> None:
-        """Refuse impossible numbers of key groups."""
+        """Reject impossible numbers of key groups."""
         if type(groups) is not int or not 1 <= groups <= LARGEST_GROUPS:
             raise GraphError(f"{self.location(what)} needs between 1 and {LARGEST_GROUPS} groups; got {groups}")
 
     def without_keys(self, what: str) -> None:
-        """Refuse keys that nothing would use."""
+        """Reject keys that nothing would use."""
         if self.keys:
             raise GraphError(
                 f"{self.location(what)} does not go by key_by or partition_by; got keys {', '.join(self.keys)}; "
@@ -322,7 +322,7 @@ class Flow:
             )
 
     def not_inside_window(self, what: str) -> None:
-        """Refuse anything but an aggregate behind a window."""
+        """Reject anything but an aggregate behind a window."""
         if self.operators[-1].kind == "window":
             raise GraphError(f"{self.location(what)} must not stand between a window and its aggregate")
 
@@ -377,7 +377,7 @@ class Flow:
             )
 
     def check_time(self, what: str) -> None:
-        """Refuse operators that need event time where a select has dropped it."""
+        """Reject operators that need event time where a select has dropped it."""
         if self.time != TIME and self.time not in self.schema:
             raise GraphError(
                 f"{self.location(what)} needs the event-time column {self.time!r}; "

@@ -71,7 +71,7 @@ class StreamingParser(Parser):
         return super()._match_text_seq(*texts, advance=advance)
 
     def _warn_unsupported(self) -> None:
-        """Refuse statements that would only be passed on to a database."""
+        """Reject statements that would only be passed on to a database."""
         self.raise_error(f"statements are {STATEMENTS}; got another", self._tokens[0])
 
 

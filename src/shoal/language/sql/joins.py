@@ -19,7 +19,7 @@ _SUPPORTED = "joins are JOIN and LEFT JOIN ... ON equal columns AND bounds on ti
 
 
 def check_join(tree: exp.Join, where: str) -> None:
-    """Refuse joins of other kinds."""
+    """Reject joins of other kinds."""
     if tree.args.get("method") or tree.args.get("match_condition") or tree.side not in ("", "LEFT"):
         raise SqlError(f"{where}: {quoted(tree)!r} is not supported; {_SUPPORTED}")
     if tree.kind not in ("", "INNER", "OUTER", "CROSS"):

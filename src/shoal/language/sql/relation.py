@@ -168,7 +168,7 @@ class Relation:
         return replace(self, flow=self.flow.retime(other))
 
     def check_time(self, tree: exp.Expr, where: str, window: Window | Session | None = None) -> None:
-        """Refuse windows over anything but the event time, unless it is the one that rows have already."""
+        """Reject windows over anything but the event time, unless it is the one that rows have already."""
         name = self.resolve(tree, where)
         if window is not None and window == self.window:
             return
@@ -225,7 +225,7 @@ class Relation:
         return replace(self, flow=flow, tables={"": seen})
 
     def check_limited(self, where: str) -> None:
-        """Refuse a rank that would keep every row."""
+        """Reject a rank that would keep every row."""
         if self.rank is not None:
             name = self.rank.column
             raise SqlError(f"{where}: {name!r} needs a limit: WHERE {name} <= 3 in the query right around it")

@@ -64,7 +64,7 @@ class Part:
         return f"{self.file} line {self.node.start_mark.line + 1}"
 
     def fail(self, problem: str) -> NoReturn:
-        """Refuse the document because of this part."""
+        """Reject the document because of this part."""
         raise GraphError(f"{self.where}: {problem}")
 
     def entries(self, what: str, known: Iterable[str] | None = None, *, hyphens: bool = False) -> dict[str, "Part"]:

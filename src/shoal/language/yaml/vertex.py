@@ -21,7 +21,7 @@ class Vertex:
     inputs: tuple[str, ...] = ()
 
     def fail(self, problem: object) -> NoReturn:
-        """Refuse the file because of this operator."""
+        """Reject the file because of this operator."""
         self.part.fail(f"{self.type} {self.name!r}: {problem}")
 
     def entries(self, known: Collection[str], *, hyphens: bool = False) -> dict[str, Part]:
@@ -31,7 +31,7 @@ class Vertex:
 
 
 def vertices(query: Mapping[str, Part], part: Part, name: str, types: Collection[str]) -> list[Vertex]:
-    """The operators of a query, each behind those that feed it; the order of edges is the order of inputs."""
+    """The operators of a query, each after those that feed it; the order of edges is the order of inputs."""
     listed = _listed(query, part, name, types)
     inputs: dict[str, list[str]] = {vertex: [] for vertex in listed}
     for edge in query["edges"].items(f"edges of query {name!r}") if "edges" in query else ():

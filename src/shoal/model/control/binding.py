@@ -34,7 +34,7 @@ class Binding:
     workers: int
 
     def __post_init__(self) -> None:
-        """Refuse workers that do not exist."""
+        """Reject workers that do not exist."""
         if self.workers < 1:
             raise BindingError(f"a binding needs at least one worker; got {self.workers}")
         for instance, worker in self.worker_of.items():

@@ -20,7 +20,7 @@ class Topology:
     node_of: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        """Refuse nodes without workers."""
+        """Reject nodes without workers."""
         if not self.node_of:
             raise ConfigError("a topology needs at least one worker; got none")
         nodes = sorted(set(self.node_of))

@@ -40,7 +40,7 @@ class Aggregate:
     type: FieldType = "float64"
 
     def __post_init__(self) -> None:
-        """Refuse an aggregate that means nothing."""
+        """Reject an aggregate that means nothing."""
         if self.kind not in AGGREGATE_KINDS:
             raise GraphError(f"aggregate must be one of {', '.join(AGGREGATE_KINDS)}; got {self.kind!r}")
         if (self.kind == "count") != (not self.column):
@@ -60,7 +60,7 @@ class Aggregate:
         return [*plain, self.code, self.type] if self.kind == "user" else plain
 
     def check(self, schema: Schema, where: str) -> None:
-        """Refuse a column that is missing or of a type this aggregate cannot take."""
+        """Reject a column that is missing or of a type this aggregate cannot take."""
         if self.kind == "count":
             return
         if self.column not in schema:

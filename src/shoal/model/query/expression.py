@@ -53,7 +53,7 @@ class Expression:
         return IsIn(self, tuple(sorted(values, key=by_type)))
 
     def __bool__(self) -> bool:
-        """Refuse `and`, `or`, `not` and chained comparisons, which Python would decide too early."""
+        """Reject `and`, `or`, `not` and chained comparisons, which Python would decide too early."""
         raise GraphError("an expression has no truth value; use &, | and ~ instead of and, or and not")
 
     def __add__(self, other: Any) -> "Expression":
@@ -171,7 +171,7 @@ class Constant(Expression):
     value: Value
 
     def __post_init__(self) -> None:
-        """Refuse values no column can hold."""
+        """Reject values no column can hold."""
         if type(self.value) not in LITERAL_TYPES:
             raise GraphError(
                 f"a constant must be an int, float, str or bool; got {type(self.value).__name__} {self.value!r}"
@@ -273,7 +273,7 @@ class IsIn(Expression):
     choices: tuple[Value, ...]
 
     def __post_init__(self) -> None:
-        """Refuse choices no column can hold."""
+        """Reject choices no column can hold."""
         for choice in self.choices:
             Constant(choice)
 

@@ -90,7 +90,7 @@ class Call(Expression):
     arguments: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a function there is not."""
+        """Reject a function there is not."""
         if self.function not in FUNCTIONS:
             raise GraphError(f"there is no function {self.function!r}; there are {', '.join(FUNCTIONS)}")
 
@@ -123,7 +123,7 @@ class Udf(Expression):
     arguments: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        """Refuse types no column of a stream can have."""
+        """Reject types no column of a stream can have."""
         if self.type not in STREAM_TYPES:
             raise GraphError(f"function {self.name!r} must give one of {', '.join(STREAM_TYPES)}; got {self.type!r}")
 

@@ -49,7 +49,7 @@ class Operator:
     inputs: tuple[OperatorId, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a kind there is not."""
+        """Reject a kind there is not."""
         if self.kind not in OPERATOR_KINDS:
             raise GraphError(f"operator must be one of {', '.join(OPERATOR_KINDS)}; got {self.kind!r}")
 
@@ -77,13 +77,13 @@ class Operator:
 
 @dataclass(frozen=True)
 class Query:
-    """A named tree of operators from one or more sources to one sink, each operator behind those that feed it."""
+    """A named tree of operators from one or more sources to one sink, each operator after those that feed it."""
 
     name: str
     operators: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is not such a tree."""
+        """Reject what is not such a tree."""
         if not self.name:
             raise GraphError("a query must have a name")
         kinds = [operator.kind for operator in self.operators]
@@ -146,7 +146,7 @@ class Graph:
     queries: Mapping[str, Query] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse streams or tables that two queries understand differently."""
+        """Reject streams or tables that two queries understand differently."""
         streams: dict[str, Mapping[str, Any]] = {}
         tables: dict[str, Query] = {}
         for name, query in self.queries.items():

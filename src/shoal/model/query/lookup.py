@@ -26,7 +26,7 @@ class Lookup(Expression):
     default: Value
 
     def __post_init__(self) -> None:
-        """Refuse values no column can hold, and keys with two values."""
+        """Reject values no column can hold, and keys with two values."""
         for value in (self.default, *(value for pair in self.table for value in pair)):
             Constant(value)
         keys = [key for key, _ in self.table]

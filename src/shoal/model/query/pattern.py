@@ -62,7 +62,7 @@ class Pattern:
     elements: tuple[Element, ...]
 
     def __post_init__(self) -> None:
-        """Refuse patterns that match nothing or cannot be followed."""
+        """Reject patterns that match nothing or cannot be followed."""
         if not any(element.least and not element.negated for element in self.elements):
             raise GraphError(f"pattern {self.text!r} must demand at least one row")
         if len(self.elements) > LARGEST_ELEMENTS:
@@ -133,7 +133,7 @@ class Measure:
         return "float64" if self.kind == "mean" else schema.type_of(self.column)
 
     def check(self, variables: Sequence[str], schema: Schema, where: str) -> None:
-        """Refuse variables and columns there are not, and sums of what cannot be added."""
+        """Reject variables and columns there are not, and sums of what cannot be added."""
         if self.variable and self.variable not in variables:
             raise GraphError(f"{where} names variable {self.variable!r}; the pattern has {', '.join(variables)}")
         if self.kind == "count":

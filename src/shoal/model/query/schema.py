@@ -22,7 +22,7 @@ class Field:
     type: FieldType
 
     def __post_init__(self) -> None:
-        """Refuse names and types that cannot be a column."""
+        """Reject names and types that cannot be a column."""
         if not self.name.isidentifier():
             raise SchemaError(f"column name must be an identifier; got {self.name!r}")
         if self.type not in FIELD_TYPES:
@@ -45,7 +45,7 @@ class Schema:
     fields: tuple[Field, ...]
 
     def __post_init__(self) -> None:
-        """Refuse an empty schema and duplicate names."""
+        """Reject an empty schema and duplicate names."""
         if not self.fields:
             raise SchemaError("a schema must have at least one column")
         seen: set[str] = set()

@@ -35,7 +35,7 @@ class Window:
     on: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse windows that panes cannot express."""
+        """Reject windows that panes cannot express."""
         if self.slide_us <= 0 or self.size_us <= 0:
             raise GraphError(
                 "window size and slide must be positive; "
@@ -82,7 +82,7 @@ class Session:
     gap_us: int
 
     def __post_init__(self) -> None:
-        """Refuse gaps that are no time."""
+        """Reject gaps that are no time."""
         if not 0 < self.gap_us <= LARGEST_US:
             raise GraphError(
                 f"gap of a session must be positive and at most {_seconds(LARGEST_US)}; got {_seconds(self.gap_us)}"
@@ -110,7 +110,7 @@ class Rows:
     partial: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse windows of no rows."""
+        """Reject windows of no rows."""
         if not 1 <= self.jump <= self.size <= LARGEST_ROWS:
             raise GraphError(
                 f"window of rows needs 1 <= jump <= size <= {LARGEST_ROWS}; got size {self.size}, jump {self.jump}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from shoal.compiler.codegen.fused import prepare
 from shoal.compiler.program import compile_graph
-from shoal.compiler.warm_up import rehearse
+from shoal.compiler.warm_up import warm_up
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ConfigError, ShoalError
@@ -168,7 +168,7 @@ class LocalRuntime(WallClock):
         refuse_dataframes(setup.sources)
         most, settle = self._most_workers(binding.workers), self._machine.pin(setup.pinning)
         program = compile_graph(graph)
-        rehearse(program)
+        warm_up(program)
         self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
         self._keeper = Keeper()
         bound = None if setup.queues is None else binding

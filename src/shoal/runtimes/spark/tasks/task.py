@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 
-from shoal.compiler.warm_up import rehearse
+from shoal.compiler.warm_up import warm_up
 from shoal.connectors.sources.source import RawBatch
 from shoal.runtimes.spark.cluster.executors import here
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
@@ -65,7 +65,7 @@ def rehearsal(checkpoint: str, digest: str) -> Task:
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            rehearse(program(checkpoint, digest))
+            warm_up(program(checkpoint, digest))
         yield wire.rows([])
         freeze_what_stays()
 
