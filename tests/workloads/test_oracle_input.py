@@ -9,15 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import SchemaError, SourceError
-from shoal.workloads import (
-    linear_road_oracle,
-    nyt_oracle,
-    pattern_oracle,
-    skew_oracle,
-    traffic_oracle,
-    ysb_oracle,
-)
+from shoal.workloads.linear_road import oracle as linear_road_oracle
+from shoal.workloads.nyt import oracle as nyt_oracle
 from shoal.workloads.oracle_input import table_of
+from shoal.workloads.patterns import oracle as pattern_oracle
+from shoal.workloads.skew import oracle as skew_oracle
+from shoal.workloads.traffic import oracle as traffic_oracle
+from shoal.workloads.ysb import oracle as ysb_oracle
 
 ORACLES: dict[str, Callable[[Any], object]] = {
     "linear road": linear_road_oracle.expected,
