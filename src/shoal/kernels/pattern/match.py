@@ -60,11 +60,17 @@ class MatchKernel(WholeRowKernel):
         """The pattern in the form that is searched for."""
         return Program.of(self.pattern, strict=self.selection == "strict", overlapping=self.after == "next_row")
 
-    def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
-        """Take the rows before the watermark in, and decide what can be decided."""
+    def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
+        """Take the rows before the watermark in, and decide what can be decided.
+
+        Without a row to take in and at the same watermark nothing can be decided: what there is stays as it is, also
+        where fragments are missing from it for the moment.
+        """
         waiting_rows = concatenated_rows([{n: t for n, t in state.items() if n == 0}, fresh]).get(0)
         ready, waiting = due(waiting_rows, after_us)
         last: RowTable | None = state.get(2)
+        if ready is None and after_us <= before_us:
+            return kept({0: waiting, 1: state.get(1), 2: last}), NO_RESULTS
         tables = [state[1]] if 1 in state else []
         if ready is not None:
             fitted, last = self._fitted(ready, last)
