@@ -227,3 +227,16 @@ def test_equal_rows_keep_their_places_when_a_state_moves_part_by_part() -> None:
     made.absorb(state, made.extract(state, second))
     made.process(state, block([(3, "", 7)]))
     assert rows(made.close_until(state, FOREVER_US), "rows") == [(4,)]
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_block_decides_nothing_while_rows_of_a_partial_match_are_elsewhere(missing: int) -> None:
+    searching = kernel(matching("A B C", within_us=50))
+    state = searching.open()
+    searching.process(state, block(spelled("ab")))
+    searching.close_until(state, 2)
+    away = searching.extract(state, searching.fragments(state).ids[missing : missing + 1])
+    searching.process(state, block([(2, "c")]))
+    searching.absorb(state, away)
+    emitted = searching.close_until(state, FOREVER_US)
+    assert rows(emitted, "began", "ended", "taken") == [(0, 2, 3)]
