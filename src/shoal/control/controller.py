@@ -6,12 +6,12 @@ It reads no clock: the time comes with each event. Its decisions depend on the e
 from collections import deque
 from dataclasses import dataclass, replace
 
-from shoal.control.division import Divisions
 from shoal.control.history import History
 from shoal.control.journal import MOST_MOVES, Aborted, Decided, Entry, Kept, Lost, Measured, Refused, Scaled
 from shoal.control.names import instance_names
 from shoal.control.observation import Observation, merged_snapshots, peak
 from shoal.control.proposal import Verdict, judged
+from shoal.control.repartitioning import Divisions
 from shoal.control.settings import ControlSettings
 from shoal.control.trigger import reason, triggers_of
 from shoal.model.control.binding import Binding

@@ -36,7 +36,7 @@ from shoal.policies.scheduling.policy import SchedulingPolicy
 from shoal.policies.scheduling.state_based import StateBased
 from shoal.policies.scheduling.threads import Threads
 from shoal.runtimes.clock import WallClock
-from shoal.runtimes.events import EventQueue
+from shoal.runtimes.event_queue import EventQueue
 from shoal.runtimes.local.dataflow.delivery import NOW_AND_THEN_S, Delivery
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.dataflow.source_node import SourceNode
@@ -47,7 +47,7 @@ from shoal.runtimes.local.migration.divided_lanes import Placement
 from shoal.runtimes.local.migration.executor import MECHANISMS, Migration
 from shoal.runtimes.local.report import Reports
 from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundCrew
-from shoal.runtimes.local.scheduling.machine import PINNINGS, Machine
+from shoal.runtimes.local.scheduling.cores import PINNINGS, Machine
 from shoal.runtimes.local.scheduling.scheduler import Scheduler
 from shoal.runtimes.local.scheduling.thread_per_node import ThreadPerNode
 from shoal.runtimes.local.scheduling.worker_pool import Crew

@@ -13,7 +13,7 @@ from shoal.runtimes.local.memory.blocks import MEMORIES, Sizes
 from shoal.runtimes.local.migration.executor import MECHANISMS
 from shoal.runtimes.local.runtime import LocalSetup
 from shoal.runtimes.local.scheduling.bound_pool import QUEUES
-from shoal.runtimes.local.scheduling.machine import PINNINGS
+from shoal.runtimes.local.scheduling.cores import PINNINGS
 
 MODES: Mapping[str, Mapping[str, str]] = {
     "TQ": {"scheduling": "threads", "memory": "queue"},

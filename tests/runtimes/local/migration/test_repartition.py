@@ -22,8 +22,8 @@ from shoal.model.query.graph import Graph, InstanceId
 from shoal.policies.binding.static import shuffled
 from shoal.runtimes.local.memory.blocks import Sizes
 from shoal.runtimes.local.migration.divided_lanes import Placement
+from shoal.runtimes.local.migration.key_slots import ROOM
 from shoal.runtimes.local.migration.moving_lane import MovingLane
-from shoal.runtimes.local.migration.slots import ROOM
 from shoal.runtimes.local.migration.stop_the_world import StillLane
 from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundCrew
 from shoal.session.digest import differences

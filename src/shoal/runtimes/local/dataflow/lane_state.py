@@ -12,7 +12,7 @@ from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.kernels.kernel import NEVER_US, Kernel
 from shoal.runtimes.local.dataflow.load import Ints, Load, per_instance
 from shoal.runtimes.local.dataflow.node import EMPTY
-from shoal.runtimes.local.migration.slots import Slots
+from shoal.runtimes.local.migration.key_slots import Slots
 
 FEW_ROWS = 1 << 16
 """Rows that may wait before they are brought to the state, though no answer is due; or as many as the state has."""

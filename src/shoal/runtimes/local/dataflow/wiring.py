@@ -26,9 +26,9 @@ from shoal.runtimes.local.dataflow.sleep import Sleep
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.split import MovingSplit
 from shoal.runtimes.local.memory.blocks import Keeper, Pool, Sizes
+from shoal.runtimes.local.migration.key_slots import Slots
 from shoal.runtimes.local.migration.moving_lane import MovingLane
 from shoal.runtimes.local.migration.ownership import Ownership
-from shoal.runtimes.local.migration.slots import Slots
 from shoal.runtimes.local.migration.stop_the_world import StillLane
 
 Path = tuple[Origin, tuple[str, ...]]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shoal.compiler.division import Division, Ints
 from shoal.kernels.columns.block import Block
 from shoal.runtimes.local.dataflow.lane_state import LaneState
-from shoal.runtimes.local.migration.slots import Slots
+from shoal.runtimes.local.migration.key_slots import Slots
 
 T = TypeVar("T")
 

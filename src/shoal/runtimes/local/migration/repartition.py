@@ -18,8 +18,8 @@ from shoal.compiler.lane import Lane
 from shoal.errors import PartitioningError
 from shoal.model.control.partitioning import DECLARED, SLOTS, Change, Partitioning, instance_id, operator_of
 from shoal.model.query.graph import Graph, InstanceId, Operator
+from shoal.runtimes.local.migration.key_slots import Slots
 from shoal.runtimes.local.migration.reassignment import Reassignment
-from shoal.runtimes.local.migration.slots import Slots
 
 
 @dataclass(frozen=True)

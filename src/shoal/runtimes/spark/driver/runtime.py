@@ -21,7 +21,7 @@ from shoal.model.control.messages import Command, CommandRefused, Drain, Event, 
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 from shoal.runtimes.clock import WallClock
-from shoal.runtimes.events import EventQueue
+from shoal.runtimes.event_queue import EventQueue
 from shoal.runtimes.protocol import Capabilities, Unmeasured
 from shoal.runtimes.spark.capabilities import CAPABILITIES
 from shoal.runtimes.spark.cluster.executor_placement import executor_placement

@@ -13,7 +13,7 @@ from tests.runtimes.local import witness
 from tests.runtimes.local.nudged import Nudged
 
 from shoal.errors import ConfigError
-from shoal.runtimes.local.scheduling.machine import PINNINGS, Machine, cores_in
+from shoal.runtimes.local.scheduling.cores import PINNINGS, Machine, cores_in
 
 
 def machine(place: Path, lists: Mapping[str, str], usable: set[int], monkeypatch: pytest.MonkeyPatch) -> Machine:

@@ -1,0 +1,48 @@
+"""The rooms of the house: small enough to survey, and named so that a module is found by its name."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from tests.architecture.test_layers import MODULES, PACKAGE, name_of
+
+MAX_MODULES = 14
+ROOMS = sorted({path.parent for path in MODULES})
+
+SAME_IDEA = {
+    "catalog": "the list of what can be chosen by name: policies, mechanisms, workloads",
+    "events": "what a workload's streams consist of, for each workload",
+    "files": "events in files: read by a source, written for a trial",
+    "functions": "the functions of expressions: declared in the model, computed in kernels",
+    "graph": "the graph; the command that shows it",
+    "join": "the join: declared in Python, computed in a kernel",
+    "journal": "the journal: its entries in control, its file in session",
+    "launch": "how a run starts, for each runtime",
+    "match": "the pattern match: declared in Python, computed in a kernel",
+    "oracle": "the expected results, for each workload",
+    "pattern": "the pattern: in the model, in SQL",
+    "profile": "the profile of a run: taken by the local runtime, passed on by session, shown by cli",
+    "queries": "the queries of each workload and experiment; the command that changes those of a run",
+    "rank": "the ranking: declared in Python, computed in a kernel",
+    "report": "what the local runtime reports of a run, what an experiment reports of its trials",
+    "run": "the run; the command that starts one",
+    "runtime": "the runtime itself, for each runtime",
+    "script": "a script of SQL; its commands carried out by a session",
+    "settings": "what a user can set: of control, of the local runtime",
+    "source": "the source protocol; a source as Spark knows it",
+}
+"""Modules of one name in several rooms, and the idea that they share."""
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=name_of)
+def test_a_room_can_be_surveyed(room: Path) -> None:
+    modules = [path.name for path in room.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= MAX_MODULES
+
+
+def test_modules_of_one_name_share_an_idea() -> None:
+    rooms_of = defaultdict(list)
+    for path in MODULES:
+        if path.name != "__init__.py":
+            rooms_of[path.stem].append(path.parent.relative_to(PACKAGE).as_posix())
+    assert not {name: rooms for name, rooms in rooms_of.items() if len(rooms) > 1 and name not in SAME_IDEA}
