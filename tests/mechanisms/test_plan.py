@@ -15,7 +15,7 @@ def transfer(name: str) -> Transfer:
 
 
 def test_a_transfer_to_the_same_worker_is_refused() -> None:
-    with pytest.raises(MechanismError, match="instance 'a' is to move from worker 2 to itself"):
+    with pytest.raises(MechanismError, match="instance 'a' must move to another worker; got 2 twice"):
         Transfer(InstanceId("a"), WorkerId(2), WorkerId(2))
 
 

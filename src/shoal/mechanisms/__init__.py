@@ -1,5 +1,5 @@
-"""Mechanisms: how the state of instances gets from one worker to another, as plans.
+"""Migration mechanisms: plans for moving the state of instances from one worker to another.
 
-In come the transfers of a rebinding and what is known of the links between nodes; out goes a plan: batches of steps in
-queues. Nothing here moves anything. A runtime executes a plan, and refuses one with steps that it cannot execute.
+In come the transfers of a rebinding and the measured costs of links; out goes a plan: batches of steps in queues.
+Nothing here moves state. A runtime executes a plan, and rejects one with steps that it cannot execute.
 """

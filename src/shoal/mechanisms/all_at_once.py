@@ -1,4 +1,4 @@
-"""All at once: everything stops, moves and goes on; simple, and the baseline of all others."""
+"""All at once: all moving instances stop, move and resume; simple, and the baseline of all others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ MOVE = (
     StepKind.IMPORT,
     StepKind.RESUME,
 )
-"""The source stops, the target starts when it has everything."""
+"""The source stops; the target starts once it has all state."""
 
 
 @dataclass(frozen=True)
@@ -26,5 +26,5 @@ class AllAtOnce:
 
     def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
         """Stop all instances that move, move them together, resume all of them."""
-        del links  # whatever they are like, everything has to be there before anything goes on
+        del links  # every transfer must finish before any instance resumes
         return Plan(self.name, (Batch(Queue.CRITICAL, MOVE, tuple(transfers)),) if transfers else ())

@@ -13,11 +13,11 @@ MECHANISMS: Mapping[str, Mechanism] = {each.name: each for each in (Megaphone(),
 DEFAULT = "megaphone"
 
 SUMMARIES: Mapping[str, str] = {
-    "megaphone": "one instance after another while everything goes on, as fast as it delays nothing much",
-    "all-at-once": "all instances together while their workers stop",
-    "rhino": "state is copied while its worker goes on; then all instances together, with what has changed since",
+    "megaphone": "one instance after another while the others are processed, throttled to avoid delays",
+    "all-at-once": "all instances at once while their workers stop",
+    "rhino": "copies state while its worker continues; then moves all instances at once, with what has changed since",
 }
-"""Every mechanism in one line."""
+"""One line about every mechanism."""
 
 RENAMED: Mapping[str, str] = {
     "gradual": "megaphone",
@@ -26,11 +26,11 @@ RENAMED: Mapping[str, str] = {
     "blocking": "all-at-once",
     "pre-copy": "rhino",
 }
-"""Names that mechanisms had before they had one each."""
+"""Former names of mechanisms."""
 
 
 def mechanism_named(name: str | None, supported: Sequence[str] = tuple(MECHANISMS), where: str = "") -> Mechanism:
-    """The mechanism of a name, or the default; a name that does not exist, or not there, is refused.
+    """The mechanism with a name, or the default; an unknown or unsupported name is rejected.
 
     >>> mechanism_named("rhino").name
     'rhino'

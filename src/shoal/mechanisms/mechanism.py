@@ -1,4 +1,4 @@
-"""What every mechanism is."""
+"""The protocol of mechanisms."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,19 +8,19 @@ from shoal.model.control.costs import LinkCosts
 
 
 class Mechanism(Protocol):
-    """A way to carry a rebinding out."""
+    """A way to execute a rebinding."""
 
     @property
     def name(self) -> str:
-        """The one name it has everywhere."""
+        """Its name in code, on the command line and in the journal."""
 
     def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
         """Make a plan for some transfers; called each time a runtime is about to execute some of them.
 
-        No two transfers are of the same instance. Their order is the runtime's: what is best moved first is in front
-        (instances of workers that go), what lies together is next to each other. A mechanism keeps that order among
-        transfers it has no reason to tell apart. The same arguments give the same plan, every transfer is resumed
-        exactly once in it, and no transfers give a plan without steps.
+        Transfers are of different instances, in the runtime's order of preference: instances of workers to be removed
+        come first, instances stored together are adjacent. A mechanism keeps that order unless it has a reason. The
+        same arguments must give the same plan, which resumes every transfer exactly once; without transfers it has no
+        steps.
 
-        A runtime may execute a part of a plan and ask for another plan for what is left.
+        A runtime may execute a part of a plan and call again for the rest.
         """

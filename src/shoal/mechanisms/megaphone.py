@@ -18,16 +18,16 @@ HAND_OVER = (
     StepKind.IMPORT,
     StepKind.RESUME,
 )
-"""Events go to the target when the state has left the source; nobody else is held up."""
+"""Events go to the target once the state has left the source; other instances are not delayed."""
 
 
 @dataclass(frozen=True)
 class Megaphone:
-    """A batch of its own for every transfer, in the normal queue: the runtime decides how fast it is served."""
+    """One batch per transfer in the normal queue; the runtime decides how fast that queue is served."""
 
     name: str = "megaphone"
 
     def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
-        """Hand instances over one after another, in the order given."""
-        del links  # the runtime's throttle knows them
+        """Move instances one after another, in the given order."""
+        del links  # the runtime's throttle uses them
         return Plan(self.name, tuple(Batch(Queue.NORMAL, HAND_OVER, (transfer,)) for transfer in transfers))

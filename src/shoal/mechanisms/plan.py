@@ -1,4 +1,4 @@
-"""Plans: the steps in which instances get from one worker to another, in the order in which they are served."""
+"""Plans: the steps that move instances from one worker to another, in the order of their execution."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from shoal.model.query.graph import InstanceId
 
 @dataclass(frozen=True)
 class Transfer:
-    """One instance that is to change its worker: how much state it has, in how many fragments, over which link."""
+    """The move of one instance: its workers, the bytes and fragments of its state, and the link."""
 
     instance: InstanceId
     source: WorkerId
@@ -26,52 +26,52 @@ class Transfer:
     def __post_init__(self) -> None:
         """Reject a transfer that changes nothing."""
         if self.source == self.target:
-            raise MechanismError(f"instance {self.instance!r} is to move from worker {self.source} to itself")
+            raise MechanismError(f"instance {self.instance!r} must move to another worker; got {self.source} twice")
 
 
 class Queue(IntEnum):
-    """Queues in the order in which they are served: nothing of a queue goes before all queues in front are empty.
+    """Queues in the order in which they are served: a queue is served once all queues before it are empty.
 
-    Of the queues only `PREAMBLE` and `CRITICAL` may keep the target from starting.
+    Only `PREAMBLE` and `CRITICAL` may keep the target from starting.
     """
 
     PREAMBLE = 0
-    """While the source goes on to work."""
+    """Served while the source still processes."""
     CRITICAL = 1
-    """What the target cannot start without."""
+    """Required before the target can start."""
     FETCH = 2
-    """What the target has asked for, since it needs it now."""
+    """Requested by the target, which needs it now."""
     DEADLINE = 3
-    """What must have arrived by a certain time."""
+    """Must arrive by a certain time."""
     NORMAL = 4
-    """Everything else, as fast as it does not disturb."""
+    """Everything else, throttled."""
 
 
 class StepKind(StrEnum):
     """What a runtime does with the transfers of a batch in one step."""
 
     PREAMBLE = "preamble"
-    """Copy the state to the target while the source works on; what changes meanwhile is extracted later."""
+    """Copy the state to the target while the source still processes; later changes are extracted afterwards."""
     PAUSE = "pause"
-    """The source stops to process the instances."""
+    """The source stops processing the instances."""
     REDIRECT = "redirect"
     """Events go to the target from now on."""
     BUFFER = "buffer"
-    """The target holds events of the instances back until it resumes them."""
+    """The target buffers events of the instances until it resumes them."""
     EXTRACT = "extract"
     """The source takes the instances out of its state."""
     SEND = "send"
-    """What was extracted goes over the link."""
+    """Send the extracted state over the link."""
     IMPORT = "import"
-    """The target takes what was sent into its state."""
+    """The target adds the state that was sent to its own."""
     RESUME = "resume"
-    """The target processes the instances, beginning with what it has buffered."""
+    """The target processes the instances, buffered events first."""
     DROP = "drop"
-    """State is given up; the report of a move says how much."""
+    """Discard state; the report of the move says how much."""
 
 
 class Step(NamedTuple):
-    """A step of a plan with the transfers it concerns."""
+    """A step of a plan with its transfers."""
 
     kind: StepKind
     queue: Queue
@@ -80,7 +80,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Transfers that go together, and the steps they go through, in order."""
+    """Transfers that are executed at once, and their steps in order."""
 
     queue: Queue
     kinds: tuple[StepKind, ...]
@@ -92,7 +92,7 @@ class Batch:
 
     @property
     def moves(self) -> bool:
-        """Whether its transfers are made with it, in contrast to what only prepares them."""
+        """Whether it completes its transfers, rather than only preparing them."""
         return StepKind.RESUME in self.kinds
 
 
@@ -101,12 +101,12 @@ ORDER = (
     (StepKind.SEND, StepKind.IMPORT),
     (StepKind.IMPORT, StepKind.RESUME),
 )
-"""Pairs of steps of which the second needs the first."""
+"""Pairs of steps; the second requires the first."""
 
 
 @lru_cache
 def _check_order(kinds: tuple[StepKind, ...]) -> None:
-    """Reject steps without those they need before them; plans have few different kinds of batches, but many batches."""
+    """Reject steps without those that they require; cached, since plans have many batches of few kinds."""
     text = ", ".join(kinds)
     for earlier, later in ORDER:
         if later in kinds and earlier not in kinds[: kinds.index(later)]:
@@ -117,9 +117,9 @@ def _check_order(kinds: tuple[StepKind, ...]) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a mechanism carries transfers out: batches in the order in which they are served.
+    """How a mechanism executes transfers: batches in the order in which they are served.
 
-    The constructor makes sure that queues come in their order and that every instance is resumed exactly once.
+    The constructor checks that queues are in order and that every instance is resumed exactly once.
     """
 
     mechanism: str
@@ -148,12 +148,12 @@ class Plan:
 
     @property
     def kinds(self) -> frozenset[StepKind]:
-        """The kinds of steps that a runtime must be able to execute."""
+        """The kinds of steps that a runtime must support."""
         return frozenset(kind for batch in self.batches for kind in batch.kinds)
 
     @property
     def queues(self) -> frozenset[Queue]:
-        """The queues that a runtime must have."""
+        """The queues that a runtime must support."""
         return frozenset(batch.queue for batch in self.batches)
 
     def served(self, queue: Queue) -> tuple[Transfer, ...]:

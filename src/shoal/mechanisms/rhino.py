@@ -1,4 +1,4 @@
-"""Rhino (pre-copy): state is copied while the source works on, and only the difference holds an instance up.
+"""Rhino (pre-copy): state is copied while the source still processes; only the difference delays an instance.
 
 After B. Del Monte et al., "Rhino: Efficient Management of Very Large Distributed State for Stream Processing Engines",
 SIGMOD 2020.
@@ -19,8 +19,8 @@ class Rhino:
     name: str = "rhino"
 
     def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
-        """Copy all instances that move, then stop them, send the difference and resume them together."""
-        del links  # both batches are needed over any link
+        """Copy all moving instances, then stop them, send the difference and resume them at once."""
+        del links  # the same for every link
         if not transfers:
             return Plan(self.name)
         every = tuple(transfers)

@@ -1,6 +1,6 @@
-"""Storage: bytes on any filesystem, and how values become bytes and come back.
+"""Storage: files on any filesystem, and the encoding of values as bytes.
 
-Everything that one process writes and another reads is a frozen dataclass that `codec` turns into JSON. Files that must
-survive a crash are written whole or not at all (`directory`) and carry a checksum (`record`). Damage leaves this
-package only as an error that says what was expected and what was found.
+In come frozen dataclasses, which `codec` encodes as JSON; out come the same values in another process. Files that must
+survive a crash are written atomically (`directory`) and have a checksum (`record`). Damage is reported only as an error
+that says what was expected and what was found.
 """

@@ -33,14 +33,14 @@ _MISSING = re.compile(r"Object missing required field `(.+)`")
 
 
 class _Header(msgspec.Struct):
-    """What stands in front of the fields; a message without a number is of format 1."""
+    """The fields in front of a message; one without a format number has format 1."""
 
     format: int = 1
     kind: str = ""
 
 
 class Codec(Generic[T]):
-    """Encodes and decodes values of one type, or of several that are told apart by their kind.
+    """Encodes and decodes values of one type, or of several that differ in kind.
 
     The kind is the type's name in lower case, or its `KIND` if the type was renamed after files had been written.
     `format` must change whenever bytes of an earlier version would be misunderstood; every other number is refused. A
@@ -49,7 +49,7 @@ class Codec(Generic[T]):
     """
 
     def __init__(self, types: Sequence[type[T]], *, format: int) -> None:  # noqa: A002  (the word of the files)
-        """Prepare for some dataclasses."""
+        """Prepare encoders and decoders for some dataclasses."""
         self.format = format
         self.kinds = {kind_of(type_): type_ for type_ in types}
         self._kind_of = {type_: kind for kind, type_ in self.kinds.items()}
@@ -68,8 +68,8 @@ class Codec(Generic[T]):
     def decode(self, content: bytes) -> T:
         """The value of some bytes.
 
-        Raises `FormatError` for another format and `MessageError` for everything else that is wrong. The texts are
-        meant to follow the name of the file or of the sender: "is damaged: field …".
+        Raises `FormatError` for another format and `MessageError` for all other errors. Callers put the name of the
+        file or of the sender in front of the text: "is damaged: field …".
         """
         for kind, start in self._starts.items():
             if content.startswith(start):
@@ -85,8 +85,8 @@ class Codec(Generic[T]):
     def _fields(self, kind: str, value: T) -> bytes:
         """The fields as JSON, exactly.
 
-        msgspec writes floats that are not finite as null, and no text with half a surrogate pair. Python's own module
-        writes both, so it takes over where either may have happened.
+        msgspec writes non-finite floats as null and rejects text with half a surrogate pair. Python's own module
+        writes both, so it is used if either may be present.
         """
         try:
             fields = self._encoder.encode(value)
@@ -105,7 +105,7 @@ def kind_of(type_: type) -> str:
 
 
 def plain(value: object) -> dict[str, Any]:
-    """A message's kind and fields as plain data, for output that is not read back."""
+    """A message's kind and fields as plain data, for output that is never decoded."""
     return {"kind": kind_of(type(value)), **msgspec.to_builtins(value, str_keys=True)}
 
 
@@ -123,7 +123,7 @@ def _parsed(decoder: "msgspec.json.Decoder[T]", content: bytes) -> T:
 
 
 def _parsed_exactly(type_: type[T], content: bytes) -> T:
-    """The value of what msgspec takes for no JSON: Python's module knows `Infinity`, `NaN` and half surrogate pairs."""
+    """Decode what msgspec rejects: Python's module accepts `Infinity`, `NaN` and half surrogate pairs."""
     try:
         return msgspec.convert(json.loads(content), type_, str_keys=True)
     except msgspec.ValidationError as error:
@@ -133,15 +133,15 @@ def _parsed_exactly(type_: type[T], content: bytes) -> T:
 
 
 def _fault(text: str) -> str:
-    """What msgspec found wrong, in our words.
+    """The text of a msgspec error in Shoal's style.
 
     >>> _fault("Expected `int`, got `str` - at `$.states[0].bytes`")
     'field states[0].bytes must be int; got str'
     >>> _fault("Object missing required field `epoch`")
     'field epoch is missing'
     """
-    problem, _, place = text.partition(" - at ")
-    path = place.replace("`", "").replace("key in ", "keys of ").replace("$.", "").removeprefix("$")
+    problem, _, where = text.partition(" - at ")
+    path = where.replace("`", "").replace("key in ", "keys of ").replace("$.", "").removeprefix("$")
     if found := _MISSING.fullmatch(problem):
         return f"field {path and path + '.'}{found[1]} is missing"
     subject = f"field {path}" if path else "it"

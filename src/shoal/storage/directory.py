@@ -1,4 +1,4 @@
-"""A directory on any filesystem Arrow knows, with writes that are seen whole or not at all."""
+"""A directory on any filesystem that Arrow supports, with atomic writes."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 def local_path(address: str) -> str | None:
-    """The path a plain path or a `file:` URI names, taken literally; None for an address on another system.
+    """The local path of a plain path or a `file:` URI, without decoding; None for any other address.
 
     >>> local_path("file:///data/run 1"), local_path("data/run"), local_path("s3://bucket/run")
     ('/data/run 1', 'data/run', None)
@@ -53,7 +53,7 @@ class Directory:
             raise ConfigError(f"directory must be a path or URI below the root; got {uri!r}")
 
     def __reduce__(self) -> tuple[type["Directory"], tuple[str]]:
-        """Travel to other processes as the address alone."""
+        """Pickle the address only."""
         return (Directory, (self.uri,))
 
     @cached_property
@@ -62,7 +62,7 @@ class Directory:
         if path is not None:
             return pafs.LocalFileSystem(), path
         try:
-            # Spark says s3a, Arrow s3, for the same thing
+            # Spark's s3a is Arrow's s3
             return pafs.FileSystem.from_uri(re.sub("^s3a:", "s3:", self.uri))
         except (OSError, pa.ArrowException) as error:
             raise ConfigError(f"cannot use directory {self.uri!r}: {' '.join(str(error).split())}") from error
@@ -72,7 +72,7 @@ class Directory:
         return f"{self._located[1]}/{name}"
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file so that no reader ever sees a part of it; an existing file is replaced."""
+        """Write a file atomically; an existing file is replaced."""
         try:
             self._write(name, content)
         except OSError as error:
@@ -82,30 +82,30 @@ class Directory:
         filesystem, _ = self._located
         target = self.path(name)
         renames = filesystem.type_name in ("local", "hdfs")
-        place = _unfinished(target) if renames else target
+        path = _unfinished(target) if renames else target
         try:
-            stream = filesystem.open_output_stream(place)
+            stream = filesystem.open_output_stream(path)
         except FileNotFoundError:
             filesystem.create_dir(target.rpartition("/")[0], recursive=True)
-            stream = filesystem.open_output_stream(place)
+            stream = filesystem.open_output_stream(path)
         try:
             with stream:
                 stream.write(content)
             if renames:
-                _move(filesystem, place, target)
+                _move(filesystem, path, target)
         except OSError:
             with contextlib.suppress(OSError):
-                filesystem.delete_file(place)
+                filesystem.delete_file(path)
             raise
 
     def read(self, name: str) -> bytes:
-        """A file's content; `FileNotFoundError` where there is none."""
+        """A file's content; raises `FileNotFoundError` if it does not exist."""
         filesystem, _ = self._located
         with filesystem.open_input_file(self.path(name)) as stream:
             return bytes(stream.read())
 
     def exists(self, name: str) -> bool:
-        """Whether a file or directory is there."""
+        """Whether a file or directory exists."""
         return bool(self._info(self.path(name)).type != pafs.FileType.NotFound)
 
     def names(self, below: str = "") -> list[str]:
@@ -113,7 +113,7 @@ class Directory:
         return [name for name in self._files(below) if not name.endswith(UNFINISHED)]
 
     def leftovers(self, below: str = "") -> list[str]:
-        """Names of the files that somebody began to write and did not finish."""
+        """Names of unfinished files, left by writers that crashed."""
         return [name for name in self._files(below) if name.endswith(UNFINISHED)]
 
     def _files(self, below: str) -> list[str]:
@@ -126,20 +126,20 @@ class Directory:
         return sorted(info.base_name for info in self._info(selector) if info.type == pafs.FileType.Directory)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove files; those that are gone already do not matter."""
+        """Delete files; missing ones are ignored."""
         filesystem, _ = self._located
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 filesystem.delete_file(self.path(name))
 
     def clear(self) -> None:
-        """Remove the directory with all it holds."""
+        """Delete the directory and its content."""
         filesystem, path = self._located
         if self._info(path).type != pafs.FileType.NotFound:
             filesystem.delete_dir(path)
 
     def require(self, name: str) -> bytes:
-        """A file's content, or an error that names the file."""
+        """A file's content; raises a `CheckpointError` that names the file if it is missing."""
         try:
             return self.read(name)
         except FileNotFoundError as error:
@@ -153,23 +153,23 @@ class Directory:
 
 
 def _unusable(what: str, error: OSError) -> ShoalError:
-    """The user's mistake where the address is to blame, else a failure of the run."""
+    """A `ConfigError` if the address is wrong, else a `RunError`."""
     kind = ConfigError if isinstance(error, _ADDRESS_FAULTS) else RunError
     return kind(f"{what}: {os.strerror(error.errno).lower() if error.errno else ' '.join(str(error).split())}")
 
 
 def _unfinished(target: str) -> str:
-    """A name beside the file's own; the dot hides what a crash leaves from everyone who reads the directory."""
+    """A temporary name beside the file; the dot hides it from other readers after a crash."""
     parent, _, name = target.rpartition("/")
     return f"{parent}/.{name}.{uuid.uuid4().hex}{UNFINISHED}"
 
 
-def _move(filesystem: pafs.FileSystem, place: str, target: str) -> None:
-    """Rename over what is there; HDFS refuses that, so there the old file must go first."""
+def _move(filesystem: pafs.FileSystem, path: str, target: str) -> None:
+    """Rename over an existing file; HDFS cannot do that, so there the old file is deleted first."""
     try:
-        filesystem.move(place, target)
+        filesystem.move(path, target)
     except OSError:
         if filesystem.type_name != "hdfs":
             raise
         filesystem.delete_file(target)
-        filesystem.move(place, target)
+        filesystem.move(path, target)

@@ -1,4 +1,4 @@
-"""Records: messages behind a checksum, so that a damaged file is never taken for a whole one."""
+"""Records: messages behind a checksum, so that damage is always detected."""
 
 import zlib
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def sealed(text: bytes) -> bytes:
-    r"""Bytes behind their checksum.
+    r"""Bytes with their checksum in front.
 
     >>> sealed(b'{"n":1}')
     b'd44b3b7e\n{"n":1}'
@@ -20,7 +20,7 @@ def sealed(text: bytes) -> bytes:
 
 
 def unsealed(content: bytes) -> bytes:
-    """What is behind a checksum; `MessageError` where it is not as it was written."""
+    """The bytes behind a checksum; raises `MessageError` if they do not match it."""
     crc, _, text = content.partition(b"\n")
     if crc != b"%08x" % zlib.crc32(text):
         raise MessageError("is damaged: its checksum does not match")
@@ -29,9 +29,9 @@ def unsealed(content: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Record(Generic[T]):
-    """The files that hold values of some types.
+    """The format of files with values of some types.
 
-    `subject`: what such a file is called in errors. `hint`: what to do about a damaged one.
+    `subject`: the name of such a file in errors. `hint`: advice for a damaged one.
     """
 
     codec: Codec[T]
@@ -42,11 +42,11 @@ class Record(Generic[T]):
         """The content of a file with a value."""
         return sealed(self.codec.encode(value))
 
-    def decode(self, content: bytes, place: str) -> T:
-        """The value of a file's content; `place` is the address of the file."""
+    def decode(self, content: bytes, where: str) -> T:
+        """The value of a file's content; errors name `where`, the address of the file."""
         try:
             return self.codec.decode(unsealed(content))
         except FormatError as error:
-            raise CheckpointError(f"{self.subject} {place} {error}") from error
+            raise CheckpointError(f"{self.subject} {where} {error}") from error
         except MessageError as error:
-            raise CheckpointError(f"{self.subject} {place} {error}; {self.hint}") from error
+            raise CheckpointError(f"{self.subject} {where} {error}; {self.hint}") from error

@@ -211,7 +211,7 @@ def test_an_instance_that_goes_while_it_is_to_move_is_told_of() -> None:
 def test_a_mechanism_of_another_version_is_refused_with_the_checkpoint() -> None:
     goal = Goal("one", "psychic", 1, (0,))
     written = Manifest(epoch=0, graph=GRAPH.digest, workers=1, binding=(), watermarks_us={}, states=(), goal=goal)
-    with pytest.raises(CheckpointError, match="somewhere has a rebinding by mechanism 'psychic' under way"):
+    with pytest.raises(CheckpointError, match="somewhere has a rebinding in progress by mechanism 'psychic'"):
         restore._rebinding(Checkpoint("somewhere"), GRAPH, written)
 
 

@@ -1,9 +1,9 @@
 """Anchors: what keeps a worker on its executor from epoch to epoch.
 
-Spark runs the tasks of a stage wherever there is a free slot, and shuffles the executors before it looks. It has one
-preference that a DataFrame can make use of: a task that reads a cached partition goes to the executor that holds it.
-So every worker has an anchor, a cached partition with one row, and what is sent to the worker is joined with it.
-Neither results nor correctness depend on where an anchor is: Spark makes a lost one again, wherever that is.
+Spark runs the tasks of a stage on any free slot, in random order of executors. One preference is available to a
+DataFrame: a task that reads a cached partition goes to the executor that holds it. So every worker has an anchor, a
+cached partition with one row, and the worker's input is joined with it. Results do not depend on where an anchor is;
+Spark recomputes a lost one on another executor.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,17 +24,17 @@ _SEED, _BITS = 42, 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Anchors:
-    """A cached partition for each of so many workers, and the executor that holds it."""
+    """A cached partition for each worker, and the executor that holds it."""
 
     frame: DataFrame
     executor_of: tuple[str, ...]
 
     @classmethod
     def made(cls, spark: SparkSession, workers: int, slots: int) -> "Anchors":
-        """Make anchors, on executors with so many slots together; Spark decides where.
+        """Make anchors for `workers` workers on executors with `slots` slots in total; Spark decides where.
 
-        They are made in waves of as many as there are slots. Spark gives the tasks of a wave to all free slots in one
-        round, so each slot makes one; were all made in one job, a slot that is done first would make the next as well.
+        They are made in waves of one per slot. Spark gives the tasks of a wave to all free slots in one round, so each
+        slot makes one. In a single job, a slot that finishes first would also make the next.
         """
         keys = partition_keys(workers)
         rows = spark.createDataFrame([(key,) for key in keys], f"{KEY} int")
@@ -46,25 +46,25 @@ class Anchors:
         return cls(frame, tuple(found[key] for key in keys))
 
     def remove(self) -> None:
-        """Let go of the cached partitions."""
+        """Remove the cached partitions."""
         self.frame.unpersist()
 
     def exchanged(self, rows: DataFrame, partition_of: Sequence[int]) -> DataFrame:
-        """Wire rows at their workers' anchors, given the partition of each worker; a column tells the place."""
+        """Wire rows at their workers' anchors, with a column for the anchor's key."""
         keys = partition_keys(len(self.executor_of))
-        places = ", ".join(str(keys[partition]) for partition in partition_of)
-        placed = rows.selectExpr(*SCHEMA.names, f"element_at(array({places}), worker + 1) {KEY}")
+        anchor_keys = ", ".join(str(keys[partition]) for partition in partition_of)
+        placed = rows.selectExpr(*SCHEMA.names, f"element_at(array({anchor_keys}), worker + 1) {KEY}")
         return placed.repartition(len(keys), KEY).join(self._hinted, KEY, "left_semi")
 
     @cached_property
     def _hinted(self) -> DataFrame:
-        """The anchors as the side of a join that is looked up, and neither sorted nor sent to everybody."""
+        """The anchors as the hashed side of a join, which avoids a sort and a broadcast."""
         return self.frame.hint("shuffle_hash")
 
 
 @lru_cache
 def partition_keys(partitions: int) -> tuple[int, ...]:
-    """The smallest number that Spark's hash partitioning brings to each of so many partitions."""
+    """For each partition the smallest number that Spark's hash partitioning assigns to it."""
     found: dict[int, int] = {}
     for key in count():
         found.setdefault(spark_hash(key) % partitions, key)
@@ -74,7 +74,7 @@ def partition_keys(partitions: int) -> tuple[int, ...]:
 
 
 def spark_hash(value: int) -> int:
-    """What Spark's `hash` makes of an integer: Murmur3 of its four bytes.
+    """Spark's `hash` of an integer: Murmur3 of its four bytes.
 
     >>> spark_hash(0), spark_hash(1)
     (933211791, -559580957)
@@ -92,6 +92,6 @@ def _rotated(value: int, by: int) -> int:
 
 
 def _held(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Tell where an anchor is made."""
+    """Add the executor on which an anchor is made."""
     for batch in rows:
         yield pa.RecordBatch.from_arrays([batch.column(0), pa.array([here()] * batch.num_rows)], [KEY, EXECUTOR])

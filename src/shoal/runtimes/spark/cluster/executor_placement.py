@@ -1,7 +1,7 @@
-"""Placement: which executor each worker runs on, and which partition of the exchange is whose.
+"""Executor placement: the executor of each worker, and the worker of each partition of the exchange.
 
-On one executor there is nothing to decide. On several, workers are anchored (`anchor.py`), and
-whenever anchors are made anew each one goes to the worker most of whose state lies on its executor.
+With one executor there is nothing to decide. With several, workers are anchored (`anchor.py`). Whenever anchors are
+made again, each goes to the worker with the most state on its executor.
 """
 
 import logging
@@ -19,46 +19,46 @@ from shoal.runtimes.spark.cluster.executors import Roster
 
 LOG = logging.getLogger("shoal")
 ATTEMPTS = 3
-"""How often anchors are made until every executor has its share."""
+"""The most attempts to make anchors such that every executor has its share."""
 PREFERENCE = "spark.shuffle.reduceLocality.enabled"
-"""Setting that sends tasks to the hosts their input comes from, wherever their anchor is."""
+"""The setting that sends tasks to the hosts of their input; if true, it overrides anchors."""
 Affinity = Mapping[tuple[int, int], float]
-"""Bytes of state that a worker has from a worker of the epoch before."""
+"""Bytes of state that a worker takes from a worker of the epoch before."""
 
 
 class ExecutorPlacement(Protocol):
-    """What an epoch needs to know of places."""
+    """Assigns the workers of an epoch to executors."""
 
     @property
     def worker_of(self) -> tuple[int, ...] | None:
-        """The worker of each partition; None where the numbers are the same."""
+        """The worker of each partition; None if their numbers are equal."""
 
     def settle(self, workers: int, affinity: Callable[[], Affinity]) -> None:
-        """Make ready for an epoch with so many workers."""
+        """Called before every epoch, with its number of workers; afterwards `worker_of` and `exchanged` are valid."""
 
     def exchanged(self, rows: DataFrame, workers: int) -> DataFrame:
-        """Wire rows at the partitions of their workers."""
+        """Wire rows at the partitions of their workers; called for every round of an epoch."""
 
     def observe(self, executors: Mapping[int, str]) -> None:
-        """Hear where the workers of an epoch have run."""
+        """Called after every epoch with the executor of each worker."""
 
     def topology(self, workers: int) -> Topology:
         """The nodes that the workers of the last epoch ran on."""
 
     def lost(self) -> list[WorkersLost]:
-        """The workers whose executors have gone since this was last asked."""
+        """The workers whose executors were lost since the last call."""
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Called once at the end; must release everything in Spark."""
 
 
 class OneNode:
-    """All workers on one executor, where the number of a partition is that of a worker."""
+    """All workers on one executor; partition numbers equal worker numbers."""
 
     worker_of: tuple[int, ...] | None = None
 
     def settle(self, workers: int, affinity: Callable[[], Affinity]) -> None:
-        """Nothing to make ready."""
+        """Nothing to prepare."""
 
     def exchanged(self, rows: DataFrame, workers: int) -> DataFrame:
         """Wire rows at the partitions of their workers."""
@@ -72,18 +72,18 @@ class OneNode:
         return Topology.of(1, workers)
 
     def lost(self) -> list[WorkersLost]:
-        """Nobody: without this executor there is no run."""
+        """None: a run does not outlive its only executor."""
         return []
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Nothing to release."""
 
 
 class ManyNodes:
-    """Workers on the executors of a cluster, which come and go."""
+    """Workers on the executors of a cluster, which may join and leave."""
 
     def __init__(self, spark: SparkSession, roster: Roster) -> None:
-        """Nobody is anywhere yet."""
+        """Begin without anchors."""
         self._spark, self._roster = spark, roster
         self._ids: tuple[str, ...] = ()
         self._ever: set[str] = set()
@@ -96,7 +96,7 @@ class ManyNodes:
             LOG.warning("workers change executors from epoch to epoch; start Spark with %s=false", PREFERENCE)
 
     def settle(self, workers: int, affinity: Callable[[], Affinity]) -> None:
-        """Anchor the workers anew where their number or the executors are others than before."""
+        """Anchor the workers again if their number or the executors have changed."""
         ids = self._alive_ids()
         if self._anchors is not None and len(self._anchors.executor_of) == workers and ids == self._ids:
             return
@@ -115,15 +115,15 @@ class ManyNodes:
         return found
 
     def _made(self, workers: int) -> Anchors:
-        """Anchors that lie as evenly as they can be had in a few attempts."""
+        """The most evenly spread anchors of a few attempts."""
         executors = self._roster.read()
         shares = {each.id: share for each, share in zip(executors.alive, executors.shares(workers), strict=True)}
         slots = max(1, sum(each.slots for each in executors.alive))
         best: tuple[int, Anchors] | None = None
         for _ in range(ATTEMPTS):
             anchors = Anchors.made(self._spark, workers, slots)
-            there = anchors.executor_of
-            too_many = sum(max(0, there.count(executor) - shares.get(executor, 0)) for executor in set(there))
+            executor_of = anchors.executor_of
+            too_many = sum(max(0, executor_of.count(each) - shares.get(each, 0)) for each in set(executor_of))
             if best is not None and best[0] <= too_many:
                 anchors.remove()
                 continue
@@ -144,29 +144,29 @@ class ManyNodes:
         return self._anchors.exchanged(rows, partition_of)
 
     def observe(self, executors: Mapping[int, str]) -> None:
-        """Take note of where workers ran; those that were lost meanwhile are told by where they ran before."""
+        """Record where workers ran; workers lost in the meantime are found by where they ran before."""
         self._alive_ids()
         self._executor_of = dict(executors)
 
     def topology(self, workers: int) -> Topology:
-        """A node for every executor that some worker ran on."""
-        places = [self._executor_of.get(worker, "") for worker in range(workers)]
-        nodes = {place: node for node, place in enumerate(sorted(set(places)))}
-        return Topology(tuple(nodes[place] for place in places))
+        """One node for every executor that a worker ran on."""
+        executors = [self._executor_of.get(worker, "") for worker in range(workers)]
+        nodes = {executor: node for node, executor in enumerate(sorted(set(executors)))}
+        return Topology(tuple(nodes[executor] for executor in executors))
 
     def lost(self) -> list[WorkersLost]:
-        """The workers whose executors have gone since this was last asked."""
+        """The workers whose executors were lost since the last call."""
         lost, self._lost = self._lost, []
         return lost
 
     def close(self) -> None:
-        """Let go of the anchors."""
+        """Remove the anchors."""
         if self._anchors is not None:
             self._anchors.remove()
             self._anchors, self.worker_of = None, None
 
     def _alive_ids(self) -> tuple[str, ...]:
-        """The executors that are there; workers of those that are not any more are lost."""
+        """The ids of the live executors; records the workers of others as lost."""
         ids = self._roster.ids()
         self._ever.update(ids)
         workers_at: dict[str, list[int]] = defaultdict(list)
@@ -175,12 +175,12 @@ class ManyNodes:
         for executor in [each for each in workers_at if each in self._ever and each not in ids]:
             reason = f"executor {executor} is gone: {self._roster.why_gone(executor)}"
             self._lost.append(WorkersLost(tuple(sorted(workers_at[executor])), reason, at_s=time.time()))
-            self._executor_of = {w: place for w, place in self._executor_of.items() if place != executor}
+            self._executor_of = {w: other for w, other in self._executor_of.items() if other != executor}
         return ids
 
 
 def claimed(executor_of: Sequence[str], nearness: Mapping[tuple[int, str], float]) -> tuple[int, ...]:
-    """The worker of each partition: most bytes first, workers get partitions where their state lies.
+    """The worker of each partition: in order of bytes, workers get partitions on the executors of their state.
 
     >>> claimed(["a", "b", "a", "b"], {(0, "b"): 10, (2, "b"): 20, (3, "b"): 30, (1, "a"): 5})
     (1, 3, 0, 2)
@@ -201,6 +201,6 @@ def claimed(executor_of: Sequence[str], nearness: Mapping[tuple[int, str], float
 
 
 def executor_placement(spark: SparkSession) -> ExecutorPlacement:
-    """The placement that a session needs."""
+    """The executor placement for a session."""
     roster = Roster(spark)
     return OneNode() if roster.is_local else ManyNodes(spark, roster)

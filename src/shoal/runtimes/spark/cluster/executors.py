@@ -1,4 +1,4 @@
-"""Executors: the processes of a Spark application that run tasks, how many each runs at a time, and who has gone."""
+"""Executors: the processes of a Spark application that run tasks, and their numbers of slots."""
 
 import re
 import socket
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from shoal.model.control.topology import Topology
 
 ID_OPTION = "--executor-id"
-"""How every cluster manager tells an executor who it is."""
+"""The option with which every cluster manager passes its id to an executor."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Executor:
 
 @dataclass(frozen=True)
 class Executors:
-    """The executors that are there, in the order of their ids."""
+    """The live executors, in the order of their ids."""
 
     alive: tuple[Executor, ...]
 
     def dealt(self, workers: int) -> Topology:
-        """The nodes of so many workers if each executor gets as many as its slots are worth.
+        """The nodes of workers if each executor gets a number in proportion to its slots.
 
         >>> large, small = Executor("0", "a", 4), Executor("1", "b", 2)
         >>> Executors((large, small)).dealt(6).node_of
@@ -44,7 +44,7 @@ class Executors:
         return Topology(tuple(node for node, number in enumerate(used or [workers]) for _ in range(number)))
 
     def shares(self, workers: int) -> tuple[int, ...]:
-        """How many of so many workers each executor gets."""
+        """The number of workers of each executor."""
         shares = [0] * len(self.alive)
         for _ in range(workers if self.alive else 0):
             shares[min(range(len(shares)), key=lambda at: ((shares[at] + 1) / self.alive[at].slots, at))] += 1
@@ -52,34 +52,34 @@ class Executors:
 
 
 class Roster:
-    """The executors of a session, asked for through its JVM."""
+    """The executors of a session, read through its JVM."""
 
     def __init__(self, spark: SparkSession) -> None:
-        """Ask nothing yet."""
+        """Remember the session; nothing is read yet."""
         self._context = spark.sparkContext
-        self._scala: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001  (Python knows nothing of executors)
+        self._scala: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001  (PySpark has no API for executors)
         self.is_local = bool(self._scala.isLocal())
 
     def ids(self) -> tuple[str, ...]:
-        """The ids of the executors that are there: one short question, so it can be asked in every epoch."""
+        """The ids of the live executors; cheap enough for every epoch."""
         if self.is_local:
             return ("driver",)
         return tuple(sorted(filter(None, self._scala.getExecutorIds().mkString(",").split(",")), key=_in_order))
 
     def read(self) -> Executors:
-        """All executors that are there."""
+        """All live executors."""
         if self.is_local:
             return Executors((Executor("driver", "localhost", self._context.defaultParallelism),))
-        there = set(self.ids())
+        alive = set(self.ids())
         found = [
             Executor(str(reported.id()), str(reported.hostPort()).rpartition(":")[0], max(1, int(reported.maxTasks())))
             for reported in self._reported()
-            if str(reported.id()) in there
+            if str(reported.id()) in alive
         ]
         return Executors(tuple(sorted(found, key=lambda executor: _in_order(executor.id))))
 
     def why_gone(self, executor: str) -> str:
-        """What Spark says of an executor that is not there any more."""
+        """Spark's reason for the loss of an executor."""
         for reported in self._reported():
             if str(reported.id()) == executor and reported.removeReason().isDefined():
                 return " ".join(str(reported.removeReason().get()).split())
@@ -91,17 +91,17 @@ class Roster:
 
 
 def dealt(spark: SparkSession, workers: int) -> Topology:
-    """The nodes of so many workers, before any has run: a node for each executor, all workers on one in local mode."""
+    """The expected nodes of workers before any has run: one per executor, a single one in local mode."""
     return Roster(spark).read().dealt(workers)
 
 
 @cache
 def here() -> str:
-    """The id of the executor that this process works for; in local mode, where there is none, the host's name."""
+    """The id of the executor of this process; in local mode, without executors, the host's name."""
     for ancestor in psutil.Process().parents():
         try:
             command = ancestor.cmdline()
-        except psutil.Error:  # a parent may belong to somebody else, or be gone
+        except psutil.Error:  # a parent may belong to another user, or have exited
             continue
         if ID_OPTION in command[:-1]:
             return command[command.index(ID_OPTION) + 1]
@@ -109,5 +109,5 @@ def here() -> str:
 
 
 def _in_order(executor: str) -> tuple[int, str]:
-    """Ids are numbers, mostly."""
+    """Sort key of an id; ids are usually numbers."""
     return (int(executor) if re.fullmatch(r"\d+", executor) else -1, executor)

@@ -1,4 +1,4 @@
-"""Failures: from the pages Spark prints to the one sentence that Shoal raised in some other process."""
+"""Failures: reduces Spark's error text to the one sentence that Shoal raised in another process."""
 
 import re
 
@@ -13,7 +13,7 @@ _LONGEST = 600
 
 
 def translated(error: Exception) -> Exception:
-    """Shoal's own error, wherever in Spark's text it hides; other failures as a `RunError` with their gist."""
+    """The Shoal error inside Spark's text; other failures become a `RunError` with their gist."""
     if isinstance(error, ShoalError):
         return error
     text = str(error)
@@ -30,13 +30,13 @@ def translated(error: Exception) -> Exception:
 
 
 def not_started(error: Exception) -> ConfigError:
-    """Why Spark did not start: a wrong setting, a Java that is missing or too old."""
+    """The error for a Spark that did not start, e.g. a wrong setting, or Java missing or too old."""
     said = SPARK_LOG.tail() if "JAVA_GATEWAY_EXITED" in str(error) else str(error)
     return ConfigError(f"Spark does not start: {_gist(said)}{SPARK_LOG.keep()}")
 
 
 def _gist(text: str) -> str:
-    """The last exception that is named, or the beginning of the text without the calls that led there."""
+    """The last named exception, or the beginning of the text without stack traces."""
     lines = [line.strip() for line in text.partition("=== Streaming Query ===")[0].splitlines()]
     lines = [line for line in lines if line and not line.startswith("at ")]
     named = [found.group(1) for line in lines if (found := _NAMED.search(line))]

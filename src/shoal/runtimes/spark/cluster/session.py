@@ -1,4 +1,4 @@
-"""Spark sessions with the settings Shoal wants, each for a measured reason (see docs/design/spark.md)."""
+"""Spark sessions with Shoal's settings, each for a measured reason (see docs/design/spark.md)."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from shoal.errors import ConfigError
 from shoal.runtimes.spark.cluster.failure import not_started
 from shoal.runtimes.spark.cluster.log import SPARK_LOG
 
-logging.getLogger("py4j").addHandler(logging.NullHandler())  # what fails in a callback ends the run, which says so
+logging.getLogger("py4j").addHandler(logging.NullHandler())  # a failed callback ends the run, which reports it
 TASK_ATTEMPTS = 4
 SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -39,7 +39,7 @@ CHANGEABLE = (
     "spark.sql.shuffle.orderIndependentChecksum.enabled",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
 )
-"""Settings that can be changed while a session runs, and that Shoal's own part of a user's session has, too."""
+"""Settings that can change at run time; also set in the clone of a user's session that Shoal works with."""
 
 
 def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = None) -> SparkSession:
@@ -63,7 +63,7 @@ def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = Non
     }
     configuration = SparkConf().setAll(list(settings.items()))
     try:
-        if SparkContext._gateway is None:  # noqa: SLF001  (nothing public tells whether a JVM is there already)
+        if SparkContext._gateway is None:  # noqa: SLF001  (no public API says whether a JVM is running)
             with SPARK_LOG.open() as log:
                 gateway = launch_gateway(configuration, {"stderr": log})  # type: ignore[no-untyped-call]
                 SparkContext(conf=configuration, gateway=gateway)
@@ -73,7 +73,7 @@ def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = Non
 
 
 def set_up(spark: SparkSession) -> SparkSession:
-    """Give a session that only Shoal uses what Shoal needs."""
+    """Apply the changeable settings to a session that only Shoal uses."""
     for name in CHANGEABLE:
         spark.conf.set(name, SETTINGS[name])
     return spark

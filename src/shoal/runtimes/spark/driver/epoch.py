@@ -1,4 +1,4 @@
-"""One epoch on the driver: plan it, run it, write results, commit, clean up: all that a crash could interrupt."""
+"""One epoch on the driver: plan it, run it, write its results, commit it, clean up."""
 
 import time
 from collections import defaultdict
@@ -25,7 +25,7 @@ from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.runtimes.spark.tasks.task import stateful
 
 SWEEP_EPOCHS = 100
-"""Every so many epochs the state directory is searched for orphans."""
+"""The number of epochs between two searches of the state directory for orphans."""
 
 
 class EpochRunner:
@@ -40,7 +40,7 @@ class EpochRunner:
         *,
         hot: bool = True,
     ) -> None:
-        """Begin at a position; without a placement all workers are on one node."""
+        """Begin at a position; without a placement all workers run on one node."""
         self.checkpoint = checkpoint
         self.position = position
         self.placement = placement or OneNode()
@@ -52,7 +52,7 @@ class EpochRunner:
         self._ran_on: Mapping[InstanceId, int] = {}
 
     def plan(self, epoch: int, moves: list[Move], *, final: bool = False) -> Plan:
-        """Fix what the epoch will do; an epoch that was planned before a crash is done as it was planned."""
+        """Write the plan of an epoch; one that was planned before a crash keeps its plan."""
         if self.checkpoint.has_plan(epoch):
             return self.checkpoint.plan(epoch)
         position = self.position
@@ -85,7 +85,7 @@ class EpochRunner:
         return plan
 
     def keep_graph(self) -> str:
-        """Write the graph where every task can find it; returns its digest."""
+        """Write the graph to the checkpoint, where tasks read it; returns its digest."""
         graph = self.position.graph
         if graph.digest not in self._known_graphs:
             self.checkpoint.write_graph(graph)
@@ -93,7 +93,7 @@ class EpochRunner:
         return graph.digest
 
     def run(self, rows: DataFrame, plan: Plan, *, final: bool = False) -> tuple[EpochCommitted, list[MovesFinished]]:
-        """Run a planned epoch and commit it; also tells which rebindings are finished with it."""
+        """Run a planned epoch and commit it; also returns the rebindings that finish with it."""
         began = time.perf_counter()
         self.placement.settle(plan.workers, self._affinity)
         for depth in range(1, max(1, program(self.checkpoint.uri, plan.graph, plan.partitioning).depth) + 1):
@@ -113,7 +113,7 @@ class EpochRunner:
         return self._event(plan, outcome, time.perf_counter() - began), finished
 
     def _affinity(self) -> Affinity:
-        """Bytes of state that each worker of this epoch has from each of the last one."""
+        """Bytes of state that each worker of this epoch takes from each worker of the last one."""
         position = self.position
         size_of = {name: size / position.segment_sizes[name] for name, size in position.segment_bytes.items()}
         found: dict[tuple[int, int], float] = defaultdict(float)
@@ -169,7 +169,7 @@ class EpochRunner:
         )
 
     def _clean(self, plan: Plan) -> None:
-        """Let go of segments that neither this epoch nor the next needs."""
+        """Delete segments that neither this epoch nor the next needs."""
         alive = set(self.position.homes.values())
         if plan.epoch % SWEEP_EPOCHS == 0:
             self._store.keep_only(alive)

@@ -1,7 +1,7 @@
-"""Costs: how the time of workers is divided among their instances.
+"""Instance costs: the time of workers, divided among their instances.
 
-Workers measure lanes, and a few instances alone (`shoal.runtimes.spark.tasks.sample`). The driver remembers what each
-instance has been seen to cost per row, wherever it ran, and divides the time of every lane accordingly.
+Workers measure lanes, and a few instances alone (`shoal.runtimes.spark.tasks.sample`). The driver remembers the
+observed time per row of each instance, on any worker, and divides the time of every lane accordingly.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,14 +20,14 @@ from shoal.runtimes.spark.tasks.sample import ALONE_S
 
 Floats = NDArray[np.float64]
 LEAST_OF_SAMPLE = 0.1
-"""Part of a sample that is the instance's own in any case, however little that is."""
+"""The least share of a sample's time that is attributed to the instance."""
 NEWEST = 0.5
-"""Weight of the newest sample of an instance against all those before."""
+"""Weight of the newest sample of an instance against all earlier ones."""
 
 
 @dataclass
 class Costs:
-    """What instances have been seen to cost per row, on whatever worker."""
+    """The observed time per row of each instance."""
 
     _row_s: dict[InstanceId, float] = field(default_factory=dict)
 
@@ -44,12 +44,12 @@ class Costs:
         return found
 
     def forget(self, known: Iterable[InstanceId]) -> None:
-        """Keep only what is known of the given instances."""
+        """Forget all but the given instances."""
         alive = set(known)
         self._row_s = {instance: row_s for instance, row_s in self._row_s.items() if instance in alive}
 
     def _of_lane(self, lane: Lane, done: LaneReport, byte_s: float) -> dict[InstanceId, InstanceLoad]:
-        """Divide a lane's time; a byte that was carried cost so many seconds."""
+        """Divide a lane's time; `byte_s` is the time per carried byte."""
         if not done.instances:
             return {}
         instances = [lane.instances[number] for number in done.instances]
@@ -59,7 +59,7 @@ class Costs:
         cost_s = done.advancing_s * weight / max(weight.sum(), 1e-12)
         cost_s += done.emitting_s * results / max(1, int(results.sum())) + byte_s * carried
         columns = (done.events, np.round(cost_s, 9).tolist(), done.results, done.state_bytes)
-        # Nothing waits once an epoch has been processed, so there is no backlog.
+        # An epoch processes all of its input, so the backlog is always 0.
         return {instance: InstanceLoad(*each) for instance, *each in zip(instances, *columns, strict=True)}
 
     def _learn(self, lane: Lane, rows_of: Mapping[int, int], alone_s: Mapping[int, float]) -> None:
@@ -69,7 +69,7 @@ class Costs:
             self._row_s[instance] = NEWEST * row_s + (1 - NEWEST) * self._row_s.get(instance, row_s)
 
     def _row_times(self, instances: list[InstanceId], rows: Ints) -> Floats:
-        """Time per row of each instance; one that was never alone is taken for as fast as others of its size."""
+        """Time per row of each instance; that of an unsampled one is interpolated from instances of similar size."""
         row_s = np.array([self._row_s.get(instance, 0.0) for instance in instances])
         known = np.flatnonzero(row_s > 0)
         if not known.size:

@@ -1,4 +1,4 @@
-"""Outcomes: what came back to the driver from the workers of an epoch."""
+"""Outcomes: what the workers of an epoch returned to the driver."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -40,12 +40,12 @@ class Outcome:
 
     @property
     def headers(self) -> tuple[Header, ...]:
-        """What the reading tasks saw."""
+        """The headers of the reading tasks."""
         return next((report.headers for report in self.reports if report.headers), ())
 
     @property
     def counted(self) -> dict[str, int]:
-        """Rows read, given and refused."""
+        """Rows read, emitted and refused."""
         return {
             "rows": sum(header.rows for header in self.headers),
             "results": sum(table.num_rows for table in self.results.values()),
@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def executors(self) -> dict[int, str]:
-        """The executor of each worker: in the longest of its rounds, where there were several."""
+        """The executor of each worker; that of its longest round if there were several."""
         rounds = sorted(self.reports, key=lambda report: report.cost_s)
         return {report.worker: report.executor for report in rounds}
 
@@ -82,6 +82,6 @@ class Outcome:
         return tuple(spent_s)
 
     def fixed_us(self, plan: Plan) -> int:
-        """When it was decided what the epoch reads: before that its newest events may not have existed."""
+        """When the epoch's input was fixed; its newest events may be as young as that."""
         planned = [header.slice.planned_us for header in self.headers]
         return min([plan.now_us, *(at_us for at_us in planned if at_us is not None)])

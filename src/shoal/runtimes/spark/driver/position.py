@@ -1,4 +1,4 @@
-"""Positions: where a run stands between two epochs, and how commands change that."""
+"""Positions: the state of a run between two epochs, and how commands change it."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ MECHANISMS = ("megaphone", "all-at-once", "rhino")
 class Position:
     """All that the next epoch depends on.
 
-    `declared`, `added` and `removed` tell apart what the job says and what was changed while it ran: `removed` are
-    names whose declaration does not count any more, `added` those whose query came from outside. `coming`: a binding
-    that has been announced and is that of the epoch after the next. `held`: the partitioning that the state was
-    written under, which the next epoch divides again if `partitioning` is another. `rebinding` is the one that is under
-    way, `closed` are those that the next epoch is the last of: what they had not moved has been given up.
+    `declared`, `added` and `removed` separate the queries of the job from changes while it ran: `removed` are names
+    whose declaration is no longer valid, `added` those whose query came with a command. `coming`: an announced binding,
+    which takes effect in the epoch after the next. `held`: the partitioning that the state was written under; the next
+    epoch partitions the state again if `partitioning` differs. `rebinding` is the one in progress. `closed` are those
+    that finish with the next epoch; their remaining moves are aborted.
     """
 
     graph: Graph
@@ -55,7 +55,7 @@ class Position:
 
     @cached_property
     def heirs(self) -> Mapping[InstanceId, tuple[InstanceId, ...]]:
-        """The instances whose state is divided again, and those that have it then."""
+        """The instances whose state is partitioned again, and those that take it over."""
         return self.held.heirs(self.partitioning, self.graph)
 
     def states(self) -> tuple[StateRef, ...]:
@@ -75,7 +75,7 @@ class Position:
         return tuple(refs)
 
     def arrived(self) -> "Position":
-        """The position once the announced binding is the binding."""
+        """The position after the announced binding has taken effect."""
         if self.coming is None:
             return self
         rebinding = self.rebinding and self.rebinding.moving(self.binding.diff(self.coming))
@@ -87,9 +87,9 @@ class Position:
         return Arrangement(self.graph, self.binding, self.partitioning)
 
     def with_graph(self, graph: Graph, binding: Binding) -> "Position":
-        """Another graph: instances stay where they are unless the number of workers is another.
+        """The position with another graph; instances keep their workers unless the number of workers changes.
 
-        A rebinding that is under way goes on; also where that number is the one it leads to.
+        A rebinding in progress continues if that number is the current one or that of its goal; else it is aborted.
         """
         partitioning = self.partitioning.fitted(graph)
         instances = partitioning.instances(graph)
@@ -101,21 +101,21 @@ class Position:
         return position.fitted(self.binding, instances)
 
     def repartitioned(self, command: Repartition) -> "Position":
-        """The position after instances are split and merged; raises where a change makes no sense."""
+        """The position after instances are split and merged; raises if a change is invalid."""
         after = self.arrangement.after(command, set())
         rebinding = self.rebinding and self.rebinding.with_workers(command.worker_of)
         position = replace(self, partitioning=after.partitioning, rebinding=rebinding)
         return position.fitted(after.binding, after.instances)
 
     def fitted(self, binding: Binding, instances: tuple[InstanceId, ...]) -> "Position":
-        """The position under a binding for instances of which some are new, and some are gone."""
+        """The position under a binding, fitted to instances of which some are new and some are gone."""
         kept = binding.fitted(instances)
         coming = self.coming and self.coming.fitted(instances)
         rebinding = self.rebinding and self.rebinding.fitted(self.binding, kept)
         return replace(self, binding=kept, coming=coming, rebinding=rebinding)
 
     def without_rebinding(self, reason: str) -> "Position":
-        """The position if what is under way is given up."""
+        """The position with the rebinding in progress aborted."""
         rebinding = self.rebinding
         if rebinding is None:
             return self
@@ -123,9 +123,9 @@ class Position:
 
 
 def changed(position: Position, command: Command, streams: set[str], mechanism: str = MECHANISMS[0]) -> Position:
-    """The position after a command, of which a rebinding is only begun; raises where it makes no sense.
+    """The position after a command; raises if it is invalid. A rebinding is only begun here.
 
-    `mechanism` is that of rebindings that name none.
+    `mechanism` is used for rebindings that name none.
     """
     if isinstance(command, Rebind):
         return _rebound(position, command, mechanism)
@@ -140,7 +140,7 @@ def changed(position: Position, command: Command, streams: set[str], mechanism: 
 
 
 def _rebound(position: Position, command: Rebind, usual: str) -> Position:
-    """Begin a rebinding; instances that it does not name go where the one before it would have brought them."""
+    """Begin a rebinding; instances that it does not name keep the goal of the rebinding before."""
     mechanism = mechanism_named(command.mechanism or usual, MECHANISMS, "Spark")
     known = position.rebinding.goal if position.rebinding else position.binding
     goal = replace(position.arrangement, binding=known).after(command, set()).binding
@@ -149,12 +149,12 @@ def _rebound(position: Position, command: Rebind, usual: str) -> Position:
 
 
 def numbers(binding: Binding, compiled: Program) -> tuple[int, ...]:
-    """A binding in the program's order of instances; those without slots stand with worker 0."""
+    """A binding in the program's order of instances; instances without slots have worker 0."""
     return tuple(int(binding.worker_of.get(instance, 0)) for instance in compiled.instances)
 
 
 def goal_of(rebinding: Rebinding | None, compiled: Program) -> Goal | None:
-    """A rebinding as plans and manifests have it."""
+    """A rebinding in the form of plans and manifests."""
     if rebinding is None:
         return None
     goal = rebinding.goal
@@ -162,7 +162,7 @@ def goal_of(rebinding: Rebinding | None, compiled: Program) -> Goal | None:
 
 
 def _from_outside(position: Position, name: str) -> Position:
-    """A query is no longer, or not, the one that the job declares under its name."""
+    """Note that a query now differs from the job's declaration of that name."""
     added = tuple(dict.fromkeys((*position.added, name)))
     removed = tuple(other for other in position.removed if other != name)
     if name in position.declared:

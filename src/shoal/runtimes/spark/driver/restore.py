@@ -1,4 +1,4 @@
-"""Restoring: from the files of a checkpoint to the position a run goes on from."""
+"""Restoring: from the files of a checkpoint to the position at which a run resumes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from shoal.runtimes.spark.state.store import StateStore
 
 
 def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, bool] | None:
-    """The last committed epoch, the position after it and whether it was the final one; None where there is none."""
+    """The last committed epoch, the position after it, and whether it was the final one; None if there is none."""
     last = checkpoint.last_epoch()
     done = checkpoint.spark_epoch()
     if done > (-1 if last is None else last):
@@ -48,7 +48,7 @@ def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Positi
 
 
 def under_way(before: Position, planned: Position) -> Position:
-    """A planned position whose rebinding knows which moves take effect with it."""
+    """A planned position, its rebinding completed with the moves that take effect in that epoch."""
     rebinding = planned.rebinding
     if rebinding is None:
         return planned
@@ -59,7 +59,7 @@ def under_way(before: Position, planned: Position) -> Position:
 
 
 def check_streams(position: Position, streams: set[str], uri: str) -> None:
-    """Refuse a job with other streams than the checkpoint's: Spark keeps their positions by number, not by name."""
+    """Reject a job with other streams than the checkpoint; Spark stores offsets by number, not by name."""
     if set(position.streams) != streams:
         raise CheckpointError(
             f"checkpoint {uri} reads stream {', '.join(position.streams)}; "
@@ -68,7 +68,7 @@ def check_streams(position: Position, streams: set[str], uri: str) -> None:
 
 
 def desired(declared: Graph, position: Position) -> Graph:
-    """What a restarted job should run: what it declares, and what was added and removed while it ran before."""
+    """The queries of a restarted job: those it declares, with the additions and removals of earlier runs."""
     before = position.graph.queries
     queries = {name: query for name, query in declared.queries.items() if name not in position.removed}
     queries |= {name: before[name] for name in position.added if name in before and name not in queries}
@@ -76,7 +76,7 @@ def desired(declared: Graph, position: Position) -> Graph:
 
 
 def _standing(position: Position, checkpoint: Checkpoint, graph: Graph, written: Standing) -> Position:
-    """A position with the queries and bindings that were written down."""
+    """A position with the queries and bindings of a plan or manifest."""
     return replace(
         position,
         graph=graph,
@@ -92,19 +92,19 @@ def _standing(position: Position, checkpoint: Checkpoint, graph: Graph, written:
 
 
 def written_binding(graph: Graph, written: Standing, numbers: Sequence[int], workers: int) -> Binding:
-    """A binding as it was written down, without the places of instances that have no slots any more."""
+    """The binding of a plan or manifest, without instances that no longer have slots."""
     placed = dict(zip(program_instances(graph, written.partitioning), numbers, strict=True))
     return Binding.of({instance: placed[instance] for instance in written.partitioning.instances(graph)}, workers)
 
 
 def _rebinding(checkpoint: Checkpoint, graph: Graph, written: Standing) -> Rebinding | None:
-    """The rebinding that was under way."""
+    """The rebinding that was in progress."""
     goal = written.goal
     if goal is None:
         return None
     if goal.mechanism not in MECHANISMS:
         raise CheckpointError(
-            f"checkpoint {checkpoint.uri} has a rebinding by mechanism {goal.mechanism!r} under way; "
+            f"checkpoint {checkpoint.uri} has a rebinding in progress by mechanism {goal.mechanism!r}; "
             f"this version has {', '.join(MECHANISMS)}"
         )
     binding = written_binding(graph, written, goal.binding, goal.workers)
@@ -112,7 +112,7 @@ def _rebinding(checkpoint: Checkpoint, graph: Graph, written: Standing) -> Rebin
 
 
 def _homes(states: tuple[StateRef, ...], store: StateStore) -> tuple[Mapping[InstanceId, str], Mapping[str, int]]:
-    """Which segment holds each instance, read from the segments themselves, which also checks them."""
+    """The segment of each instance, and the instances per segment; reads, and so checks, every segment."""
     homes: dict[InstanceId, str] = {}
     sizes: dict[str, int] = {}
     for ref in states:

@@ -47,15 +47,14 @@ LOG = logging.getLogger("shoal")
 
 
 class StopRequested(Exception):  # noqa: N818  (not an error: it ends a stream between two epochs)
-    """Raised inside Spark's micro-batch to end the stream without losing the batch."""
+    """Raised inside a micro-batch to end the stream without committing the batch."""
 
 
 @dataclass(frozen=True)
 class SparkSetup:
     """Everything a run on Spark needs beside its graph.
 
-    `mechanism`: how state moves, unless a rebinding says otherwise. `hot`: whether copies of state are kept in shared
-    memory.
+    `mechanism`: the default of rebindings. `hot`: whether copies of state are kept in shared memory.
     """
 
     spark: SparkSession
@@ -67,7 +66,7 @@ class SparkSetup:
     hot: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse a mechanism that does not exist, or not here."""
+        """Reject an unknown or unsupported mechanism."""
         mechanism_named(self.mechanism, MECHANISMS, "Spark")
 
 
@@ -108,7 +107,7 @@ class SparkRuntime(WallClock, Unmeasured):
         return int(self._runner.position.totals.get("rows", 0))
 
     def start(self, graph: Graph, binding: Binding) -> None:
-        """Begin, or go on from the checkpoint; returns as soon as the job runs."""
+        """Begin, or resume from the checkpoint; returns as soon as the job runs."""
         missing = set(graph.streams) - set(self._setup.sources)
         if missing:
             known = ", ".join(self._setup.sources) or "none"
@@ -132,14 +131,14 @@ class SparkRuntime(WallClock, Unmeasured):
         threading.Thread(target=self._run, name="shoal-run", daemon=True).start()
 
     def events(self) -> Iterable[Event]:
-        """What happens, as it happens; ends with `RunEnded`."""
+        """Events as they happen; ends with `RunEnded`."""
         return self._events
 
     def _refuse(self, command: Command, reason: str) -> None:
         self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
 
     def apply(self, command: Command) -> None:
-        """Ask for a change; it takes effect at the next epoch, or a `CommandRefused` says why not."""
+        """Request a change; it takes effect at the next epoch, or a `CommandRefused` event gives the reason."""
         if isinstance(command, Drain):
             for stream in self._setup.sources:
                 Directory(self._checkpoint.source_location(stream)).write(DRAIN, b"")
@@ -147,11 +146,11 @@ class SparkRuntime(WallClock, Unmeasured):
             self._commands.put(command)
 
     def stop(self) -> None:
-        """End after the running epoch; a later run goes on from there."""
+        """End after the running epoch; a later run resumes there."""
         self._stopping.set()
 
     def _begin(self, graph: Graph, binding: Binding) -> Position:
-        """The position to start from: a new one, or the checkpoint's with the job's graph of today."""
+        """The position to start from: a new one, or the checkpoint's with the current graph of the job."""
         store = open_store(self._checkpoint.uri, self._setup.hot)
         streams = tuple(sorted(self._setup.sources))
         position = Position(graph, binding, declared=tuple(graph.queries), streams=streams)
@@ -171,7 +170,7 @@ class SparkRuntime(WallClock, Unmeasured):
         return position
 
     def _warm_up(self) -> None:
-        """Start the Python workers and load their machine code before the first event comes."""
+        """Start the Python workers and load their machine code before the first event."""
         spark, digest = self._setup.spark, self._runner.keep_graph()
         tasks = spark.sparkContext.defaultParallelism
         work = rehearsal(self._checkpoint.uri, digest)
@@ -185,7 +184,7 @@ class SparkRuntime(WallClock, Unmeasured):
             if not self._finished and not self._stopping.is_set() and self._all_ended():
                 self._flush()
             self._runner.placement.close()
-        except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
+        except Exception as failure:  # noqa: BLE001  (the session must get every failure)
             error = translated(self._failure or failure)
         with contextlib.suppress(OSError):
             open_store(self._checkpoint.uri, self._setup.hot).cool()
@@ -211,20 +210,20 @@ class SparkRuntime(WallClock, Unmeasured):
             raise failed
 
     def _stopping_now(self, query: StreamingQuery) -> None:
-        """Stop the job between two epochs: the running one is finished, the next one refuses to begin."""
+        """Stop the job between two epochs: the running one finishes, the next one does not begin."""
         ended = self._stopping.is_set()
         self._stopping.set()
         with self._in_epoch:
             pass
         try:
             query.stop()
-        except Exception as error:  # noqa: BLE001  (the epochs are committed; how Spark's own job ended changes nothing)
+        except Exception as error:  # noqa: BLE001  (all epochs are committed, so this is no failure)
             LOG.warning("Spark could not stop the streaming job: %s", error)
         if not ended:
             self._stopping.clear()
 
     def _rows(self, stream: str) -> DataFrame:
-        """A stream as wire rows: from a source of Shoal's, or from the user's own DataFrame."""
+        """A stream as wire rows, from a Shoal source or from the user's DataFrame."""
         source = self._setup.sources[stream]
         spark = self._setup.spark
         if isinstance(source, DataFrame):
@@ -233,13 +232,13 @@ class SparkRuntime(WallClock, Unmeasured):
         return spark.readStream.format(FORMAT).option("feed", feed.option()).load()
 
     def _epoch(self, rows: DataFrame, epoch: int) -> None:
-        """What Spark calls for every micro-batch; returning commits it, so a refusal must raise."""
+        """Called by Spark for every micro-batch; returning commits the batch, so anything else must raise."""
         if epoch == self._last:
             return
         with self._in_epoch:
             if self._stopping.is_set():
                 raise StopRequested
-            if not self._is_set_up:  # Spark has made a session of its own for the streaming job
+            if not self._is_set_up:  # Spark clones the session for the streaming job
                 set_up(rows.sparkSession)
                 self._is_set_up = True
             try:
@@ -252,7 +251,7 @@ class SparkRuntime(WallClock, Unmeasured):
     def _check_next(self, epoch: int) -> None:
         if epoch != self._last + 1:
             raise CheckpointError(
-                f"checkpoint {self._checkpoint.uri} does not fit together: "
+                f"checkpoint {self._checkpoint.uri} is inconsistent: "
                 f"Spark is at epoch {epoch}, the last one committed is {self._last}"
             )
 
@@ -281,7 +280,7 @@ class SparkRuntime(WallClock, Unmeasured):
 
     @property
     def _limits(self) -> Limits:
-        """What the next epoch may take of a rebinding's plan."""
+        """How much of a rebinding's plan the next epoch may execute."""
         topology = self._runner.placement.topology(self._runner.position.binding.workers)
         return Limits(self._throttle.most_bytes, self._throttle.costs, topology.node_of)
 
@@ -289,7 +288,7 @@ class SparkRuntime(WallClock, Unmeasured):
         return set(self._setup.sources) <= self._runner.position.ended
 
     def _drain_frames(self, query: StreamingQuery) -> None:
-        """A DataFrame does not end by itself: when asked to, take what it has and call it ended."""
+        """On a drain, process what DataFrames have and mark them ended, since a DataFrame never ends by itself."""
         frames = {stream for stream, source in self._setup.sources.items() if isinstance(source, DataFrame)}
         frames -= self._runner.position.ended
         if not frames or not all(Directory(self._checkpoint.source_location(s)).exists(DRAIN) for s in frames):
@@ -300,7 +299,7 @@ class SparkRuntime(WallClock, Unmeasured):
             self._runner.position = replace(position, ended=position.ended | frames)
 
     def _flush(self) -> None:
-        """One last epoch without input that closes every window; commands that still wait come too late."""
+        """Run a last epoch without input that closes every window; waiting commands are refused."""
         reason = "the run has taken in all of its input and is ending"
         self._commands.refuse(self._last + 1, reason)
         headers = [

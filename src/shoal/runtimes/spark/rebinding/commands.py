@@ -1,4 +1,4 @@
-"""Commands: what has been asked of a run, from within its process and by files, and how it is carried out."""
+"""Commands of a run, from its own process and from files, and how they are applied."""
 
 import contextlib
 import queue
@@ -16,8 +16,8 @@ from shoal.runtimes.spark.rebinding.migration import Limits, advanced
 class Commands:
     """Commands that wait for the next epoch.
 
-    `streams`: those that have a source. `mechanism`: that of rebindings that name none. `refused` hears of commands
-    from within that cannot be carried out; those by files are answered there.
+    `streams`: those that have a source. `mechanism`: for rebindings that name none. `refused` is called with each
+    invalid command of this process; the mailbox replies to those from files.
     """
 
     mailbox: Mailbox
@@ -27,11 +27,11 @@ class Commands:
     _waiting: queue.Queue[Command] = field(default_factory=queue.Queue)
 
     def put(self, command: Command) -> None:
-        """Ask for a change."""
+        """Request a change; called from any thread."""
         self._waiting.put(command)
 
     def carried_out(self, epoch: int, position: Position, limits: Limits) -> Position:
-        """The position with everything that has been asked for, or announced before, as far as limits allow."""
+        """The next position: with announced moves, waiting commands, and as many moves as the limits allow."""
         return advanced(self._changed(epoch, position.arrived()), limits)
 
     def _changed(self, epoch: int, position: Position) -> Position:
@@ -48,7 +48,7 @@ class Commands:
         return position
 
     def refuse(self, epoch: int, reason: str) -> None:
-        """Carry nothing out that still waits."""
+        """Refuse all waiting commands."""
         for command in self._taken():
             self.refused(command, reason)
         for number, _ in self.mailbox.take(epoch, at_once=True):

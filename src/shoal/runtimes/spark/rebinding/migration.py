@@ -1,13 +1,14 @@
-"""Migration between epochs: the plan of a rebinding is executed queue by queue, as far as each epoch allows.
+"""Migration between epochs: the plan of a rebinding is executed queue by queue, within the limits of each epoch.
 
-An epoch fixes every instance's worker, so that a move is one step: from the next epoch on the instance is another
-worker's, which reads its state from the store. The queues of a plan tell when that is.
+An epoch fixes every instance's worker, so a move is one step: from the next epoch on the instance belongs to another
+worker, which reads its state from the store. The queues of a plan decide the epoch.
 
-1. What has a preamble is announced. Its new workers read ahead during the epoch, and have it from the one after.
-2. The critical queue moves with the next epoch, all of it.
-3. The normal queue is taken as far as the migration throttle allows, and one instance with state at least.
-4. What is left is planned again for the epoch after, from the binding and the goal, which are all that a restart needs.
-   An instance that a rebinding before has just brought somewhere stays there for an epoch.
+1. Transfers in the preamble queue are announced: the new workers read ahead during the next epoch and own the instances
+   from the one after.
+2. The whole critical queue moves with the next epoch.
+3. The normal queue moves up to the limit of the migration throttle, but at least one instance with state.
+4. The rest is planned again for the epoch after, from the binding and the goal, which are all that a restart needs. An
+   instance that an earlier rebinding has just moved stays for one epoch.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,12 +24,12 @@ from shoal.runtimes.spark.driver.position import Position
 
 QUEUES = frozenset({Queue.PREAMBLE, Queue.CRITICAL, Queue.NORMAL})
 STEPS = frozenset(StepKind) - {StepKind.DROP}
-"""What can be executed between epochs."""
+"""The steps that can be executed between epochs."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What an epoch may take of a plan: so many bytes of the normal queue; with what is known of links and nodes."""
+    """The most bytes of the normal queue in an epoch, with the costs of links and the node of each worker."""
 
     most_bytes: int
     costs: LinkCosts = field(default_factory=LinkCosts)
@@ -36,7 +37,7 @@ class Limits:
 
 
 def advanced(position: Position, limits: Limits) -> Position:
-    """The position of the next epoch: as far towards the goal of its rebinding as one epoch gets."""
+    """The position of the next epoch, with the moves that one epoch may make."""
     rebinding = position.rebinding
     if rebinding is None:
         return position
@@ -53,7 +54,7 @@ def advanced(position: Position, limits: Limits) -> Position:
 
 
 def executable(plan: Plan) -> Plan:
-    """A plan that can be executed between epochs; others are refused."""
+    """The plan itself if it can be executed between epochs; raises otherwise."""
     odd = [f"queue {queue.name.lower()}" for queue in plan.queues - QUEUES]
     odd += [f"step {kind}" for kind in plan.kinds - STEPS]
     if odd:
@@ -62,7 +63,7 @@ def executable(plan: Plan) -> Plan:
 
 
 def _transfers(position: Position, goal: Binding, node_of: Sequence[int]) -> list[Transfer]:
-    """What is left to do: instances of workers that are to go first, what lies in one segment together."""
+    """The remaining transfers: instances of workers to be removed first, those of one segment side by side."""
     size_of, homes = _sizes(position), position.homes
     arrived = {move.instance for rebinding in position.closed for move in rebinding.now}
     moves = [move for move in position.binding.diff(goal) if move.instance not in arrived]
@@ -87,7 +88,7 @@ def _sizes(position: Position) -> Mapping[InstanceId, float]:
 
 
 def _within(transfers: Iterable[Transfer], most_bytes: int) -> Iterator[Transfer]:
-    """As many in their order as so many bytes allow, and one with state at least."""
+    """The first transfers within `most_bytes`, but at least one with state."""
     taken = 0
     for transfer in transfers:
         if taken and taken + transfer.state_bytes > most_bytes:
@@ -97,7 +98,7 @@ def _within(transfers: Iterable[Transfer], most_bytes: int) -> Iterator[Transfer
 
 
 def _after(binding: Binding, made: Iterable[Transfer], goal: Binding) -> Binding:
-    """A binding after some transfers; the workers that are to go count until nobody is left on them."""
+    """A binding after some transfers; workers to be removed count until they have no instances."""
     worker_of = {**binding.worker_of, **{each.instance: each.target for each in made}}
     if all(goal.worker_of[instance] == worker for instance, worker in worker_of.items()):
         return goal

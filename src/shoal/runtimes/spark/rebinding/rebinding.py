@@ -1,4 +1,4 @@
-"""Rebindings that are under way on Spark: where they lead, and what has become of their moves so far."""
+"""Rebindings in progress on Spark: their goals, and the reports of their moves so far."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ ENDED = "the run has ended"
 
 @dataclass(frozen=True)
 class Rebinding:
-    """A rebinding from when it is accepted until the epoch of its last move is committed.
+    """A rebinding, from its acceptance until the epoch of its last move is committed.
 
-    `now` are the moves that take effect with the next epoch, `reports` what has become of the others so far. `resumed`:
-    an earlier process began it.
+    `now`: the moves that take effect with the next epoch. `reports`: finished and aborted moves. `resumed`: an earlier
+    process began it.
     """
 
     id: str
@@ -29,24 +29,24 @@ class Rebinding:
     reports: tuple[MoveReport, ...] = ()
 
     def moving(self, moves: Iterable[Move]) -> "Rebinding":
-        """With moves that take effect with the next epoch."""
+        """The rebinding with further moves that take effect with the next epoch."""
         return replace(self, now=(*self.now, *moves))
 
     def aborted(self, here: Binding, reason: str) -> "Rebinding":
-        """With all that is not made under a binding given up."""
-        return replace(self, goal=here, reports=(*self.reports, *_given_up(here.diff(self.goal), reason)))
+        """The rebinding with all moves aborted that the binding `here` does not contain yet."""
+        return replace(self, goal=here, reports=(*self.reports, *_aborted(here.diff(self.goal), reason)))
 
     def committed(self, report: Callable[[Move], MoveReport]) -> "Rebinding":
-        """Once the epoch of `now` is committed."""
+        """The rebinding after the epoch of `now` is committed."""
         return replace(self, now=(), reports=(*self.reports, *map(report, self.now)))
 
     def with_workers(self, worker_of: Mapping[InstanceId, int]) -> "Rebinding":
-        """With other goals for some instances."""
+        """The rebinding with other target workers for some instances."""
         changed = {instance: WorkerId(worker) for instance, worker in worker_of.items()}
         return replace(self, goal=Binding({**self.goal.worker_of, **changed}, self.goal.workers))
 
     def fitted(self, before: Binding, after: Binding) -> "Rebinding":
-        """For a binding of other instances: what is gone does not move, what is new stays where it is."""
+        """The rebinding fitted to a changed set of instances: moves of lost ones are aborted, new ones stay."""
         gone = (move for move in before.diff(self.goal) if move.instance not in after.worker_of)
         new = {
             instance: worker
@@ -54,8 +54,8 @@ class Rebinding:
             if instance not in self.goal.worker_of and worker < self.goal.workers
         }
         goal = Binding({**self.goal.worker_of, **new}, self.goal.workers).fitted(tuple(after.worker_of))
-        return replace(self, goal=goal, reports=(*self.reports, *_given_up(gone, GONE)))
+        return replace(self, goal=goal, reports=(*self.reports, *_aborted(gone, GONE)))
 
 
-def _given_up(moves: Iterable[Move], reason: str) -> Iterable[MoveReport]:
+def _aborted(moves: Iterable[Move], reason: str) -> Iterable[MoveReport]:
     return (MoveReport(move.instance, move.source, move.target, aborted=reason) for move in moves)

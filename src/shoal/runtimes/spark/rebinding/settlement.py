@@ -1,4 +1,4 @@
-"""Settlement: what an epoch's commit means for the rebindings it has carried out a part of."""
+"""Settlement: updates rebindings after the commit of an epoch that has made some of their moves."""
 
 import time
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from shoal.runtimes.spark.rebinding.rebinding import ENDED, GONE, Rebinding
 
 
 def settled(position: Position, outcome: Outcome, *, final: bool = False) -> tuple[Position, list[MovesFinished]]:
-    """The position after an epoch without the rebindings that are finished with it, and what is to tell of these."""
+    """The position after an epoch without the rebindings that finished with it, and their events."""
     if final:
         position = position.without_rebinding(ENDED)
     open_, closed = position.rebinding, position.closed
@@ -22,7 +22,7 @@ def settled(position: Position, outcome: Outcome, *, final: bool = False) -> tup
     measured = _measured(outcome)
 
     def report(move: Move) -> MoveReport:
-        """What became of a move; nobody has waited for an instance without state."""
+        """The report of a move; an instance without state has no waiting time."""
         if move.instance not in position.binding.worker_of:  # its query was removed with the same epoch
             return MoveReport(move.instance, move.source, move.target, aborted=GONE)
         state_bytes, frozen_s, late_s = measured.get(move.instance, (0, 0.0, 0.0))
@@ -38,9 +38,9 @@ def settled(position: Position, outcome: Outcome, *, final: bool = False) -> tup
 
 
 def _measured(outcome: Outcome) -> Mapping[InstanceId, tuple[int, float, float]]:
-    """Bytes of every instance that has come to a worker, how long that loaded state, and waited for the instance's.
+    """For every moved instance: its bytes, how long its worker loaded state, and how long it waited for this state.
 
-    Between epochs nothing is processed anyway, so that an instance is frozen while its new worker loads what it has.
+    Nothing is processed between epochs, so an instance is frozen only while its new worker loads state.
     """
     return {
         instance: (state.bytes, report.load_s, state.late_s)

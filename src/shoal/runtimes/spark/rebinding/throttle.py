@@ -1,4 +1,4 @@
-"""The migration throttle: how much state may move in an epoch, so that it takes hardly longer than the others."""
+"""The migration throttle: limits the state that moves in an epoch, so that epochs with moves take hardly longer."""
 
 from dataclasses import dataclass, field
 
@@ -7,25 +7,25 @@ from shoal.model.control.costs import LinkCosts, MeasuredMoves
 from shoal.model.control.messages import EpochCommitted
 
 SHARE = 0.1
-"""Share of an epoch's time that may go to the reading of state that has moved."""
+"""The share of an epoch's time that may be spent on reading moved state."""
 LEAST_BYTES = 4 << 20
-"""So much may always move: it takes less time than epochs differ by themselves."""
+"""Always allowed: reading it takes less time than epochs vary by anyway."""
 FIRST_BYTES_PER_S = 200e6
-"""How fast moved state is taken to be read before any has been."""
+"""The assumed reading speed before the first measurement."""
 FRESH = 0.3
-"""Weight of the newest epoch in what is known."""
+"""Weight of the newest epoch in the averages."""
 
 
 @dataclass
 class Throttle:
-    """What may move in one epoch, by how long epochs take and how fast moved state was read so far."""
+    """Computes the limit from the duration of epochs and the measured speed of reading moved state."""
 
     _epoch_s: float = field(default=0.0, init=False)
     _binding: Binding | None = field(default=None, init=False)
     _costs: LinkCosts = field(default=LinkCosts(FIRST_BYTES_PER_S, newest=FRESH), init=False)
 
     def learn(self, event: EpochCommitted) -> None:
-        """Take an epoch into account: with moves for the speed of reading, without for how long epochs take."""
+        """Called after every epoch; one with moves updates the reading speed, others the usual duration."""
         if event.state_bytes_moved and event.migration_s > 0:
             self._costs = self._costs.learned(MeasuredMoves.of(event, self._binding))
         elif event.rows:
@@ -35,10 +35,10 @@ class Throttle:
 
     @property
     def costs(self) -> LinkCosts:
-        """What moves have been found to cost."""
+        """The measured costs of moves."""
         return self._costs
 
     @property
     def most_bytes(self) -> int:
-        """How many bytes of state may move in an epoch."""
+        """The most bytes of state that may move in an epoch."""
         return max(LEAST_BYTES, self._costs.bytes_within(SHARE * self._epoch_s))

@@ -1,14 +1,14 @@
-"""The checkpoint: what survives a crash, beside the position that Spark itself keeps.
+"""The checkpoint: what survives a crash, beside Spark's own offsets.
 
     spark/            Spark's own offsets and commits
-    sources/STREAM/   what a source must remember (e.g. the files it has seen)
+    sources/STREAM/   what a source must remember (e.g. the files it has read)
     graphs/DIGEST     the queries, as plain data
-    plans/EPOCH       what an epoch is going to do, written before it starts, so that a replay does the same
-    epochs/EPOCH      the manifest: the epoch is committed once this file is there
+    plans/EPOCH       what an epoch will do, written before it starts, so that a replay does the same
+    epochs/EPOCH      the manifest; an epoch is committed once this file exists
     state/            segments
-    commands/         changes asked for by another process, and the answers to them
+    commands/         commands of other processes, and the replies to them
 
-Every file is JSON with a checksum in front, and is replaced as a whole.
+Every file is JSON behind a checksum and is replaced atomically.
 """
 
 import fcntl
@@ -37,7 +37,7 @@ T = TypeVar("T")
 class StateRef:
     """A segment, the instances whose newest state it holds (None: all of it), and the workers they are bound to.
 
-    `coming`: the workers that will have some of them in the next epoch, where that has been announced.
+    `coming`: the workers that will have some of them in the next epoch, if announced.
     """
 
     segment: str
@@ -49,7 +49,7 @@ class StateRef:
 
 @dataclass(frozen=True)
 class Goal:
-    """A rebinding that is under way: its id, its mechanism, and the worker that each instance is to have."""
+    """A rebinding in progress: its id, its mechanism, and the target worker of each instance."""
 
     rebind: str
     mechanism: str
@@ -59,12 +59,11 @@ class Goal:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """What a plan and the manifest of its epoch have in common: queries, binding, watermarks and where state lies.
+    """The common part of a plan and a manifest: queries, binding, watermarks, and the segments of state.
 
-    `binding`: the worker of each instance, in the program's order of instances. `coming`: the same of the next epoch,
-    where that has been announced. `goal`: the rebinding that is under way; in a plan also in the epoch of its last
-    move. `declared`, `added` and `removed`: see `Position`. `offsets`: the checksum of what Spark has noted of the
-    epoch's input.
+    `binding`: the worker of each instance, in the program's order of instances. `coming`: the binding of the next
+    epoch, if announced. `goal`: the rebinding in progress; in a plan also in the epoch of its last move. `declared`,
+    `added` and `removed`: see `Position`. `offsets`: the checksum of Spark's offsets of the epoch.
     """
 
     epoch: int
@@ -86,10 +85,10 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Standing):
-    """What an epoch is going to do; a replay after a crash reads this and does it again.
+    """What an epoch will do; a replay after a crash reads this and does the same.
 
-    `arrived`: the places in the binding of instances that had another worker in the epoch before. `divided`: the
-    instances whose state is divided again by keys, since it was written under another partitioning.
+    `arrived`: the positions in the binding of instances that had another worker in the epoch before. `divided`: the
+    instances whose state is partitioned again by key, since it was written under another partitioning.
     """
 
     now_us: int
@@ -100,7 +99,7 @@ class Plan(Standing):
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest(Standing):
-    """What an epoch has done. The state it names is complete, its results are in the sinks."""
+    """What an epoch has done. Its state is complete, and its results are in the sinks."""
 
     slices: Mapping[str, tuple[SliceRead, ...]] = field(default_factory=dict)
     final: bool = False
@@ -121,7 +120,7 @@ class Manifest(Standing):
         streams: tuple[str, ...],
         final: bool,
     ) -> "Manifest":
-        """The manifest of a planned epoch: what stays as planned, and what the epoch has changed."""
+        """The manifest of a planned epoch: its plan, with what the epoch has changed."""
         planned = {each.name: getattr(plan, each.name) for each in fields(Standing)}
         done = {"watermarks_us": watermarks_us, "states": states, "ended": ended, "goal": goal}
         return cls(**{**planned, **done}, slices=slices, totals=totals, streams=streams, final=final)
@@ -129,19 +128,19 @@ class Manifest(Standing):
 
 @dataclass(frozen=True)
 class StoredGraph:
-    """A graph as a list of its operators, each once, and of the operators of each query."""
+    """A graph as its operators, each once, and the operators of each query."""
 
     operators: Mapping[OperatorId, Operator]
     queries: Mapping[str, tuple[OperatorId, ...]]
 
     @classmethod
     def of(cls, graph: Graph) -> "StoredGraph":
-        """A graph to be written."""
+        """The stored form of a graph."""
         named = {name: tuple(operator.id for operator in query.operators) for name, query in graph.queries.items()}
         return cls(dict(graph.operators), named)
 
     def graph(self) -> Graph:
-        """The graph that was written; `GraphError` where the parts do not fit together."""
+        """The graph; `GraphError` if the parts are inconsistent."""
         return Graph.from_parts(self.operators, self.queries)
 
 
@@ -160,7 +159,7 @@ class Checkpoint:
         self._held: IO[str] | None = None
 
     def lock(self) -> None:
-        """Refuse a second run on the same checkpoint; only known on local disks."""
+        """Raise if another run uses the checkpoint; works on local disks only."""
         if "://" in self.uri:
             return
         path = Path(self.uri) / "lock"
@@ -174,7 +173,7 @@ class Checkpoint:
         self._held = held
 
     def unlock(self) -> None:
-        """Let another run have the checkpoint."""
+        """Release the checkpoint for other runs."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -188,7 +187,7 @@ class Checkpoint:
         return f"{self.uri}/sources/{stream}"
 
     def write_graph(self, graph: Graph) -> None:
-        """Keep a graph under its digest."""
+        """Write a graph under its digest."""
         self._write(GRAPHS, f"graphs/{graph.digest}", StoredGraph.of(graph))
 
     def graph(self, digest: str) -> Graph:
@@ -200,7 +199,7 @@ class Checkpoint:
             raise CheckpointError(f"{GRAPHS.subject} {self.uri}/{name} is damaged: {error}; {GRAPHS.hint}") from error
 
     def write_plan(self, plan: Plan) -> None:
-        """Fix what an epoch is going to do."""
+        """Write the plan of an epoch."""
         self._write(PLANS, f"plans/{plan.epoch:010d}", plan)
 
     def plan(self, epoch: int) -> Plan:
@@ -225,23 +224,23 @@ class Checkpoint:
         return int(names[-1]) if names else None
 
     def offsets(self, epoch: int) -> str:
-        """Checksum of what Spark has noted of an epoch's input; nothing where Spark knows no such epoch."""
+        """Checksum of Spark's offsets of an epoch; empty if Spark has none."""
         name = f"spark/offsets/{epoch}"
         return f"{zlib.crc32(self._directory.read(name)):08x}" if self._directory.exists(name) else ""
 
     def check_offsets(self, record: Standing) -> None:
-        """Refuse to go on where Spark would read other input than an epoch was planned or done with."""
+        """Raise if Spark's offsets of an epoch differ from those it was planned or committed with."""
         found = self.offsets(record.epoch)
         if found != record.offsets:
             fault = "damaged" if found else "missing"
             raise CheckpointError(f"file {self.uri}/spark/offsets/{record.epoch} is {fault}; restore it from a copy")
 
     def spark_epoch(self) -> int:
-        """The last epoch that Spark has noted as done, or -1."""
+        """The last epoch that Spark has committed, or -1."""
         return max((int(name) for name in self._directory.names("spark/commits") if name.isdigit()), default=-1)
 
     def forget_before(self, epoch: int) -> None:
-        """Remove plans and manifests that no restart can need."""
+        """Delete plans and manifests that no restart needs."""
         old = epoch - KEPT_MANIFESTS
         for kind in ("plans", "epochs"):
             self._directory.delete(f"{kind}/{name}" for name in self._directory.names(kind) if int(name) <= old)
@@ -255,5 +254,5 @@ class Checkpoint:
 
 @lru_cache(maxsize=8)
 def program(uri: str, digest: str, partitioning: Partitioning = DECLARED) -> Program:
-    """The compiled program of a checkpoint's graph, kept for the process."""
+    """The compiled program of a checkpoint's graph, cached in this process."""
     return compile_graph(Checkpoint(uri).graph(digest), partitioning)

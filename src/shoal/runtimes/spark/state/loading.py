@@ -1,4 +1,4 @@
-"""State loading: the state of the instances that are bound to a worker, taken from the segments it lies in."""
+"""State loading: read the state of a worker's instances from segments."""
 
 import time
 from collections import defaultdict
@@ -19,17 +19,17 @@ from shoal.runtimes.spark.state.store import StateStore
 from shoal.runtimes.spark.tasks.reports import StateArrived
 
 MOVED = -(1 << 60)
-"""Epoch of state that another worker wrote: always old enough to be written anew here."""
+"""The epoch of state that another worker wrote; old enough to be written again here."""
 
 
 @dataclass(frozen=True)
 class LoadedState:
-    """State tables per lane, and the epoch each instance's state was written in (never, if for another worker).
+    """State tables per lane.
 
-    `moved_bytes`: how much of it belongs to instances that another worker had in the epoch before; `late_bytes`: how
-    much of that had to be fetched now. `arrived`: the bytes of each of those instances, and how long it was waited for.
-    `divided`: per lane the instances that have state divided again, which must be written under its new instances in
-    this round.
+    `origins`: the epoch in which each instance was written, `MOVED` if for another worker. `moved_bytes`: state of
+    instances that another worker had in the epoch before, by instance in `arrived`; `late_bytes`: the part that had to
+    be fetched now. `divided`: per lane, the instances whose state was partitioned again; they must be written in this
+    round.
     """
 
     tables: Mapping[int, Tables] = field(default_factory=dict)
@@ -41,12 +41,12 @@ class LoadedState:
 
     @property
     def nbytes(self) -> int:
-        """How much it is in all."""
+        """The size of all tables."""
         return sum(table.nbytes for tables in self.tables.values() for table in tables.values())
 
 
 def bound(program: Program, binding: Sequence[int], worker: int, depth: int) -> dict[InstanceId, tuple[int, int]]:
-    """The lane and number of every instance of a round that is bound to a worker."""
+    """The lane and number of every instance of a round that is bound to a worker, by instance."""
     return {
         instance: (lane.number, number)
         for lane in program.lanes
@@ -57,7 +57,7 @@ def bound(program: Program, binding: Sequence[int], worker: int, depth: int) -> 
 
 
 def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateStore) -> LoadedState:
-    """What a worker holds at the beginning of a round."""
+    """The state of a worker at the beginning of a round."""
     mine = bound(program, plan.binding, worker, depth)
     arrived = {program.instances[position] for position in plan.arrived}
     heirs = _Heirs.of(program, plan, mine)
@@ -100,11 +100,11 @@ def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateSt
 
 @dataclass(frozen=True)
 class _Heirs:
-    """The instances of a worker that may have state that other instances had before they were split or merged.
+    """The instances of a worker that take over state of instances that were split or merged.
 
-    `divided`: the instances whose state is divided again. `lane_of` and `declared_of`: the lane of each of their
-    operators in this round, and the first of its declared instances. `mine`: per lane, which numbers the worker has;
-    `found`: for which of them there were rows.
+    `divided`: the instances whose state is partitioned again. `lane_of` and `declared_of`: the lane of each of their
+    operators in this round, and the first of its declared instances. `mine`: the instance numbers of the worker, per
+    lane; `found`: those of them that got rows.
     """
 
     program: Program
@@ -132,7 +132,7 @@ class _Heirs:
         return cls(program, divided, lane_of, declared_of, {lane: frozenset(each) for lane, each in numbers.items()})
 
     def parts(self, part: Part, valid: Sequence[InstanceId]) -> Iterator[tuple[int, Table]]:
-        """The rows of a part that this worker has now, under the instances that have their keys now, lane by lane."""
+        """The rows of a part that now belong to this worker, under their new instances, lane by lane."""
         for instance in valid:
             lane_number = self.lane_of.get(operator_of(instance)) if instance in self.divided else None
             if lane_number is None:
@@ -148,27 +148,27 @@ class _Heirs:
                 yield lane_number, assigned(rows, np.where(kept, numbers, -1))
 
     def written(self) -> Mapping[int, frozenset[int]]:
-        """Per lane the instances that must be written in this round, whether they change or not."""
+        """Per lane, the instances that must be written in this round even if unchanged."""
         return {lane: frozenset(numbers) for lane, numbers in self.found.items()}
 
 
 def ahead(plan: Plan, worker: int) -> list[StateRef]:
-    """The segments to read now for what a worker will have next.
+    """The segments to read ahead for the instances that a worker gets in the next epoch.
 
-    What was written in the epoch before is left out: it belongs to busy instances, which are about to be written again.
+    Those written in the epoch before are left out: they hold busy instances, which are about to be written again.
     """
     rested = [ref for ref in plan.states if int(ref.segment.split("-")[0]) < plan.epoch - 1]
     return [ref for ref in rested if worker in ref.coming]
 
 
 def concatenated(program: Program, lane: int, tables: list[Tables]) -> Tables:
-    """Tables of one lane one under another."""
+    """The tables of one lane, concatenated."""
     kernel = program.lanes[lane].kernel
     return kernel.concatenated(tables) if kernel and tables else {}
 
 
 def _sizes(table: Table, numbers: Mapping[InstanceId, int]) -> Iterator[tuple[InstanceId, int]]:
-    """Size of the rows of each of some instances."""
+    """The bytes of the rows of each given instance."""
     if numbers:
         rows = np.bincount(table.instance, minlength=1 + max(numbers.values()))
         for instance, number in numbers.items():

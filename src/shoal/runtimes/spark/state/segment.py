@@ -1,4 +1,4 @@
-"""Segments: immutable files that hold the state of many instances, each part checked by a checksum.
+"""Segments: immutable files with the state of many instances; every part has a checksum.
 
 Layout: magic, the parts' Arrow bytes, an index (JSON), the index's length and checksum, magic again.
 """
@@ -43,8 +43,8 @@ def encode(parts: Sequence[Part]) -> bytes:
     return b"".join([MAGIC, *blobs, text, _TAIL.pack(len(text), zlib.crc32(text), MAGIC)])
 
 
-def decode(content: bytes, place: str) -> list[Part]:
-    """The parts of a file; anything unexpected is an error that names the file."""
+def decode(content: bytes, where: str) -> list[Part]:
+    """The parts of a file; damage raises an error with `where`, the address of the file."""
     try:
         length, crc, magic = _TAIL.unpack(content[-_TAIL.size :])
         text = content[-_TAIL.size - length : -_TAIL.size]
@@ -53,15 +53,15 @@ def decode(content: bytes, place: str) -> list[Part]:
     except (struct.error, ValueError):
         index = None
     if index is None:
-        raise CheckpointError(f"state file {place} is damaged or incomplete")
-    return [_part(content, entry, place) for entry in index]
+        raise CheckpointError(f"state file {where} is damaged or incomplete")
+    return [_part(content, entry, where) for entry in index]
 
 
-def _part(content: bytes, entry: Mapping[str, object], place: str) -> Part:
+def _part(content: bytes, entry: Mapping[str, object], where: str) -> Part:
     at, size = int(str(entry["at"])), int(str(entry["size"]))
     blob = memoryview(content)[at : at + size]
     if zlib.crc32(blob) != entry["crc"]:
-        raise CheckpointError(f"state file {place} is damaged: a checksum does not match")
+        raise CheckpointError(f"state file {where} is damaged: a checksum does not match")
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
         table = table_from_arrow(reader.read_next_batch())
     return Part(tuple(entry["instances"]), int(str(entry["table"])), table)  # type: ignore[arg-type]
@@ -86,6 +86,6 @@ def parts_of(instances: Sequence[InstanceId], tables: Tables, numbers: Ints) -> 
 
 
 def chosen(part: Part, number_of: Mapping[InstanceId, int]) -> Table:
-    """The rows of some instances, under the numbers they have in the lane that takes them over."""
+    """The rows of some instances, with the given instance numbers."""
     numbers = np.array([number_of.get(instance, -1) for instance in part.instances], np.int64)
     return renumbered(part.content, numbers)

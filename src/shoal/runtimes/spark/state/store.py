@@ -1,7 +1,7 @@
 """The state store: segments in a hot tier (shared memory of the machine) and a durable tier (the checkpoint).
 
-Segments never change, so a cached or hot copy is right by its name alone. A damaged hot copy is passed
-over for the durable one; a damaged durable file is an error.
+Segments never change, so a cached or hot copy with the right name is valid. A damaged hot copy is ignored in favour of
+the durable one; a damaged durable file is an error.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def hot_directory(checkpoint: str) -> str:
 
 
 class StateStore:
-    """Segments by name, from the nearest place that has them."""
+    """Segments by name, read from the nearest tier that has them."""
 
     def __init__(self, checkpoint: str, *, hot: bool = True) -> None:
         """Open the store below a checkpoint directory."""
@@ -53,16 +53,16 @@ class StateStore:
         return name, len(content)
 
     def read(self, name: str) -> list[Part]:
-        """The parts of a segment; one that is being read ahead is waited for."""
+        """The parts of a segment; waits for a read-ahead in progress."""
         coming = self._coming.get(name)
         if coming is not None:
             wait([coming])
         return self._fetched(name, into_hot=False)
 
     def read_ahead(self, names: Iterable[str]) -> None:
-        """Begin to read segments that will be needed soon, beside what else this process does.
+        """Begin to read segments in the background.
 
-        A failure is not told: whoever needs the segment tries again, and tells.
+        A failure is ignored here: `read` tries again and raises.
         """
         for name in names:
             if not self.is_near(name):
@@ -70,7 +70,7 @@ class StateStore:
                 coming.add_done_callback(lambda _, name=name: self._coming.pop(name, None))  # type: ignore[misc]
 
     def is_near(self, name: str) -> bool:
-        """Whether a segment is in this process, or on its way here."""
+        """Whether a segment is cached in this process or being read ahead."""
         return name in self._cache or name in self._coming
 
     def _fetched(self, name: str, *, into_hot: bool) -> list[Part]:
@@ -88,7 +88,7 @@ class StateStore:
         return found[0]
 
     def _warm(self, name: str, content: bytes) -> None:
-        """Keep a hot copy if there is room: the durable one is what counts."""
+        """Write a hot copy if possible; only the durable one is required."""
         if self._hot is not None:
             with contextlib.suppress(OSError, ShoalError):
                 self._hot.write(name, content)
@@ -115,7 +115,7 @@ class StateStore:
             self._cached_bytes -= self._cache.pop(name)[0]
 
     def forget(self, needed: set[str], epoch: int) -> None:
-        """Let go of cached segments from before an epoch that nothing needs any more."""
+        """Drop cached segments of earlier epochs that are not needed."""
         with self._lock:
             for name in [name for name in self._cache if name not in needed and int(name.split("-")[0]) < epoch]:
                 self._drop(name)
@@ -132,7 +132,7 @@ class StateStore:
             self._hot.delete(doomed)
 
     def keep_only(self, names: Iterable[str]) -> None:
-        """Remove every segment but the named ones, orphans of failed attempts included."""
+        """Delete every segment but the named ones, including orphans of failed attempts."""
         kept = set(names)
         for tier in (self._durable, self._hot):
             if tier is not None:
@@ -140,18 +140,18 @@ class StateStore:
                 tier.delete(tier.leftovers())
 
     def trim_hot(self, needed: set[str], epoch: int) -> None:
-        """Remove hot copies from before an epoch that nothing needs any more."""
+        """Delete hot copies of earlier epochs that are not needed."""
         if self._hot is not None:
             names = self._hot.names()
             self._hot.delete(name for name in names if name not in needed and int(name.split("-")[0]) < epoch)
 
     def cool(self) -> None:
-        """Remove the hot copies; the durable ones stay."""
+        """Delete all hot copies; the durable ones stay."""
         if self._hot is not None:
             self._hot.clear()
 
 
 @lru_cache(maxsize=4)
 def open_store(checkpoint: str, hot: bool = True) -> StateStore:
-    """The process's store for a checkpoint, with its cache."""
+    """The store of a checkpoint in this process, with its cache."""
     return StateStore(checkpoint, hot=hot)

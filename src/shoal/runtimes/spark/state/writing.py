@@ -1,4 +1,4 @@
-"""StateWriter: which state a worker writes at the end of a round, and for whom."""
+"""State writing: which state a worker writes at the end of a round, and for which workers."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from shoal.runtimes.spark.state.store import StateStore
 from shoal.runtimes.spark.tasks.reports import SegmentWritten
 
 OLDEST_EPOCHS = 32
-"""A quiet instance's state is written anew after so many epochs, so that few segments stay alive."""
+"""The age in epochs at which unchanged state is written again, so that few segments stay alive."""
 REWRITE_BYTES = 8 << 20
-"""Unchanged state that a worker writes anew in a round at most, so that no epoch pays for all of it at once."""
+"""The most unchanged state that a worker writes again in a round, so that no epoch pays for all of it."""
 Mask = NDArray[np.bool_]
 
 
 @dataclass
 class StateWriter:
-    """Takes down what changed, and by and by what lies in segments that should be let go.
+    """Writes changed state at once, and unchanged state in old segments gradually.
 
-    `parts` are those for each worker that will have the instances next.
+    `parts`: what to write, by the worker that has the instances in the next epoch.
     """
 
     epoch: int
@@ -42,7 +42,7 @@ class StateWriter:
         origins: Mapping[InstanceId, int],
         next_worker: Sequence[int],
     ) -> Mask:
-        """Take a lane's state down; returns which instances were written. Those without state are gone."""
+        """Collect a lane's state for writing; returns which instances are included. Those without state are `gone`."""
         held = state_bytes > 0
         written = held & touched
         written[self._rewritten(lane, state_bytes, held & ~touched, origins)] = True
@@ -53,7 +53,7 @@ class StateWriter:
         return written
 
     def _rewritten(self, lane: Lane, state_bytes: Ints, quiet: Mask, origins: Mapping[InstanceId, int]) -> list[int]:
-        """Unchanged instances to write nevertheless, the oldest first; a large one goes alone."""
+        """Unchanged instances to write again, oldest first; the last one may exceed the budget."""
         too_old = self.epoch - OLDEST_EPOCHS
         ages = {n: origins.get(lane.instances[n], self.epoch) for n in np.flatnonzero(quiet).tolist()}
         chosen: list[int] = []
@@ -65,7 +65,7 @@ class StateWriter:
         return chosen
 
     def write(self, store: StateStore) -> tuple[SegmentWritten, ...]:
-        """Write the segments."""
+        """Write one segment per worker."""
         done = []
         for owner, parts in self.parts.items():
             name, size = store.write(self.epoch, owner, parts)
