@@ -14,7 +14,7 @@ from shoal.kernels.kernel import Kernel
 from shoal.kernels.pattern.match import MatchKernel
 from shoal.kernels.rank import RankKernel
 from shoal.kernels.session_window import SessionKernel
-from shoal.language.python.flow import is_row_window
+from shoal.language.python.flow import closed_by_rows
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.expression import Binary, Expression, from_data
 from shoal.model.query.graph import Operator
@@ -83,7 +83,7 @@ def _aggregate(
     window, time = window_from_data(window_data), parameters["time"]
     if isinstance(window, Session):
         return SessionKernel(keys, window.gap_us, aggregates, types, time)
-    if is_row_window(window):
+    if closed_by_rows(window):
         names = tuple(name for name in parameters["types"])
         return CountWindowKernel(keys, window, aggregates, names, tuple(parameters["types"].items()), time)
     if not isinstance(window, Window):

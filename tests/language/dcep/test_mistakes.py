@@ -53,7 +53,7 @@ WINDOWED = ("in -> W", "W -> S", "S -> Output 0")
         pytest.param(
             {"S": "select {fields: [B.price]}"},
             WINDOWED,
-            "a select behind a window or groupby must have an aggregate",
+            "a select after a window or groupby must have an aggregate",
             id="nothing aggregated",
         ),
         pytest.param(
@@ -159,7 +159,7 @@ WINDOWED = ("in -> W", "W -> S", "S -> Output 0")
         pytest.param(
             {"W": "cep {pattern: A, within: 5, measures: [count(*)]}"},
             WINDOWED,
-            "a measure must have a name behind it",
+            "a measure must be followed by a name",
             id="a measure without a name",
         ),
     ],

@@ -290,13 +290,13 @@ def test_a_query_writes_the_table_of_its_own_name_unless_told_otherwise() -> Non
         ),
         pytest.param(
             lambda: CARS.key_by("road").sink("q"),
-            "query 'q' has keys but no aggregate behind them; add .window(...).aggregate(...), "
+            "query 'q' has keys but no aggregate after them; add .window(...).aggregate(...), "
             "or drop key_by and partition_by",
             id="keys without aggregate",
         ),
         pytest.param(
             lambda: COUNTED.key_by("road").sink("q"),
-            "query 'q' has keys but no aggregate behind them; add .window(...).aggregate(...), "
+            "query 'q' has keys but no aggregate after them; add .window(...).aggregate(...), "
             "or drop key_by and partition_by",
             id="keys behind the aggregate",
         ),

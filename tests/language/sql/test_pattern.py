@@ -104,7 +104,7 @@ def test_a_match_may_be_counted_in_windows_by_its_last_time() -> None:
         pytest.param(match(measures="MEASURES A.price + 1 AS p"), ["A.price + 1"], id="a computed measure"),
         pytest.param(match(measures="MEASURES STDDEV(A.price) AS p"), ["measures are"], id="an unknown measure"),
         pytest.param(match(measures="MEASURES FIRST(A.cost) AS p"), ["'cost'", "price"], id="an unknown column"),
-        pytest.param(match(define="DEFINE B AS B.price > A.price"), ["'B' looks at rows of 'A'"], id="another"),
+        pytest.param(match(define="DEFINE B AS B.price > A.price"), ["'B' reads rows of 'A'"], id="another"),
         pytest.param(match(define="DEFINE B AS B.price > PREV(price, 2)"), ["PREV(column)"], id="two rows before"),
         pytest.param(match(pattern=""), ["needs a PATTERN"], id="no pattern"),
         pytest.param(match(partition="PARTITION BY auction + 1"), ["takes columns"], id="a computed key"),

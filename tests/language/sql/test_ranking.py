@@ -111,7 +111,7 @@ RANK = "ROW_NUMBER() OVER (PARTITION BY road, window_end ORDER BY speed DESC) AS
         ),
         pytest.param(f"SELECT *, {RANK}, {RANK}2 FROM {TABLE}", ["one ROW_NUMBER()"], id="two ranks"),
         pytest.param(
-            f"SELECT window_end, speed * 2 AS speed, {RANK} FROM {TABLE}", ["'speed' is computed anew"], id="replaced"
+            f"SELECT window_end, speed * 2 AS speed, {RANK} FROM {TABLE}", ["'speed' is redefined"], id="replaced"
         ),
     ],
 )

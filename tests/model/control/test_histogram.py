@@ -15,10 +15,10 @@ PERCENTS = st.sampled_from([1.0, 25.0, 50.0, 95.0, 99.0, 99.9, 100.0]) | st.floa
 
 
 def histogram_of(values: list[float]) -> Histogram:
-    seen = Histogram()
+    observed = Histogram()
     for value in values:
-        seen.record(value)
-    return seen
+        observed.record(value)
+    return observed
 
 
 def exact(values: list[float], percent: float) -> float:
@@ -45,32 +45,32 @@ def test_less_than_a_microsecond_is_at_most_one(values: list[float], percent: fl
 
 @given(st.lists(LATENCIES | st.floats(0, 1e9), min_size=1), PERCENTS, PERCENTS)
 def test_percentiles_grow_and_never_exceed_the_maximum(values: list[float], one: float, other: float) -> None:
-    seen = histogram_of(values)
-    assert seen.percentile(min(one, other)) <= seen.percentile(max(one, other)) <= seen.max_s == max(values)
+    observed = histogram_of(values)
+    assert observed.percentile(min(one, other)) <= observed.percentile(max(one, other)) <= observed.max_s == max(values)
 
 
 @given(st.lists(st.tuples(LATENCIES, st.integers(1, 50)), max_size=30))
 def test_a_value_recorded_several_times_counts_as_often(values: list[tuple[float, int]]) -> None:
-    together, apart = Histogram(), Histogram()
+    at_once, apart = Histogram(), Histogram()
     for value, times in values:
-        together.record(value, times)
+        at_once.record(value, times)
         for _ in range(times):
             apart.record(value)
-    assert (together.counts, together.total, together.max_s) == (apart.counts, apart.total, apart.max_s)
-    assert together.sum_s == pytest.approx(apart.sum_s)
+    assert (at_once.counts, at_once.total, at_once.max_s) == (apart.counts, apart.total, apart.max_s)
+    assert at_once.sum_s == pytest.approx(apart.sum_s)
 
 
 @given(st.lists(st.lists(LATENCIES, max_size=40), max_size=6))
-def test_merged_histograms_are_the_histogram_of_all_values(parts: list[list[float]]) -> None:
+def test_resulthistograms_are_the_histogram_of_all_values(parts: list[list[float]]) -> None:
     histograms = [histogram_of(part) for part in parts]
     before = [(dict(each.counts), each.total) for each in histograms]
-    whole, together = histogram_of([value for part in parts for value in part]), merged(histograms)
-    assert (together.counts, together.total, together.max_s) == (whole.counts, whole.total, whole.max_s)
-    assert together.sum_s == pytest.approx(whole.sum_s)
+    whole, result = histogram_of([value for part in parts for value in part]), merged(histograms)
+    assert (result.counts, result.total, result.max_s) == (whole.counts, whole.total, whole.max_s)
+    assert result.sum_s == pytest.approx(whole.sum_s)
     assert [(each.counts, each.total) for each in histograms] == before
 
 
-def test_a_merged_histogram_can_be_recorded_to_without_touching_its_parts() -> None:
+def test_a_resulthistogram_can_be_recorded_to_without_touching_its_parts() -> None:
     part = histogram_of([0.5])
     merged([part]).record(0.5)
     assert (part.total, sum(part.counts.values())) == (1, 1)

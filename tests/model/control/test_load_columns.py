@@ -21,12 +21,12 @@ def one_by_one(several: list[dict[InstanceId, InstanceLoad]]) -> dict[InstanceId
     found: dict[InstanceId, InstanceLoad] = {}
     for loads in several:
         for name, load in loads.items():
-            seen = found.get(name, InstanceLoad(0, 0.0, 0, 0))
+            before = found.get(name, InstanceLoad(0, 0.0, 0, 0))
             found[name] = replace(
                 load,
-                events=seen.events + load.events,
-                cost_s=seen.cost_s + load.cost_s,
-                results=seen.results + load.results,
+                events=before.events + load.events,
+                cost_s=before.cost_s + load.cost_s,
+                results=before.results + load.results,
             )
     return {name: load if name in several[-1] else replace(load, backlog=0) for name, load in found.items()}
 

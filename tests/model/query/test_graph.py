@@ -200,7 +200,7 @@ def crossed() -> Query:
         ),
         pytest.param(
             unwindowed,
-            "query 'q' must have an aggregate behind each window, a window before each aggregate; "
+            "query 'q' must have an aggregate after each window and a window before each aggregate; "
             "got source -> aggregate",
             id="an aggregate without a window",
         ),

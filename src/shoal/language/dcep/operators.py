@@ -1,7 +1,7 @@
 """DCEP-Sim's operators, translated into flows.
 
-A select behind a window aggregates; a groupby before it gives the keys. A join takes its predicates from the filters
-right behind it, and its time bounds from the storage windows (`emit-size: -1`) right before it.
+A select after a window aggregates; a groupby before it gives the keys. A join takes its predicates from the filters
+right after it, and its time bounds from the storage windows (`emit-size: -1`) right before it.
 """
 
 import math
@@ -84,7 +84,7 @@ def translated(vertices: Sequence[Vertex], name: str, part: Part, streams: Mappi
 
 @contextmanager
 def _located(vertex: Vertex) -> Iterator[None]:
-    """Say where a mistake is, if that is not said yet."""
+    """Add the position of a mistake to its error, unless it has one."""
     try:
         yield
     except ShoalError as error:
@@ -94,7 +94,7 @@ def _located(vertex: Vertex) -> Iterator[None]:
 
 
 def _track(vertex: Vertex, inputs: Sequence[Track], streams: Mapping[str, StreamDefinition]) -> Track:
-    """The track behind an operator."""
+    """The track after an operator."""
     if vertex.type not in PARAMETERS:
         vertex.fail(f"operator type must be one of {', '.join(DCEP_TYPES)} in a query with an input")
     entries = vertex.entries(PARAMETERS[vertex.type], hyphens=True)
@@ -207,7 +207,7 @@ def _selected(vertex: Vertex, entries: Mapping[str, Part], before: Track) -> Tra
         wanted[name] = (kind.lower() if kind else "", inner if kind else plain)
     if not any(kind for kind, _ in wanted.values()):
         if before.window is not None or before.keys:
-            vertex.fail("a select behind a window or groupby must have an aggregate, e.g. avg(B.price) price")
+            vertex.fail("a select after a window or groupby must have an aggregate, e.g. avg(B.price) price")
         chosen = {name: before.column(field, vertex.fail) for name, (_, field) in wanted.items()}
         return Track(_kept(before.flow, chosen), {f".{name}": name for name in chosen})
     return _aggregated(vertex, before, wanted)
@@ -246,7 +246,7 @@ def _aggregated(vertex: Vertex, before: Track, wanted: Mapping[str, tuple[str, s
 
 
 def _window_of(part: Part, track: Track, vertex: Vertex) -> tuple[AnyWindow, int]:
-    """A window, and how far apart those of its ends are that count where they are not all (0: all count)."""
+    """A window, and the interval between the ends that count (0: all count)."""
     entries = part.entries("window", PARAMETERS["window"], hyphens=True)
     kind = _size_type(entries["size-type"])
     if "emit-type" in entries and _size_type(entries["emit-type"]) != kind:
@@ -283,7 +283,7 @@ def _matched(vertex: Vertex, entries: Mapping[str, Part], before: Track) -> Trac
     for item in entries["measures"].items("measures"):
         text, _, name = item.text("measure").rpartition(" ")
         if not text or not name.isidentifier():
-            item.fail(f"a measure must have a name behind it, as in 'first(A.ts) started'; got {item.shown}")
+            item.fail(f"a measure must be followed by a name, as in 'first(A.ts) started'; got {item.shown}")
         measures[name] = text
     texts: dict[str, Any] = {key: entries[key].text(key) for key in ("after", "selection") if key in entries}
     flow = before.flow.key_by(*before.keys).match(

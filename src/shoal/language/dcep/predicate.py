@@ -1,4 +1,4 @@
-"""Predicates of DCEP-Sim's filters, the tracks they stand on, and the joins that take theirs from them."""
+"""Predicates of DCEP-Sim's filters, the tracks they apply to, and the joins that use them."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Track:
-    """A flow on its way through a query: what its fields are called in the file, and what waits to be used."""
+    """A flow during translation: the names of its fields in the file, and what later operators will use."""
 
     flow: Flow
     fields: Mapping[str, str]
@@ -53,7 +53,7 @@ class Track:
     join: "Join | None" = None
 
     def column(self, field: str, fail: Callable[[object], NoReturn]) -> str:
-        """The column of a field, written `alias.field`, or `field` where only one has that name."""
+        """The column of a field, written `alias.field`, or `field` if the name is unique."""
         if field in self.fields:
             return self.fields[field]
         alike = [column for name, column in self.fields.items() if name.partition(".")[2] == field]
@@ -64,7 +64,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Join:
-    """A join that waits for its predicates: both sides, and the filters so far."""
+    """A join whose predicates are not complete: both sides, and the filters so far."""
 
     left: Track
     right: Track
@@ -72,7 +72,7 @@ class Join:
 
 
 def predicate(vertex: Vertex, entries: Mapping[str, Part]) -> tuple[Argument, str, Argument]:
-    """A filter's arguments and what is asked of them."""
+    """A filter's arguments and their comparison."""
     if missing := [key for key in FILTER_KEYS if key not in entries]:
         vertex.fail(f"parameter {missing[0]!r} is missing; there must be arg1, op and arg2")
     operation = entries["op"].text("op").replace(" ", "_")
@@ -167,7 +167,7 @@ def _fit(left: Track, right: Track, ours: str, theirs: str) -> bool:
 def _band(
     vertex: Vertex, join: Join, predicates: Sequence[tuple[Argument, str, Argument]]
 ) -> tuple[str, str, float | None, float | None] | None:
-    """Bounds of there less here that the predicates on one pair of columns imply: they spare most comparisons."""
+    """Bounds on right less left that the predicates on one pair of columns imply; they avoid most comparisons."""
     chosen: tuple[str, str] | None = None
     least, most = -math.inf, math.inf
     for first, operation, second in predicates:

@@ -1,4 +1,4 @@
-"""Flows: queries in the making, from what has been read to what is asked of it."""
+"""Flows: queries under construction, one operator after another."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ WINDOW_END = "window_end"
 
 @dataclass(frozen=True)
 class Flow:
-    """A query in the making: every method returns a longer one and leaves this one as it was."""
+    """A query under construction: every method returns a longer flow and does not change this one."""
 
     operators: tuple[Operator, ...]
     schema: Schema
@@ -50,7 +50,7 @@ class Flow:
         return self.filter(condition), self.filter(~condition)
 
     def select(self, *names: str, **columns: Any) -> "Flow":
-        """Keep the named columns and compute further ones; nothing else goes on.
+        """Keep the named columns and compute further ones; all others are dropped.
 
         A stream's window needs its event-time column: name it among the kept ones if a window follows.
         """
@@ -93,7 +93,7 @@ class Flow:
         return self.changed(keys=keys, partition=names, groups=groups)
 
     def retime(self, column: str) -> "Flow":
-        """Go by another timestamp column from here on, one that is never before the event time so far.
+        """Use another timestamp column as event time from here on; it must never be before the event time so far.
 
         Rows for which it is before the watermark are late.
         """
@@ -103,9 +103,9 @@ class Flow:
         return flow.changed(time=TIME)
 
     def assign(self, window: Window) -> "Flow":
-        """Give every row the `window_start` and `window_end` of each window it lies in, without aggregating.
+        """Give every row the `window_start` and `window_end` of each window it belongs to, without aggregating.
 
-        From here on a row counts as happening at the end of its window, so rows of one window can be
+        From here on the event time of a row is the end of its window, so rows of one window can be
         ranked or joined with each other.
         """
         self.not_inside_window("assign")
@@ -190,7 +190,7 @@ class Flow:
         how: str = "inner",
         defaults: Mapping[str, Any] | None = None,
     ) -> "Flow":
-        """Add the columns of a static table whose key equals a column; rows without one go, or get the defaults."""
+        """Add the columns of a static table by key; rows without a match are dropped, or get the defaults."""
         from shoal.language.python.join import looked_up
 
         return looked_up(self, table, on, how, defaults or {})
@@ -212,8 +212,8 @@ class Flow:
 
         `band`: (column here, column there, least, most) pairs rows whose difference, there less here, lies in
         between; None leaves a side open. `where`: a further condition on the joined row. `how`: `inner`, `left` or
-        `full`; what is missing then has its default (0, "", False), and `has_right` and `has_left` tell.
-        Columns there that have a name from here get the suffix.
+        `full`; missing values get their default (0, "", False), and `has_right` and `has_left` say which exist.
+        Columns of the other flow whose names clash get the suffix.
         """
         from shoal.language.python.join import Terms, joined
 
@@ -229,7 +229,7 @@ class Flow:
         right: Mapping[str, Aggregate],
         groups: int = 1,
     ) -> "Flow":
-        """Bring the windows of two flows together by key: aggregates of both, whether one side has rows or both."""
+        """Merge the windows of two flows by key: aggregates of both sides, of which one may have no rows."""
         names = (on,) if isinstance(on, str) else tuple(on)
         cut = [
             flow.key_by(*names) if groups == 1 else flow.partition_by(*names, groups=groups) for flow in (self, other)
@@ -246,12 +246,12 @@ class Flow:
         return united((self, *others))
 
     def sink(self, name: str, *, table: str | None = None) -> Query:
-        """Name the query and the table its results go to (the query's own name unless told otherwise)."""
+        """Name the query and the table its results go to (by default the query's name)."""
         self.not_inside_window("sink")
         table = table or name
         if self.keys:
             raise GraphError(
-                f"query {name!r} has keys but no aggregate behind them; "
+                f"query {name!r} has keys but no aggregate after them; "
                 "add .window(...).aggregate(...), or drop key_by and partition_by"
             )
         if QUERY in self.schema:
@@ -266,7 +266,7 @@ class Flow:
         return Query(name, (*self.operators, Operator("sink", parameters, (self.operators[-1].id,))))
 
     def then(self, kind: OperatorKind, parameters: Mapping[str, Any], schema: Schema) -> "Flow":
-        """One operator more."""
+        """The flow with one more operator."""
         operator = Operator(kind, parameters, (self.operators[-1].id,))
         return self.changed(operators=(*self.operators, operator), schema=schema)
 
@@ -275,11 +275,11 @@ class Flow:
         return Flow(**{field.name: changes.get(field.name, getattr(self, field.name)) for field in fields(Flow)})
 
     def fresh(self) -> "Flow":
-        """The flow behind an operator with state: no keys, and times of its own."""
+        """The flow after an operator with state: without keys, with its own event time."""
         return Flow(self.operators, self.schema, TIME)
 
     def keyed(self) -> dict[str, Any]:
-        """What every operator with keys must know of its input: columns, event time and key groups."""
+        """The parameters that every operator with keys has: columns, event time and key groups."""
         parameters: dict[str, Any] = {"types": self.schema.as_dict(), "time": self.time}
         if self.partition:
             parameters |= {"partition": list(self.partition), "groups": self.groups}
@@ -292,7 +292,7 @@ class Flow:
         return {"keys": list(self.keys), **self.keyed()}
 
     def location(self, what: str) -> str:
-        """Where an error is, in words."""
+        """The operator and its stream, as errors name them."""
         return f"{what} on stream {self.operators[0].parameters['stream']!r}"
 
     def duration_us(self, seconds: Any, what: str) -> int:
@@ -303,7 +303,7 @@ class Flow:
         return round(seconds * MICROSECONDS)
 
     def check_key(self, name: str, what: str) -> None:
-        """Reject keys that are not there or of a type that cannot be one."""
+        """Reject unknown columns and types that cannot be a key."""
         type_ = col(self.column_name(name, what)).type_in(self.schema, self.location(what))
         if type_ not in KEY_TYPES:
             raise GraphError(f"{self.location(what)} needs columns of type {', '.join(KEY_TYPES)}; {name!r} is {type_}")
@@ -314,7 +314,7 @@ class Flow:
             raise GraphError(f"{self.location(what)} needs between 1 and {LARGEST_GROUPS} groups; got {groups}")
 
     def without_keys(self, what: str) -> None:
-        """Reject keys that nothing would use."""
+        """Reject keys that no operator would use."""
         if self.keys:
             raise GraphError(
                 f"{self.location(what)} does not go by key_by or partition_by; got keys {', '.join(self.keys)}; "
@@ -322,7 +322,7 @@ class Flow:
             )
 
     def not_inside_window(self, what: str) -> None:
-        """Reject anything but an aggregate behind a window."""
+        """Reject anything but an aggregate after a window."""
         if self.operators[-1].kind == "window":
             raise GraphError(f"{self.location(what)} must not stand between a window and its aggregate")
 
@@ -357,7 +357,7 @@ class Flow:
         return type_
 
     def column_name(self, name: Any, what: str) -> str:
-        """A column's name, if it is one."""
+        """The name of a column; anything else is rejected."""
         if not isinstance(name, str):
             raise GraphError(f"{self.location(what)} needs names of columns; got {name!r}")
         return name
@@ -377,7 +377,7 @@ class Flow:
             )
 
     def check_time(self, what: str) -> None:
-        """Reject operators that need event time where a select has dropped it."""
+        """Reject operators that need event time if a select has dropped it."""
         if self.time != TIME and self.time not in self.schema:
             raise GraphError(
                 f"{self.location(what)} needs the event-time column {self.time!r}; "
@@ -390,6 +390,6 @@ class Flow:
             raise GraphError(f"{self.location(what)} needs a timestamp column; {column!r} is {type_}")
 
 
-def is_row_window(window: AnyWindow) -> bool:
-    """Whether a window's end depends on the rows of its key, in their order, and not on the watermark alone."""
+def closed_by_rows(window: AnyWindow) -> bool:
+    """Whether rows of its key, in order, close a window, and not the watermark alone."""
     return isinstance(window, Rows) or (isinstance(window, Window) and bool(window.on))

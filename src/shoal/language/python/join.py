@@ -1,4 +1,4 @@
-"""Joins and unions in queries: flows that come together in one operator."""
+"""Joins and unions in queries: operators with several inputs."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ How = Literal["inner", "left", "full"]
 HOWS: tuple[How, ...] = get_args(How)
 HAS_LEFT, HAS_RIGHT = "has_left", "has_right"
 ZERO: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": "", "bool": False, "timestamp": 0}
-"""What stands for a value that is missing, unless a default says otherwise."""
+"""Values of missing columns without a default."""
 LARGEST_TABLE = 1_000_000
 
 
@@ -125,7 +125,7 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     }
     if terms.groups > 1:
         parameters["groups"] = terms.groups
-    operators = _together((left, right))
+    operators = _all_operators((left, right))
     operator = Operator("join", parameters, (left.operators[-1].id, right.operators[-1].id))
     return Flow((*operators, operator), schema, TIME)
 
@@ -171,7 +171,7 @@ def _check_band(left: Flow, right: Flow, band: Any, where: str) -> None:
 
 
 def _columns(left: Flow, right: Flow, terms: Terms) -> tuple[dict[str, str], dict[str, str]]:
-    """Which column of each side stands under which name; keys of the same name stand once."""
+    """The name of each side's columns in the result; keys of the same name appear once."""
     same = {ours for ours, theirs in terms.keys if ours == theirs}
     ours = {name: name for name in left.schema.names}
     theirs = {name + terms.suffix if name in ours else name: name for name in right.schema.names if name not in same}
@@ -181,7 +181,7 @@ def _columns(left: Flow, right: Flow, terms: Terms) -> tuple[dict[str, str], dic
 def _defaults(
     schema: Schema, terms: Terms, ours: Mapping[str, str], theirs: Mapping[str, str], where: str
 ) -> dict[str, Any]:
-    """The value of every column that may be missing; keys that both sides have never are."""
+    """The default of every column that may be missing; keys of both sides are never missing."""
     if terms.how == "inner":
         if terms.defaults:
             raise GraphError(f"{where}: an inner join misses nothing and takes no defaults")
@@ -199,7 +199,7 @@ def _defaults(
 
 
 def default_of(type_: FieldType, given: Any, where: str) -> Any:
-    """A default for a column: what was given if it fits, else the type's zero."""
+    """The default of a column: the given one if its type fits, else the type's zero."""
     zero = ZERO[type_]
     if given is None:
         return zero
@@ -226,7 +226,7 @@ def united(flows: Sequence[Flow]) -> Flow:
             )
     if len({flow.time for flow in flows}) > 1 or len({flow.operators[-1].id for flow in flows}) < len(flows):
         flows = [flow if flow.time == TIME else flow.retime(flow.time) for flow in flows]
-    operators = _together(flows)
+    operators = _all_operators(flows)
     inputs = tuple(flow.operators[-1].id for flow in flows)
     return Flow((*operators, Operator("union", {}, inputs)), first.schema, flows[0].time)
 
@@ -312,6 +312,6 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
     return column.to_pylist()
 
 
-def _together(flows: Sequence[Flow]) -> tuple[Operator, ...]:
+def _all_operators(flows: Sequence[Flow]) -> tuple[Operator, ...]:
     """The operators of several flows, each once, inputs first."""
     return tuple({operator.id: operator for flow in flows for operator in flow.operators}.values())

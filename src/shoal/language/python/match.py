@@ -21,7 +21,7 @@ def matched(
     after: str,
     selection: str,
 ) -> "Flow":
-    """A flow with a match operator behind it."""
+    """A flow followed by a match operator."""
     flow.not_inside_window("match")
     flow.check_time("match")
     where = flow.location("match")

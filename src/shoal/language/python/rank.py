@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def ranked(flow: "Flow", by: Any, k: int, *, ties: bool, column: str) -> "Flow":
-    """A flow with a rank operator behind it."""
+    """A flow followed by a rank operator."""
     flow.not_inside_window("rank")
     flow.check_time("rank")
     order = _order(flow, by)

@@ -88,7 +88,7 @@ def _with_code(data: Any, functions: Mapping[str, Function]) -> Any:
 
 
 def replayed(kind: str, flows: Sequence[Flow], data: Data, functions: Mapping[str, Function]) -> Flow:
-    """The flow with one operator more; sources and sinks apart."""
+    """The flow with one more operator, except sources and sinks."""
     return _CALLS[kind](flows, data, lambda plain: expression(plain, functions))
 
 

@@ -31,7 +31,7 @@ class Point:
 
 @dataclass
 class Conditions:
-    """What a join asks of two rows; bounds are on what is there less what is here."""
+    """The conditions of a join; bounds are on the right value less the left one."""
 
     left: Relation
     right: Relation
@@ -44,7 +44,7 @@ class Conditions:
     rest: list[exp.Expr] = field(default_factory=list)
 
     def take(self, tree: exp.Expr) -> None:
-        """Sort one condition in."""
+        """Classify one condition."""
         while isinstance(tree, exp.Paren):
             tree = tree.this
         if not (self._take_equality(tree) or self._take_comparison(tree) or self._take_range(tree)):
@@ -131,7 +131,7 @@ class Conditions:
         return pair[0].column in self.left.times and pair[1].column in self.right.times
 
     def _bound(self, pair: tuple[Point, Point], lower_us: int | None, upper_us: int | None) -> bool:
-        """Bound the rows' times by what is asked of two columns; whether that says all."""
+        """Bound the rows' times by a condition on two columns; true if the bound says it all."""
         ours, theirs = self.left.times[pair[0].column], self.right.times[pair[1].column]
         if lower_us is not None:
             lower_us += theirs[0] - ours[1]
@@ -164,7 +164,7 @@ class Conditions:
         return self.lower_us, self.upper_us
 
     def on(self) -> dict[str, str]:
-        """The keys, with the window's end behind them if rows of one window are joined."""
+        """The keys, followed by the window's end if rows of one window are joined."""
         keys = dict(self.keys)
         return {**keys, self.left.end: self.right.end} if self.same_window else keys
 

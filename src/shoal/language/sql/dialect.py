@@ -22,7 +22,7 @@ from shoal.errors import SqlError
 STATEMENTS = "CREATE TABLE, CREATE VIEW, INSERT INTO ... SELECT and SELECT"
 LONGEST_QUOTE = 120
 _CALLS = ("CAST", "EXTRACT", "SUBSTRING")
-"""Functions with a syntax of their own; all others stay calls by name, which the user may define."""
+"""Functions with special syntax; all others stay calls by name, which the user may define."""
 
 
 class StreamingParser(Parser):
@@ -43,7 +43,7 @@ class StreamingParser(Parser):
     SCHEMA_UNNAMED_CONSTRAINTS: ClassVar[set[str]] = {*Parser.SCHEMA_UNNAMED_CONSTRAINTS, "WATERMARK"}
 
     def _parse_lambda(self, alias: bool = False) -> exp.Expr | None:
-        """An argument of a function: a value, `TABLE t [PARTITION BY ...]`, or either of them behind `NAME =>`."""
+        """An argument of a function: a value, `TABLE t [PARTITION BY ...]`, or either of them after `NAME =>`."""
         if self._next and self._next.token_type == TokenType.FARROW:
             name = self._curr.text
             self._advance(2)
@@ -57,7 +57,7 @@ class StreamingParser(Parser):
         return super()._parse_lambda(alias)
 
     def _parse_match_recognize(self) -> exp.MatchRecognize | None:
-        """A row pattern; WITHIN stands behind PATTERN, where the standard has nothing."""
+        """A row pattern; WITHIN follows PATTERN, an addition to the standard."""
         self._within: exp.Expr | None = None
         found = super()._parse_match_recognize()
         if found is not None:
@@ -125,7 +125,7 @@ def _explained(error: ParseError, where: str) -> str:
 
 
 def _unclosed(error: TokenError, text: str, where: str) -> str:
-    """What is wrong with a text that cannot be cut into words; where it ends, if nothing says where it is."""
+    """What is wrong with a text that cannot be tokenized; the position is its end if unknown."""
     found = re.search(r"Missing (.+) from (\d+):(\d+)", str(error.__cause__))
     if found:
         return f"{where}, line {found[2]}, column {found[3]}: a closing {found[1]} is missing"

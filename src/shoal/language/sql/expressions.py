@@ -65,7 +65,7 @@ NO_NULLS = "there are no NULLs in Shoal"
 class Translator:
     """Turns syntax trees into expressions.
 
-    `special` is asked first at every node and knows the columns; `functions` are the user's own.
+    `special` is called first at every node and resolves columns; `functions` are the user's.
     """
 
     special: Callable[[exp.Expr], Expression | None]
@@ -194,7 +194,7 @@ class Translator:
 
 
 def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
-    """The conditions that AND holds together."""
+    """The conditions that AND combines."""
     if tree is None:
         return []
     if isinstance(tree, exp.Paren):
@@ -203,7 +203,7 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def conjunction(conditions: list[Expression]) -> Expression | None:
-    """All conditions in one; None if there is nothing to check."""
+    """All conditions as one; None if there are none."""
     found: Expression = Constant(True)
     for condition in conditions:
         found = _logic("and", found, condition)
@@ -232,7 +232,7 @@ def interval_us(tree: exp.Expr | None, where: str) -> int:
 
 
 def _logic(op: str, left: Expression, right: Expression) -> Expression:
-    """Two conditions together; constants decide at once."""
+    """Both conditions as one; constants are folded."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Constant) and isinstance(one.value, bool):
             return other if one.value is (op == "and") else one

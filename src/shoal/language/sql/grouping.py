@@ -49,7 +49,7 @@ RETRACTIONS = (
 
 @dataclass
 class Grouping:
-    """One GROUP BY in the making: columns computed before it, its keys, its window and its aggregates."""
+    """One GROUP BY under construction: columns computed before it, its keys, window and aggregates."""
 
     select: exp.Select
     relation: Relation
@@ -103,7 +103,7 @@ class Grouping:
         self.keys[value.text] = self._column(value, alias or f"key_{len(self.keys) + 1}")
 
     def _group_again(self, group: exp.Expr | None) -> None:
-        """Rows that stand for windows may be grouped by those: all of one window lie in one slide."""
+        """Rows that represent windows may be grouped by them: those of one window are in one slide."""
         window, end = self.relation.window, self.relation.end
         known = {end: part_of(window, "END")} if end and isinstance(window, Window) else {}
         known |= {start: part_of(window, "START") for start in self.relation.starts if known and window is not None}
@@ -115,7 +115,7 @@ class Grouping:
         self.keys = {text: name for text, name in self.keys.items() if text not in self.parts}
 
     def _column(self, value: Expression, name: str) -> str:
-        """The column that holds a value, computed before the window if there is none."""
+        """The column with a value, computed before the window if there is no such column."""
         if isinstance(value, Column):
             return value.name
         for known, expression in self.computed.items():
@@ -127,7 +127,7 @@ class Grouping:
         return name
 
     def special(self, tree: exp.Expr) -> Expression | None:
-        """What a node means behind the aggregate: a key, a part of the window, or an aggregate."""
+        """What a node means after the aggregate: a key, a part of the window, or an aggregate."""
         part = self._part(tree)
         if part is not None and self.window is not None:
             return part_of(self.window, part)
@@ -146,7 +146,7 @@ class Grouping:
         return None
 
     def _text(self, tree: exp.Expr) -> str:
-        """What a tree would be before the aggregate, as a text; nothing if it makes sense only behind."""
+        """The text of a tree before the aggregate; empty if it is valid only after it."""
         with suppress(SqlError):
             return self.relation.translator(self.functions, self.where)(tree).text
         return ""
@@ -164,7 +164,7 @@ class Grouping:
         return found[1]
 
     def _aggregate(self, tree: exp.Expr, alias: str) -> str:
-        """The name of an aggregate, which is computed once unless it is asked for under several names."""
+        """The name of an aggregate, which is computed once unless it is selected under several names."""
         aggregate = self._read_aggregate(tree, alias)
         if not alias:
             for name, known in self.aggregates.items():
@@ -209,7 +209,7 @@ class Grouping:
         return sum_(self._column(Call("if", (condition, value, Constant(zero))), alias or default_name(tree)))
 
     def items(self, translate: Translator) -> list[tuple[str, Expression]]:
-        """The select list behind the aggregate."""
+        """The select list after the aggregate."""
         found: list[tuple[str, Expression]] = []
         for number, item in enumerate(self.select.expressions, start=1):
             tree = item.unalias()
@@ -230,7 +230,7 @@ class Grouping:
 
 
 def grouped(select: exp.Select, relation: Relation, functions: Mapping[str, Function], where: str) -> Relation:
-    """A relation behind GROUP BY and HAVING, with the columns of the select list."""
+    """A relation after GROUP BY and HAVING, with the columns of the select list."""
     grouping = Grouping(select, relation, functions, where)
     grouping.take_group()
     translate = Translator(grouping.special, functions, where)
@@ -271,7 +271,7 @@ def is_aggregate(tree: exp.Expr) -> bool:
 
 
 def has_aggregates(select: exp.Select) -> bool:
-    """Whether a select list or HAVING asks for aggregates, those OVER a window apart."""
+    """Whether a select list or HAVING has aggregates other than those OVER a window."""
     trees = [*select.expressions, *filter(None, [select.args.get("having")])]
     found = (call for tree in trees for call in tree.find_all(exp.Anonymous) if call_name(call) in NAMES)
     return any(not isinstance(call.parent, exp.Window) for call in found)

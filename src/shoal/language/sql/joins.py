@@ -1,4 +1,4 @@
-"""JOIN in SQL: two relations in one."""
+"""JOIN in SQL: merges two relations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ def joined(
     functions: Mapping[str, Function],
     where: str,
 ) -> Relation:
-    """Two relations in one; `conditions` are what WHERE adds to ON."""
+    """Two relations joined; `conditions`: those that WHERE adds to ON."""
     twice = [alias for alias in right.tables if alias in left.tables]
     if twice:
         raise SqlError(f"{where}: two tables are called {twice[0]!r}; give one of them another name with AS")
@@ -53,7 +53,7 @@ def joined(
             left = said.left = replace(left, flow=left.flow.filter(only))
         else:
             said.take(condition)
-    both, called, suffix = _together(left, right, said.on())
+    both, called, suffix = _merged(left, right, said.on())
     further = conjunction([both.translator(functions, where)(each) for each in said.rest])
     defaults = _defaults(both, right, select, said.on(), functions, where) if outer else {}
     lower_us, upper_us = said.within_us(tree)
@@ -83,8 +83,8 @@ def joined(
     )
 
 
-def _together(left: Relation, right: Relation, on: Mapping[str, str]) -> tuple[Relation, dict[str, str], str]:
-    """The relation of both but for its flow, how columns of the right are called in it, and their suffix."""
+def _merged(left: Relation, right: Relation, on: Mapping[str, str]) -> tuple[Relation, dict[str, str], str]:
+    """The merged relation, still with the left flow; the new names of the right columns; and their suffix."""
     same = {ours for ours, theirs in on.items() if ours == theirs}
     ours = set(left.flow.schema.names)
     suffix = "_right"
@@ -101,7 +101,7 @@ def _together(left: Relation, right: Relation, on: Mapping[str, str]) -> tuple[R
 def _times(
     left: Relation, right: Relation, called: Mapping[str, str], within_us: tuple[int, int]
 ) -> tuple[dict[str, Later], frozenset[str]]:
-    """How much later than their times joined rows happen, at the later of both; and expressions of that."""
+    """How far the event time of joined rows, the later of both, is after each column; and its expressions."""
     lower_us, upper_us = within_us
     times = {
         called[name]: (least + max(0, -upper_us), most + max(0, -lower_us))

@@ -20,7 +20,7 @@ _AFTER: Mapping[str, After] = {
     "AFTER MATCH SKIP TO NEXT ROW": "next_row",
 }
 LONGEST_S = LARGEST_US / MICROSECONDS
-"""How long a match lasts at most if nothing says so: as long as there is time."""
+"""Longest match by default: no limit."""
 
 
 def matched(relation: Relation, tree: exp.Expr, functions: Mapping[str, Function], where: str) -> Relation:
@@ -79,7 +79,7 @@ def _condition(
     functions: Mapping[str, Function],
     where: str,
 ) -> Expression:
-    """The condition of a variable, over the row at hand and, with PREV, the one before."""
+    """The condition of a variable, over the current row and, with PREV, the previous one."""
 
     def special(node: exp.Expr) -> Expression | None:
         if call_name(node) == "PREV":
@@ -93,7 +93,7 @@ def _condition(
             raise SqlError(f"{where}: {quoted(node)!r} is not supported in DEFINE; there is PREV(column)")
         if node.table and node.table != variable and node.table in variables:
             raise SqlError(
-                f"{where}: {variable!r} looks at rows of {node.table!r} in {quoted(node)!r}; "
+                f"{where}: {variable!r} reads rows of {node.table!r} in {quoted(node)!r}; "
                 "a condition sees its own row and, with PREV, the one before"
             )
         return relation.resolve(exp.column(node.name) if node.table == variable else node, where)

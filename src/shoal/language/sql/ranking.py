@@ -23,7 +23,7 @@ def is_rank(tree: exp.Expr) -> bool:
 def ranked(
     relation: Relation, tree: exp.Expr, column: str, items: Sequence[tuple[str, Expression | None]], where: str
 ) -> Relation:
-    """A relation with a rank that waits for its limit; the item without a value is the rank."""
+    """A relation with a rank whose limit is not known yet; the item without a value is the rank."""
     name = call_name(tree.this)
     order = tree.args.get("order")
     if name not in _FUNCTIONS or tree.this.expressions or tree.args.get("spec") or order is None:
@@ -43,10 +43,10 @@ def ranked(
     values = [(each, value) for each, value in items if value is not None]
     replaced = [each for each, value in values if not isinstance(value, Column) and each in {*keys, *dict(by)}]
     if replaced:
-        raise SqlError(f"{where}: column {replaced[0]!r} is computed anew beside {quoted(tree)!r}; name it otherwise")
+        raise SqlError(f"{where}: column {replaced[0]!r} is redefined beside {quoted(tree)!r}; name it otherwise")
     relation = relation.extended(values)
-    seen = relation.tables[""]
-    names = {each: column if value is None else seen[each] for each, value in items}
+    visible = relation.tables[""]
+    names = {each: column if value is None else visible[each] for each, value in items}
     return replace(relation, tables={"": names}, rank=Rank(keys, by, _FUNCTIONS[name], column))
 
 

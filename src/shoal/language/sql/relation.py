@@ -1,4 +1,4 @@
-"""Relations: what a FROM gives, a flow together with the names its columns have in SQL."""
+"""Relations: the result of FROM, a flow with the SQL names of its columns."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ from shoal.model.query.schema import TIME
 from shoal.model.query.window import Session, Window
 
 Later = tuple[int, int]
-"""Least and most microseconds between what a column says and a row's event time."""
+"""Least and most microseconds from a column's time to the row's event time."""
 AT_ONCE: Later = (0, 0)
 AT_END: Later = (-1, -1)
 
 
 @dataclass(frozen=True)
 class Rank:
-    """A ROW_NUMBER() or RANK() that waits for the condition that says how many rows it keeps."""
+    """A ROW_NUMBER() or RANK() before the condition that limits its rows is known."""
 
     keys: tuple[str, ...]
     by: tuple[tuple[str, bool], ...]
@@ -36,7 +36,7 @@ class Rank:
 class Relation:
     """A flow and how SQL names it.
 
-    `tables`: by table alias, the flow's column behind each name that can be seen; a flow may have more.
+    `tables`: by table alias, the flow's column of each visible name; a flow may have more columns.
     `times`: columns that hold the rows' event time, and how much later than they say rows happen, least and most:
     what a window gives happens a microsecond before its end, and what a join gives at the later of two times,
     which `latest` are expressions of.
@@ -57,31 +57,31 @@ class Relation:
 
     @classmethod
     def of(cls, flow: Flow, alias: str) -> "Relation":
-        """A flow whose columns are all seen under their own names."""
+        """A flow whose columns are all visible under their own names."""
         return cls(flow, {alias: {name: name for name in flow.schema.names}}, {flow.time: AT_ONCE})
 
     @property
     def end(self) -> str:
-        """The column that holds the end of the rows' window, or nothing."""
+        """The column with the end of the rows' window, or an empty text."""
         ends = (name for name, later in self.times.items() if later == AT_END)
         return next(ends, "") if self.window is not None else ""
 
     @property
     def columns(self) -> dict[str, str]:
         """The flow's columns by the names they would have in the result of SELECT *."""
-        seen: dict[str, str] = {}
+        visible: dict[str, str] = {}
         for names in self.tables.values():
             for name, column in names.items():
-                if column not in seen.values():
-                    seen[column if name in seen else name] = column
-        return seen
+                if column not in visible.values():
+                    visible[column if name in visible else name] = column
+        return visible
 
     def named(self, alias: str) -> "Relation":
         """The relation under one name."""
         return replace(self, tables={alias: self.columns})
 
     def resolve(self, tree: exp.Expr, where: str) -> str:
-        """The flow's column behind a name."""
+        """The flow's column of a name."""
         table, name = tree.text("table"), tree.name
         if table and table not in self.tables:
             raise SqlError(f"{where}: there is no table {table!r} for {quoted(tree)!r}; there are {self._known_tables}")
@@ -104,7 +104,7 @@ class Relation:
         where: str,
         special: Callable[[exp.Expr], Expression | None] | None = None,
     ) -> Translator:
-        """Turns expressions over this relation's columns into such over the flow's."""
+        """Translates expressions over this relation's columns to the flow's columns."""
 
         def found(tree: exp.Expr) -> Expression | None:
             found = special(tree) if special else None
@@ -113,7 +113,7 @@ class Relation:
         return Translator(found, functions, where)
 
     def _column(self, tree: exp.Expr, where: str) -> Expression | None:
-        """A column, or what stands for one that may be missing."""
+        """A column, or the expression for one that may be missing."""
         if isinstance(tree, exp.Column):
             name = self.resolve(tree, where)
             if self.may_be_missing(tree):
@@ -129,7 +129,7 @@ class Relation:
         return None
 
     def may_be_missing(self, tree: exp.Expr) -> bool:
-        """Whether a tree is a column that a LEFT JOIN may have found nothing for."""
+        """Whether a tree is a column that a LEFT JOIN may leave missing."""
         if not isinstance(tree, exp.Column):
             return False
         within = [tree.text("table")] if tree.text("table") else list(self.tables)
@@ -137,7 +137,7 @@ class Relation:
         return (alias, tree.name) in self.optional
 
     def windowed(self, window: Window | Session) -> "Relation":
-        """The relation with a table function around it, whose window columns can be seen."""
+        """The relation with a table function around it, whose window columns are visible."""
         alias, names = next(iter(self.tables.items()))
         added = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
         return replace(self, tables={alias: {**names, **added}}, pending=window)
@@ -168,7 +168,7 @@ class Relation:
         return replace(self, flow=self.flow.retime(other))
 
     def check_time(self, tree: exp.Expr, where: str, window: Window | Session | None = None) -> None:
-        """Reject windows over anything but the event time, unless it is the one that rows have already."""
+        """Reject windows over anything but event time, except the window that rows already have."""
         name = self.resolve(tree, where)
         if window is not None and window == self.window:
             return
@@ -179,7 +179,7 @@ class Relation:
             raise SqlError(f"{where}: a window must go by the event time, {known}; got {quoted(tree)!r}")
 
     def narrowed(self) -> "Relation":
-        """The relation without the columns that cannot be seen, its event time apart."""
+        """The relation with visible columns and its event time only."""
         names = {*self.columns.values(), *self.times, self.flow.time}
         if names >= set(self.flow.schema.names):
             return self
@@ -202,7 +202,7 @@ class Relation:
         return Relation(flow, {"": {name: name for name in chosen}}, times, self.window, starts)
 
     def _later(self, value: Expression) -> Later | None:
-        """How much later than a value rows happen, if it is an event time."""
+        """How far the event time of rows is after a value, if that is an event time."""
         if isinstance(value, Column):
             return self.times.get(value.name)
         if self.times.get(WINDOW_END) == AT_END and value.text == ROWTIME.text:
@@ -215,14 +215,14 @@ class Relation:
         return isinstance(self.window, Window) and value.text == part_of(self.window, "START").text
 
     def extended(self, items: Iterable[tuple[str, Expression]]) -> "Relation":
-        """The relation with computed columns beside all others, of which only the items can be seen."""
-        seen, computed = {}, {}
+        """The relation with computed columns in addition to all others; only the items are visible."""
+        visible, computed = {}, {}
         for name, value in items:
-            seen[name] = value.name if isinstance(value, Column) else name
+            visible[name] = value.name if isinstance(value, Column) else name
             if not isinstance(value, Column):
                 computed[name] = value
         flow = self.flow.with_columns(**computed) if computed else self.flow
-        return replace(self, flow=flow, tables={"": seen})
+        return replace(self, flow=flow, tables={"": visible})
 
     def check_limited(self, where: str) -> None:
         """Reject a rank that would keep every row."""
@@ -231,7 +231,7 @@ class Relation:
             raise SqlError(f"{where}: {name!r} needs a limit: WHERE {name} <= 3 in the query right around it")
 
     def output(self, where: str) -> Flow:
-        """The flow with exactly the columns that can be seen, in their order."""
+        """The flow with exactly the visible columns, in order."""
         self.check_limited(where)
         names = self.columns
         if tuple(names) == tuple(names.values()) == self.flow.schema.names:

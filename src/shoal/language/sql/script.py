@@ -55,7 +55,7 @@ class Script:
 
 @dataclass
 class _Reading:
-    """A script in the making."""
+    """A script under construction."""
 
     functions: Mapping[str, Function]
     where: str

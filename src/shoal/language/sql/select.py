@@ -40,7 +40,7 @@ _CLAUSES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Scope:
-    """What a query may name: tables and the user's functions; and where it stands, for errors."""
+    """What a query may name: tables and the user's functions; `where` is for errors."""
 
     tables: Mapping[str, Relation]
     functions: Mapping[str, Function]
@@ -48,7 +48,7 @@ class Scope:
 
 
 def queried(tree: exp.Expr, scope: Scope) -> Relation:
-    """The relation that a query gives."""
+    """The relation of a query."""
     scope = _with(tree, scope)
     if isinstance(tree, exp.Subquery):
         return queried(tree.this, scope)
@@ -66,9 +66,9 @@ def _selected(select: exp.Select, scope: Scope) -> Relation:
     match = select.args.get("match")
     conditions = conjuncts(clause.this if clause else None)
     if match is None:
-        relation, conditions = _brought_together(select, conditions, scope)
+        relation, conditions = _from(select, conditions, scope)
     else:  # WHERE is about the matches
-        relation = matched(_brought_together(select, [], scope)[0], match, functions, where)
+        relation = matched(_from(select, [], scope)[0], match, functions, where)
     relation, conditions = limited(relation, conditions, where)
     relation.check_limited(where)
     relation = _filtered(relation, conditions, scope)
@@ -128,7 +128,7 @@ def _table(tree: exp.Table, scope: Scope) -> Relation:
     return scope.tables[tree.name]
 
 
-def _brought_together(select: exp.Select, conditions: list[exp.Expr], scope: Scope) -> tuple[Relation, list[exp.Expr]]:
+def _from(select: exp.Select, conditions: list[exp.Expr], scope: Scope) -> tuple[Relation, list[exp.Expr]]:
     """FROM and its joins; conditions of WHERE on one table go before a join, those on several into it."""
     where = scope.where
     relation = _source(select.args["from_"].this, scope)
@@ -194,7 +194,7 @@ def _listed(select: exp.Select, relation: Relation, scope: Scope) -> Relation:
 
 
 def _items(select: exp.Select, relation: Relation, scope: Scope) -> Iterator[tuple[str, exp.Expr, Expression | None]]:
-    """Name, tree and value of every column that is asked for; windows and ranks have no value yet."""
+    """Name, tree and value of every selected column; windows and ranks have no value yet."""
     translate = relation.translator(scope.functions, scope.where)
     for number, item in enumerate(select.expressions, start=1):
         tree = item.unalias()

@@ -16,7 +16,7 @@ from shoal.model.query.window import Session, Window
 WINDOW_TIME = "window_time"
 Part = Literal["START", "END", "ROWTIME"]
 ROWTIME_US = 1_000
-"""How far before its end a window's row time lies, as in Flink: a millisecond."""
+"""Microseconds from a window's row time to its end, as in Flink."""
 ROWTIME = col(WINDOW_END) - ROWTIME_US
 _SHAPES = {
     "TUMBLE": ("size",),
@@ -31,7 +31,7 @@ PARTS: dict[str, Part] = {WINDOW_START: "START", WINDOW_END: "END", WINDOW_TIME:
 
 @dataclass(frozen=True)
 class GroupWindow:
-    """A window and the column it goes by."""
+    """A window and its time column."""
 
     time: exp.Expr
     window: Window | Session
@@ -95,7 +95,7 @@ def table_function(tree: exp.Expr, where: str) -> TableFunction | None:
 
 
 def _arguments(call: exp.Expr, name: str) -> list[exp.Expr]:
-    """Arguments in their order: a PARTITION BY, whose columns the GROUP BY repeats, is left out, names are sorted."""
+    """Arguments in order, named ones sorted; PARTITION BY, whose columns the GROUP BY repeats, is dropped."""
     found: list[exp.Expr] = []
     for argument in call.expressions:
         found.append(argument)

@@ -1,4 +1,4 @@
-"""Stream definitions and datasets of a graph file: what is read, and where it lies."""
+"""Stream definitions and datasets of a graph file: what is read, and from where."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ FORMATS = ("parquet", "arrow", "csv")
 
 @dataclass(frozen=True)
 class StreamDefinition:
-    """A stream as a file declares it; whether it can be read is found out when a query does so.
+    """A stream as a file declares it; it is checked when a query reads it.
 
     `tick_ns`: nanoseconds per tick of the event-time column, where a dataset has it as a number.
     """
@@ -56,7 +56,7 @@ class StreamDefinition:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Where events lie: a file of DCEP-Sim's (`type`), or a directory of files of one stream (`format`)."""
+    """Where events are stored: a file of DCEP-Sim's (`type`), or a directory of files of one stream (`format`)."""
 
     file: str
     type: str
@@ -112,7 +112,7 @@ def _definition(item: Part) -> StreamDefinition:
 
 
 def _rowtime(part: Part | None, columns: Mapping[str, str], name: str) -> tuple[str, int | None]:
-    """The event-time column and its ticks; the first timestamp where nothing is said."""
+    """The event-time column and its ticks; by default the first timestamp."""
     if part is None:
         return next((column for column, type_ in columns.items() if type_ == "timestamp"), ""), None
     entries = part.entries("rowtime-column", ("column", "nanoseconds-per-tick"), hyphens=True)

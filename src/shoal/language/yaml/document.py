@@ -24,7 +24,7 @@ _FLOAT = re.compile(
 )
 _TEXT = "tag:yaml.org,2002:str"
 _AMBIGUOUS = re.compile(r"yes|no|on|off", re.IGNORECASE)
-"""Texts that readers of YAML 1.1 take for conditions: written in quotes, read as what they are."""
+"""Texts that YAML 1.1 reads as booleans: written in quotes, read as texts."""
 
 
 _Loader: Any = type(
@@ -133,7 +133,7 @@ class Part:
 
 
 def _meaning(text: str) -> Any:
-    """What a text without quotes stands for."""
+    """The value of an unquoted text."""
     if _NULL.fullmatch(text):
         return None
     if _BOOL.fullmatch(text):
@@ -170,7 +170,7 @@ def _float(value: float) -> str:
 
 
 def _text(text: str) -> str:
-    """A text as it is where nothing could be mistaken, else in quotes."""
+    """A text, in quotes where it could be read as something else."""
     if _PLAIN.fullmatch(text) and not _AMBIGUOUS.fullmatch(text) and isinstance(_meaning(text), str):
         return text
     return '"' + "".join(map(_escaped, text)) + '"'
@@ -186,7 +186,7 @@ def _escaped(character: str) -> str:
 
 
 def block(name: str, value: Any, indent: int) -> Iterator[str]:
-    """The lines of one entry of a mapping: in one line where it fits, else an element in each."""
+    """The lines of one entry of a mapping: one line if it fits, else one per element."""
     start = " " * indent + f"{flow(name)}:"
     line = f"{start} {flow(value)}"
     if len(line) <= WIDTH or not isinstance(value, Mapping | list) or not value:
@@ -202,7 +202,7 @@ def block(name: str, value: Any, indent: int) -> Iterator[str]:
 
 
 def _wrapped(start: str, value: Any) -> Iterator[str]:
-    """A value behind the start of its line, folded where that becomes too long."""
+    """A value after the start of its line, folded if too long."""
     indent = " " * (len(start) - len(start.lstrip()) + 4)
     line = start
     for atom in _atoms(value, WIDTH - len(start)):

@@ -42,7 +42,7 @@ TYPES = tuple(dict.fromkeys((*OPERATOR_KINDS, *DCEP_TYPES)))
 
 @dataclass(frozen=True)
 class GraphFile:
-    """What a graph file says: queries, the streams they may read, and where the events lie."""
+    """The content of a graph file: queries, the streams they may read, and where the events are stored."""
 
     graph: Graph
     streams: Mapping[str, StreamDefinition]
@@ -55,7 +55,7 @@ def load_graph(text: str, where: str, functions: Mapping[str, Function] | None =
 
 
 def load_file(text: str, where: str, functions: Mapping[str, Function] | None = None) -> GraphFile:
-    """Everything a graph file says; a mistake in it is a `GraphError` that names the line."""
+    """The content of a graph file; a mistake is a `GraphError` that names the line."""
     try:
         return _loaded(Part.of(text, where), functions or {})
     except RecursionError as error:
@@ -68,7 +68,7 @@ def _loaded(whole: Part, functions: Mapping[str, Function]) -> GraphFile:
         whole.fail("a graph file must have a key 'spequeries'")
     streams = definitions(top.get("stream-definitions"))
     if not top["spequeries"].is_mapping:
-        top["spequeries"].fail("spequeries must be a mapping with a key 'queries'; a list of SQL queries is no graph")
+        top["spequeries"].fail("spequeries must be a mapping with a key 'queries'; a list of SQL is not a graph")
     listed = top["spequeries"].entries("spequeries", ("queries", "inputs", "outputs"), hyphens=True)
     if "queries" not in listed:
         top["spequeries"].fail("spequeries must have a key 'queries'")
@@ -150,7 +150,7 @@ def _parameters(vertex: Vertex, streams: Mapping[str, StreamDefinition]) -> dict
 
 
 def _check_given(vertex: Vertex, data: Mapping[str, Any], operator: Operator) -> None:
-    """What follows from the operators before must be what follows."""
+    """Derived parameters in a file must match those that follow from the inputs."""
     for name in KINDS[vertex.type].follow:
         right = operator.parameters.get(name)
         if name in data and json.dumps(data[name]) != json.dumps(right):
@@ -158,7 +158,7 @@ def _check_given(vertex: Vertex, data: Mapping[str, Any], operator: Operator) ->
 
 
 def save_graph(graph: Graph) -> str:
-    """A graph as YAML: `load_graph` gives the same graph again, and its text is always the same."""
+    """A graph as YAML: `load_graph` reads the same graph; equal graphs have equal texts."""
     lines = ["spequeries:", "  queries:" if graph.queries else "  queries: []"]
     for number, query in enumerate(graph.queries.values(), 1):
         lines += _query_lines(query, number)
@@ -188,7 +188,7 @@ def _query_lines(query: Query, number: int) -> Iterator[str]:
 
 
 def _stream(query: Query, input_: str, operator: Operator, names: Mapping[str, str]) -> str:
-    """What an edge carries: a stream, the query's table, or what an operator has made."""
+    """What an edge carries: a stream, the query's table, or an operator's results."""
     if operator.kind == "sink":
         return query.table
     read: dict[str, str] = {source.id: str(source.parameters["stream"]) for source in query.sources}

@@ -12,7 +12,7 @@ OUTPUTS = ("output", "sink")
 
 @dataclass(frozen=True)
 class Vertex:
-    """One operator as it is written: name, type, parameters, and the names of the operators that feed it."""
+    """One operator as written: name, type, parameters, and the names of the operators that feed it."""
 
     name: str
     type: str
@@ -84,7 +84,7 @@ def _end(part: Part, listed: Mapping[str, Vertex]) -> str:
 
 
 def _sorted(wired: Mapping[str, Vertex], part: Part, name: str) -> list[Vertex]:
-    """Inputs first, otherwise as they are listed."""
+    """Inputs first, otherwise in the order of the file."""
     placed: dict[str, Vertex] = {}
     while len(placed) < len(wired):
         ready = [v for n, v in wired.items() if n not in placed and all(each in placed for each in v.inputs)]

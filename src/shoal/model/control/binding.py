@@ -34,7 +34,7 @@ class Binding:
     workers: int
 
     def __post_init__(self) -> None:
-        """Reject workers that do not exist."""
+        """Reject a binding without workers, and instances on unknown workers."""
         if self.workers < 1:
             raise BindingError(f"a binding needs at least one worker; got {self.workers}")
         for instance, worker in self.worker_of.items():
@@ -68,7 +68,7 @@ class Binding:
                 yield Move(instance, source, target)
 
     def fitted(self, instances: Sequence[InstanceId]) -> "Binding":
-        """The binding of other instances: known ones stay, new ones go to the worker with the fewest."""
+        """The binding of a changed set of instances: known ones stay, new ones go to the worker with the fewest."""
         kept = {i: self.worker_of[i] for i in instances if i in self.worker_of}
         load = [0] * self.workers
         for worker in kept.values():

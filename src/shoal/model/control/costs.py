@@ -1,4 +1,4 @@
-"""Costs of moves: how long the state of an instance takes from one worker to another, as learned so far."""
+"""Costs of moves: how long it takes to move an instance's state between workers, as learned so far."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,20 +12,20 @@ Link = tuple[int, int]
 """The node that state leaves and the node that it goes to; both may be the same."""
 
 BYTES_PER_S = 1e9
-"""Bandwidth of a link that nothing has been measured on."""
+"""Bandwidth of a link without measurements."""
 HAND_OVER_S = 0.001
-"""Time of a hand-over, whatever its size, before any has been measured."""
+"""Fixed time of a hand-over, before any has been measured."""
 NEWEST = 0.2
-"""Weight of the newest measurement against all those before."""
+"""Weight of the newest measurement against all earlier ones."""
 LEAST_BYTE_S = 1e-12
-"""No link is believed to be faster, whatever was measured: 1 TB/s."""
+"""Lower bound on the time per byte of a link: 1 TB/s."""
 
 
 @dataclass(frozen=True)
 class MeasuredMoves:
-    """Moves that have been carried out: how many, the bytes of state over each link, and the time of all together.
+    """Completed moves: their number, the bytes of state over each link, and their total time.
 
-    Bytes under `None` went over a link that is not known.
+    Bytes under `None` went over an unknown link.
     """
 
     moves: int
@@ -34,10 +34,10 @@ class MeasuredMoves:
 
     @classmethod
     def of(cls, event: EpochCommitted, before: Binding | None) -> "MeasuredMoves":
-        """The moves of an epoch, by the binding that was in force before it, where that is known.
+        """The moves of an epoch; `before`: the binding in force before it, if known.
 
         An epoch reports the bytes of all its moves in one sum. They are divided among links by the state of the
-        instances that changed their worker, or evenly where these have none.
+        instances that changed their worker, or evenly if these have none.
         """
         snapshot = event.snapshot
         topology = snapshot.topology or Topology.of(1, snapshot.binding.workers)
@@ -56,7 +56,7 @@ class MeasuredMoves:
 
 
 def _link(topology: Topology, source: int, target: int) -> Link | None:
-    """The link between two workers; None where one of them is gone."""
+    """The link between two workers; None if one of them is gone."""
     if max(source, target) >= topology.workers:
         return None
     return topology.node_of[source], topology.node_of[target]
@@ -64,9 +64,9 @@ def _link(topology: Topology, source: int, target: int) -> Link | None:
 
 @dataclass(frozen=True)
 class LinkCosts:
-    """What a move costs: `hand_over_s` in any case, and its bytes at the bandwidth of the link.
+    """The cost of a move: `hand_over_s`, and its bytes at the bandwidth of the link.
 
-    `bytes_per_s` is that of links nothing is known of, `link_bytes_per_s` has the others.
+    `bytes_per_s` applies to links without an entry in `link_bytes_per_s`.
 
     >>> costs = LinkCosts(bytes_per_s=1e9, hand_over_s=0.5, link_bytes_per_s={(0, 1): 2e8})
     >>> costs.seconds(1e8, 0, 0), costs.seconds(1e8, 0, 1)
@@ -93,7 +93,7 @@ class LinkCosts:
         return self.bytes_per_s if link is None else self.link_bytes_per_s.get(link, self.bytes_per_s)
 
     def seconds(self, state_bytes: float, source: int, target: int) -> float:
-        """How long the move of so much state from a node to a node takes."""
+        """How long it takes to move `state_bytes` from one node to another."""
         return self.hand_over_s + state_bytes / self.bandwidth((source, target))
 
     def expected_s(self, measured: MeasuredMoves) -> float:
@@ -102,13 +102,13 @@ class LinkCosts:
         return measured.moves * self.hand_over_s + sum(copying_s)
 
     def bytes_within(self, seconds: float) -> int:
-        """How many bytes can be moved in a time over any link that is known: over the slowest of them."""
+        """How many bytes the slowest known link can move in a time."""
         return int(seconds * min(self.link_bytes_per_s.values(), default=self.bytes_per_s))
 
     def learned(self, measured: MeasuredMoves) -> "LinkCosts":
-        """The costs after a measurement: what these moves should have taken comes closer to what they took.
+        """The costs after a measurement: the expected time of these moves comes closer to the measured time.
 
-        1. The error is the time measured less the time expected; `newest` of it is to be corrected.
+        1. The error is the measured time less the expected time; the share `newest` of it is corrected.
         2. A measurement has one time and several unknowns: the hand-over and the bandwidth of each link. Each takes
            its part of the correction by the square of the time it would take at the initial costs (normalised least
            mean squares), so that many small moves teach the hand-over and few large ones the bandwidth.

@@ -1,7 +1,7 @@
 """Fragments: the smallest parts of an instance's state that can move on their own.
 
-State has millions of them, so they are listed in columns. An id says what a fragment is and not where it lies: it
-stays the same while other fragments come and go, on another worker, and in another process.
+State has millions of them, so they are listed in columns. An id depends on what a fragment is, not on where it is
+stored: it stays the same while other fragments come and go, on another worker, and in another process.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,12 +16,12 @@ FragmentId = NewType("FragmentId", int)
 Ids = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 NO_DEADLINE_US = (1 << 63) - 1
-"""Deadline of a fragment that no watermark ever asks for."""
+"""Deadline of a fragment that no watermark needs."""
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """What a mechanism knows of one fragment: whose it is, how large, how urgent, how useful."""
+    """What a mechanism knows of one fragment: its instance, size, deadline and utility."""
 
     id: FragmentId
     table: int
@@ -36,9 +36,9 @@ class Fragment:
 class Fragments:
     """Fragments in columns of equal length, each id once.
 
-    `table`: number of the state table that holds it. `deadline_us`: the watermark at which it is needed at the latest,
-    or `NO_DEADLINE_US`. `utility`: what it is worth, compared with others. `essential`: whether its instance can do
-    nothing without it.
+    `table`: number of the state table that holds it. `deadline_us`: the watermark by which it is needed, or
+    `NO_DEADLINE_US`. `utility`: its worth, relative to others. `essential`: whether its instance cannot run without
+    it.
     """
 
     ids: Ids
@@ -73,7 +73,7 @@ class Fragments:
         return int(self.ids.size)
 
     def __iter__(self) -> Iterator[Fragment]:
-        """Look at the fragments one by one."""
+        """Iterate over the fragments."""
         columns: list[list[Any]] = [getattr(self, field.name).tolist() for field in fields(self)]
         for id_, table, instance, size, deadline_us, utility, essential in zip(*columns, strict=True):
             due_us = None if deadline_us == NO_DEADLINE_US else deadline_us

@@ -1,4 +1,4 @@
-"""Histograms of latencies in the manner of HDR: buckets as wide as a fixed share of their value.
+"""Latency histograms in the style of HDR: the width of a bucket is a fixed share of its value.
 
 Recording is one addition, merging adds bucket to bucket, and any percentile is right to within 1 %.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 SUB_BUCKETS = 128
-"""Buckets per doubling of the value; half of that is what a bucket can be wrong by, as a share."""
+"""Buckets per doubling of the value."""
 SMALLEST_S = 1e-6
 LARGEST_S = 3600.0
 BUCKETS = SUB_BUCKETS * math.ceil(math.log2(LARGEST_S / SMALLEST_S))
@@ -17,12 +17,12 @@ PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
 
 @dataclass
 class Histogram:
-    """How often each latency was seen.
+    """How often each latency was observed.
 
-    >>> seen = Histogram()
+    >>> observed = Histogram()
     >>> for milliseconds in range(1, 101):
-    ...     seen.record(milliseconds / 1000)
-    >>> round(seen.percentile(50) * 1000), round(seen.percentile(99) * 1000), seen.summary_ms()["mean"]
+    ...     observed.record(milliseconds / 1000)
+    >>> round(observed.percentile(50) * 1000), round(observed.percentile(99) * 1000), observed.summary_ms()["mean"]
     (50, 99, 50.5)
     """
 
@@ -32,7 +32,7 @@ class Histogram:
     max_s: float = 0.0
 
     def record(self, value_s: float, times: int = 1) -> None:
-        """Count a latency; a clock that went back counts as none."""
+        """Count a latency; a negative one, from a clock that went back, counts as 0."""
         value_s = max(value_s, 0.0)
         bucket = _bucket(value_s)
         self.counts[bucket] = self.counts.get(bucket, 0) + times
@@ -41,12 +41,12 @@ class Histogram:
         self.max_s = max(self.max_s, value_s)
 
     def percentile(self, percent: float) -> float:
-        """The latency that so many percent do not exceed, in seconds; 0 where nothing was seen."""
+        """The latency in seconds that `percent` of all values do not exceed; 0 if there are none."""
         wanted = percent / 100 * self.total
-        seen = 0
+        counted = 0
         for bucket in sorted(self.counts):
-            seen += self.counts[bucket]
-            if seen >= wanted:
+            counted += self.counts[bucket]
+            if counted >= wanted:
                 return min(_middle(bucket), self.max_s)
         return 0.0
 
@@ -61,7 +61,7 @@ class Histogram:
 
 
 def merged(histograms: Iterable[Histogram]) -> Histogram:
-    """All of several histograms in one.
+    """Several histograms as one.
 
     >>> one, other = Histogram(), Histogram()
     >>> one.record(0.001, times=3)
@@ -70,14 +70,14 @@ def merged(histograms: Iterable[Histogram]) -> Histogram:
     >>> both.total, both.max_s
     (4, 0.1)
     """
-    together = Histogram()
+    whole = Histogram()
     for each in histograms:
         for bucket, count in list(each.counts.items()):
-            together.counts[bucket] = together.counts.get(bucket, 0) + count
-        together.total += each.total
-        together.sum_s += each.sum_s
-        together.max_s = max(together.max_s, each.max_s)
-    return together
+            whole.counts[bucket] = whole.counts.get(bucket, 0) + count
+        whole.total += each.total
+        whole.sum_s += each.sum_s
+        whole.max_s = max(whole.max_s, each.max_s)
+    return whole
 
 
 def _bucket(value_s: float) -> int:

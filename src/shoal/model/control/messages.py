@@ -15,10 +15,10 @@ from shoal.model.query.graph import InstanceId, Query
 
 @dataclass(frozen=True)
 class Rebind:
-    """Use another binding from the next epoch on; one with another number of workers makes them more or fewer.
+    """Use another binding from the next epoch on; it may have more or fewer workers.
 
-    `mechanism` is how state moves, that of the run without; `id` is what `MovesFinished` refers to it by. A newer
-    rebinding supersedes an older one that is still under way.
+    `mechanism`: how state moves; None for that of the run. `id`: how `MovesFinished` refers to it. A newer rebinding
+    supersedes an older one that is still in progress.
     """
 
     binding: Binding
@@ -28,9 +28,9 @@ class Rebind:
 
 @dataclass(frozen=True)
 class Repartition:
-    """Split and merge instances, their state with them, one change after another; no result changes.
+    """Split and merge instances and their state, one change after another; no result changes.
 
-    `worker_of` says where instances go that the changes make; others go to the worker with the fewest instances.
+    `worker_of`: the workers of new instances; those not listed go to the worker with the fewest instances.
     """
 
     changes: tuple[Change, ...]
@@ -46,21 +46,21 @@ class AddQuery:
 
 @dataclass(frozen=True)
 class ReplaceQuery:
-    """Run another query under the name of one that runs, from the next epoch on; what is the same keeps its state."""
+    """Replace a running query from the next epoch on; operators that are the same keep their state."""
 
     query: Query
 
 
 @dataclass(frozen=True)
 class RemoveQuery:
-    """Stop a query with the next epoch and forget the state nobody else needs."""
+    """Stop a query with the next epoch and drop the state that no other query needs."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Drain:
-    """Take no more events in, answer every open window, and end."""
+    """Accept no more input, emit every open window, and end."""
 
 
 Command = Rebind | Repartition | AddQuery | ReplaceQuery | RemoveQuery | Drain
@@ -86,9 +86,9 @@ class EpochCommitted:
     replayed: bool = False
     refusals: dict[str, int] = field(default_factory=dict)
     latency: Histogram | None = None
-    """How long each result took, where the runtime knows it better than by the epoch."""
+    """Latency of each result, if the runtime measures it more precisely than by epoch."""
     state_bytes_late: int = 0
-    """Of the bytes moved, those that a worker had to fetch when it first needed them."""
+    """Moved bytes that a worker had to fetch when it first needed them."""
     state_bytes_ahead: int = 0
     """Bytes that workers began to read for the next epoch."""
     at_s: float = field(kw_only=True)
@@ -105,7 +105,7 @@ class CommandRefused:
 
 @dataclass(frozen=True)
 class MoveReport:
-    """What became of one move.
+    """The outcome of one move.
 
     `frozen_s` is the time in which neither worker processed the instance, `late_s` how long events or the instance's
     worker waited for state when it was first needed. `aborted` says why the move was not made; empty if it was.
@@ -122,10 +122,10 @@ class MoveReport:
 
 @dataclass(frozen=True)
 class MovesFinished:
-    """All moves of a rebinding have been made or given up; told once for every `Rebind` that was not refused.
+    """All moves of a rebinding have been made or aborted; reported once for every `Rebind` that was not refused.
 
-    `rebind` is its id. Where a run is stopped and goes on later, a rebinding that was under way does so too, and is
-    `resumed`: its moves are those that were made since.
+    `rebind` is its id. If a run is stopped and restarted during a rebinding, the rebinding continues and is `resumed`:
+    its moves are those made since the restart.
     """
 
     rebind: str
@@ -141,7 +141,7 @@ class MovesFinished:
 
 @dataclass(frozen=True)
 class WorkersLost:
-    """Workers are gone; others do their work, and nothing is lost, until their instances are bound elsewhere."""
+    """Workers are gone; others take over without loss until the instances are bound to other workers."""
 
     workers: tuple[int, ...]
     reason: str
@@ -150,7 +150,7 @@ class WorkersLost:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """Nothing follows; `error` says why if it was not by plan."""
+    """The run has ended and no event follows; `error` says why if it failed."""
 
     error: Exception | None = None
     at_s: float = field(kw_only=True)

@@ -1,4 +1,4 @@
-"""Partitionings: which instance of its operator has each key, beside the binding that says which worker has each one.
+"""Partitionings: which instance of an operator has each key. A binding then says which worker has each instance.
 
 An operator is declared with key groups, one unless `partition_by` asks for more. Within its group a key falls into one
 of `SLOTS` slots by a second hash, and a partitioning gives every slot to an instance. As declared, an instance has all
@@ -19,7 +19,7 @@ SLOTS = 64
 
 @dataclass(frozen=True)
 class Split:
-    """Divide the slots of an instance among so many instances, itself included."""
+    """Divide the slots of an instance among `parts` instances, itself included."""
 
     instance: InstanceId
     parts: int = 2
@@ -34,7 +34,7 @@ class Merge:
 
 @dataclass(frozen=True)
 class Regroup:
-    """Divide all slots of an operator evenly among so many instances."""
+    """Divide all slots of an operator evenly among `groups` instances."""
 
     operator: OperatorId
     groups: int
@@ -64,17 +64,17 @@ def instance_id(operator: OperatorId, number: int) -> InstanceId:
 
 @dataclass(frozen=True)
 class Partitioning:
-    """Slot -> instance, for the declared key groups whose slots are not all their own; `version` counts changes.
+    """Slot -> instance, for the declared key groups that were changed; `version` counts changes.
 
-    `entries` has, for every such group, written as the instance it was declared with, the number of the instance that
-    has each of its slots. Operators without an entry are as declared.
+    `entries`: for every such group, named by its declared instance, the number of the instance that has each of its
+    slots. Operators without an entry are as declared.
     """
 
     version: int = 0
     entries: tuple[tuple[InstanceId, tuple[int, ...]], ...] = ()
 
     def __post_init__(self) -> None:
-        """Reject groups with another number of slots."""
+        """Reject groups with a wrong number of slots."""
         for group, numbers in self.entries:
             if len(numbers) != SLOTS or min(numbers) < 0:
                 raise PartitioningError(f"group {group!r} must name an instance for each of its {SLOTS} slots")
@@ -107,7 +107,7 @@ class Partitioning:
         return tuple(instance for operator in stateful for instance in self.instances_of(operator))
 
     def after(self, change: Change, graph: Graph) -> "Partitioning":
-        """The partitioning once a change is made; one that makes no sense is rejected.
+        """The partitioning after a change; an impossible change is rejected.
 
         >>> from shoal.workloads.traffic.queries import queries
         >>> graph = Graph.of(queries(1))
@@ -127,12 +127,12 @@ class Partitioning:
         return self._with(operator, table)
 
     def fitted(self, graph: Graph) -> "Partitioning":
-        """The partitioning for a graph that has changed: operators that are gone are forgotten."""
+        """The partitioning for a changed graph, without operators that are gone."""
         kept = tuple(entry for entry in self.entries if operator_of(entry[0]) in graph.operators)
         return self if len(kept) == len(self.entries) else Partitioning(self.version + 1, kept)
 
     def heirs(self, after: "Partitioning", graph: Graph) -> dict[InstanceId, tuple[InstanceId, ...]]:
-        """For each instance with slots that another partitioning gives to others: all instances that then have some."""
+        """For each instance that gains or loses slots under `after`: the instances that then have its slots."""
         found: dict[InstanceId, dict[InstanceId, None]] = {}
         for id_ in sorted(self.changed_operators | after.changed_operators):
             operator = graph.operators.get(id_)
@@ -167,7 +167,7 @@ def _numbers(table: tuple[int, ...]) -> frozenset[int]:
 
 
 def _operator(change: Change, graph: Graph) -> Operator:
-    """The operator that a change is about, which must be able to tell keys apart."""
+    """The operator of a change, which must have keys."""
     if isinstance(change, Merge):
         operators = {operator_of(instance) for instance in change.instances}
         if len(change.instances) < 2 or len(operators) != 1 or len(set(change.instances)) != len(change.instances):

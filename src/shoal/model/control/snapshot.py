@@ -1,4 +1,4 @@
-"""Snapshots: what one look at a running job saw, as values a policy can reason about."""
+"""Snapshots: one observation of a running job, as values that a policy can reason about."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from shoal.model.query.graph import Graph, InstanceId
 
 @dataclass(frozen=True)
 class InstanceLoad:
-    """What one instance did during one period, and what it has at its end; the same on every runtime.
+    """What one instance did during one period, and its state at the end; the same on every runtime.
 
     Of the period:
     - `events`: events that the instance processed, from streams and from other operators; where it received panes or
@@ -37,7 +37,7 @@ class InstanceLoad:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All instances during one epoch of so many seconds, with the binding and the topology that were in force.
+    """All instances during one epoch of `period_s` seconds, with the binding and topology in force.
 
     `latency_s` is the mean latency of each result table that had rows, `busy_s` the time that each worker worked, and
     `graph` the queries that ran.

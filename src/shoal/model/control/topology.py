@@ -29,7 +29,7 @@ class Topology:
 
     @classmethod
     def of(cls, nodes: int, workers: int) -> "Topology":
-        """So many workers in all, neighbours on one node; where they do not divide, the first nodes have one more."""
+        """Workers spread over nodes in order; if they do not divide, the first nodes have one more."""
         if not 1 <= nodes <= workers:
             raise ConfigError(f"a topology needs a worker on each of its nodes; got {workers} workers, {nodes} nodes")
         each, more = divmod(workers, nodes)
@@ -37,12 +37,12 @@ class Topology:
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return len(self.node_of)
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return len(self.workers_of)
 
     @cached_property

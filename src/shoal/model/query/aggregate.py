@@ -1,4 +1,4 @@
-"""Aggregates over a window: what is asked, not how it is computed."""
+"""Aggregates over a window: what to compute, not how."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -40,7 +40,7 @@ class Aggregate:
     type: FieldType = "float64"
 
     def __post_init__(self) -> None:
-        """Reject an aggregate that means nothing."""
+        """Reject a wrong kind, column or k."""
         if self.kind not in AGGREGATE_KINDS:
             raise GraphError(f"aggregate must be one of {', '.join(AGGREGATE_KINDS)}; got {self.kind!r}")
         if (self.kind == "count") != (not self.column):
@@ -93,13 +93,13 @@ def count() -> Aggregate:
 def sum_(column: str) -> Aggregate:
     """Add a column up; integers wrap around at 64 bits.
 
-    Floats are added without rounding over 14 orders of magnitude and more, so no order of events shows.
+    Floats are added without rounding over 14 orders of magnitude and more, so the order of events does not matter.
     """
     return Aggregate("sum", column)
 
 
 def mean(column: str) -> Aggregate:
-    """Average a column, as floats; they are added as by `sum_`, so no order of events shows."""
+    """Average a column, as floats; they are added as by `sum_`, so the order of events does not matter."""
     return Aggregate("mean", column)
 
 
@@ -124,7 +124,7 @@ def top_k(column: str, k: int) -> Aggregate:
 
 
 def variance(column: str) -> Aggregate:
-    """Sample variance of a column; 0 for a single event. Sums are exact, so no order of events shows."""
+    """Sample variance of a column; 0 for a single event. Sums are exact, so the order of events does not matter."""
     return Aggregate("variance", column)
 
 

@@ -36,7 +36,7 @@ def code_of(thing: Any) -> str:
 
 @lru_cache(maxsize=256)
 def load(code: str) -> Any:
-    """The function or class behind a text.
+    """The function or class that a text names.
 
     >>> load("math:sqrt")(9.0)
     3.0

@@ -90,7 +90,7 @@ class Call(Expression):
     arguments: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        """Reject a function there is not."""
+        """Reject an unknown function."""
         if self.function not in FUNCTIONS:
             raise GraphError(f"there is no function {self.function!r}; there are {', '.join(FUNCTIONS)}")
 
@@ -115,7 +115,7 @@ class Call(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Udf(Expression):
-    """A function of the user's own, called with whole columns as NumPy arrays (texts as lists of str)."""
+    """A user function, called with whole columns as NumPy arrays (texts as lists of str)."""
 
     name: str
     code: str

@@ -1,7 +1,7 @@
 """The operator graph: queries as trees of operators that share what they have in common.
 
 An operator's id is a digest of what it does and of what feeds it, so two queries that begin alike
-share operators by construction, and a query that comes back finds its state by name, not by position.
+share operators by construction, and a query that is added again finds its state by id, not by position.
 """
 
 import hashlib
@@ -49,13 +49,13 @@ class Operator:
     inputs: tuple[OperatorId, ...] = ()
 
     def __post_init__(self) -> None:
-        """Reject a kind there is not."""
+        """Reject an unknown kind."""
         if self.kind not in OPERATOR_KINDS:
             raise GraphError(f"operator must be one of {', '.join(OPERATOR_KINDS)}; got {self.kind!r}")
 
     @cached_property
     def text(self) -> str:
-        """Canonical text of what the operator does: equal for operators that do the same, whatever feeds them."""
+        """Canonical text of what the operator does: equal for operators that do the same, with any inputs."""
         return json.dumps([self.kind, self.parameters], separators=(",", ":"))
 
     @cached_property
@@ -83,7 +83,7 @@ class Query:
     operators: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
-        """Reject what is not such a tree."""
+        """Reject anything but such a tree."""
         if not self.name:
             raise GraphError("a query must have a name")
         kinds = [operator.kind for operator in self.operators]
@@ -109,7 +109,7 @@ class Query:
         for id_ in operator.inputs:
             if (known[id_].kind == "window") != (operator.kind == "aggregate"):
                 raise GraphError(
-                    f"query {self.name!r} must have an aggregate behind each window, a window before each aggregate; "
+                    f"query {self.name!r} must have an aggregate after each window and a window before each aggregate; "
                     f"got {known[id_].kind} -> {operator.kind}"
                 )
 
@@ -146,7 +146,7 @@ class Graph:
     queries: Mapping[str, Query] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Reject streams or tables that two queries understand differently."""
+        """Reject streams or tables that two queries declare differently."""
         streams: dict[str, Mapping[str, Any]] = {}
         tables: dict[str, Query] = {}
         for name, query in self.queries.items():

@@ -116,7 +116,7 @@ def _times(text: str | None) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is said of a match: a value of the rows of one variable, or of all rows where it names none."""
+    """A value of a match: of the rows of one variable, or of all rows if it names none."""
 
     kind: MeasureKind
     variable: str = ""
@@ -133,7 +133,7 @@ class Measure:
         return "float64" if self.kind == "mean" else schema.type_of(self.column)
 
     def check(self, variables: Sequence[str], schema: Schema, where: str) -> None:
-        """Reject variables and columns there are not, and sums of what cannot be added."""
+        """Reject unknown variables and columns, and aggregates of unsuitable types."""
         if self.variable and self.variable not in variables:
             raise GraphError(f"{where} names variable {self.variable!r}; the pattern has {', '.join(variables)}")
         if self.kind == "count":
@@ -167,7 +167,7 @@ def measure(text: Any) -> Measure:
 
 @dataclass(frozen=True, eq=False)
 class Previous(Expression):
-    """A column's value in the row before, within the group; a condition on a group's first row does not hold."""
+    """A column's value in the previous row of the group; for the first row of a group a condition does not hold."""
 
     name: str
 
@@ -176,7 +176,7 @@ class Previous(Expression):
         return ["prev", self.name]
 
     def columns(self) -> Iterator[str]:
-        """The column looked at."""
+        """The column read."""
         yield self.name
 
     def type_in(self, schema: Schema, where: str) -> FieldType:
@@ -185,7 +185,7 @@ class Previous(Expression):
 
 
 def prev(name: str) -> Previous:
-    """A column's value in the row before, for the conditions of a pattern.
+    """A column's value in the previous row, for the conditions of a pattern.
 
     >>> prev("price").data()
     ['prev', 'price']
@@ -194,7 +194,7 @@ def prev(name: str) -> Previous:
 
 
 def uses_previous(expression: Expression) -> bool:
-    """Whether an expression looks at the row before."""
+    """Whether an expression reads the previous row."""
     return isinstance(expression, Previous) or any(uses_previous(child) for child in expression.children())
 
 

@@ -1,4 +1,4 @@
-"""Streams' types: what a row must look like before any operator sees it."""
+"""Schemas: the names and types of a stream's columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ FIELD_TYPES: tuple[FieldType, ...] = get_args(FieldType)
 STREAM_TYPES: tuple[FieldType, ...] = ("int64", "float64", "string", "bool", "timestamp")
 """Types a stream may declare; lists only come out of aggregates."""
 TIME = "#time"
-"""Event time of rows that operators have made: always there, whatever a select keeps."""
+"""Event time of rows that operators have emitted; present even if a select drops all columns."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Schema:
         """Reject an empty schema and duplicate names."""
         if not self.fields:
             raise SchemaError("a schema must have at least one column")
-        seen: set[str] = set()
+        known: set[str] = set()
         for field in self.fields:
-            if field.name in seen:
+            if field.name in known:
                 raise SchemaError(f"column {field.name!r} is declared twice")
-            seen.add(field.name)
+            known.add(field.name)
 
     @classmethod
     def of(cls, types: Mapping[str, str]) -> "Schema":

@@ -12,7 +12,7 @@ from shoal.errors import GraphError
 
 MICROSECONDS = 1_000_000
 LARGEST_US = 1_000 * 365 * 86_400 * MICROSECONDS
-"""Longest span of time there is, a thousand years: sums of times stay within 64 bits."""
+"""Longest duration, a thousand years: sums of times stay within 64 bits."""
 LARGEST_ROWS = 1 << 20
 Clock = Literal["event", "processing"]
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
@@ -22,11 +22,11 @@ CLOCKS: tuple[Clock, ...] = get_args(Clock)
 class Window:
     """Windows of `size_us` every `slide_us`, aligned to the Unix epoch, start included, end excluded.
 
-    A pane is one slide long, so an event costs the same however often windows overlap:
+    A pane is one slide long, so the cost of an event does not depend on how many windows overlap:
     window number w (ending at w * slide) is made of the panes w - panes .. w - 1.
-    `clock`: event time, or the time at which the epoch that takes a row in was planned.
-    `on`: another timestamp column to go by (external time): a key's window is closed by the first row of that
-    key that lies past its end, with the rows taken in the order of event time.
+    `clock`: event time, or the processing time of the epoch that reads a row.
+    `on`: another timestamp column (external time): a key's window is closed by the first row of that key past its end,
+    with rows in the order of event time.
     """
 
     size_us: int
@@ -68,7 +68,7 @@ class Window:
         return plain
 
     def __str__(self) -> str:
-        """The window as a person would say it."""
+        """The window in words."""
         by = f" by {self.on}" if self.on else " of processing time" if self.clock == "processing" else ""
         if self.panes == 1:
             return f"tumbling {_seconds(self.size_us)}{by}"
@@ -77,12 +77,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Session:
-    """Windows per key that end once nothing has come for `gap_us`; the end is the last event plus the gap."""
+    """Windows per key that end after `gap_us` without input; the end is the last event plus the gap."""
 
     gap_us: int
 
     def __post_init__(self) -> None:
-        """Reject gaps that are no time."""
+        """Reject a non-positive gap."""
         if not 0 < self.gap_us <= LARGEST_US:
             raise GraphError(
                 f"gap of a session must be positive and at most {_seconds(LARGEST_US)}; got {_seconds(self.gap_us)}"
@@ -93,7 +93,7 @@ class Session:
         return {"gap_us": self.gap_us}
 
     def __str__(self) -> str:
-        """The window as a person would say it."""
+        """The window in words."""
         return f"session with gaps of {_seconds(self.gap_us)}"
 
 
@@ -101,8 +101,8 @@ class Session:
 class Rows:
     """Windows of the last `size` rows of a key, every `jump` rows, in the order of event time.
 
-    The first window is full after `size` rows; with `partial` the ones before it are given, too.
-    Rows of the same time are taken in the order of their columns.
+    The first window is full after `size` rows; with `partial` the earlier, shorter ones are emitted, too.
+    Rows of the same time are ordered by their columns.
     """
 
     size: int
@@ -110,7 +110,7 @@ class Rows:
     partial: bool = False
 
     def __post_init__(self) -> None:
-        """Reject windows of no rows."""
+        """Reject empty windows."""
         if not 1 <= self.jump <= self.size <= LARGEST_ROWS:
             raise GraphError(
                 f"window of rows needs 1 <= jump <= size <= {LARGEST_ROWS}; got size {self.size}, jump {self.jump}"
@@ -121,7 +121,7 @@ class Rows:
         return {"rows": self.size, "jump": self.jump, **({"partial": True} if self.partial else {})}
 
     def __str__(self) -> str:
-        """The window as a person would say it."""
+        """The window in words."""
         return f"{self.size} rows every {self.jump}" + (", also while filling" if self.partial else "")
 
 
@@ -129,7 +129,7 @@ AnyWindow = Window | Session | Rows
 
 
 def window_from_data(data: Mapping[str, Any]) -> AnyWindow:
-    """Rebuild a window from its plain form; other keys are passed over.
+    """Rebuild a window from its plain form; other keys are ignored.
 
     >>> str(window_from_data(sessions(5).data()))
     'session with gaps of 5 s'
@@ -176,7 +176,7 @@ def sessions(gap_s: float) -> Session:
 
 
 def rows(size: int, jump: int | None = None, *, partial: bool = False) -> Rows:
-    """Windows of `size` rows of a key, every `jump` rows (one after another unless told otherwise).
+    """Windows of `size` rows of a key, every `jump` rows (`size` by default).
 
     >>> str(rows(10, 1))
     '10 rows every 1'
