@@ -51,7 +51,7 @@ def test_of_a_consumer_that_stalls_what_was_sent_and_not_taken_is_the_backlog() 
     sent = sum(int(node.sent.sum()) for node in controlled.nodes if isinstance(node, MovingSplit))
     taken = sum(int(part.load.events.sum()) for part in controlled.parts)
     assert sum(backlog.values()) == sent - taken > 0
-    for lane in controlled.placement.lanes:
+    for lane in controlled.divided_lanes.lanes:
         waiting = waiting_rows(lane)
         for number, instance in enumerate(lane.lane.instances):
             assert backlog[instance] == waiting.get(number, 0)
@@ -64,4 +64,4 @@ def test_of_a_consumer_that_stalls_what_was_sent_and_not_taken_is_the_backlog() 
 def loads_of(controlled: Controlled) -> dict[str, int]:
     """The backlog of every instance, as a report has it."""
     held = {node: node.state_bytes for node in controlled.nodes if isinstance(node, LaneNode)}
-    return {str(instance): load.backlog for instance, load in controlled.placement.loads(held).items()}
+    return {str(instance): load.backlog for instance, load in controlled.divided_lanes.loads(held).items()}

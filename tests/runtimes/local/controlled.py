@@ -27,10 +27,10 @@ from shoal.runtimes.local.dataflow.delivery import Delivery
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.wiring import Wiring
-from shoal.runtimes.local.memory.blocks import Keeper, Sizes
-from shoal.runtimes.local.migration.divided_lanes import DividedLane, Placement
+from shoal.runtimes.local.memory.blocks import ChunkAllocator, Sizes
+from shoal.runtimes.local.migration.divided_lanes import DividedLane, DividedLanes
 from shoal.runtimes.local.migration.moving_lane import MovingLane
-from shoal.runtimes.local.migration.ownership import Arrival, Ownership, Passed
+from shoal.runtimes.local.migration.ownership import Arrival, ForwardedRows, Ownership
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
@@ -57,55 +57,55 @@ class Controlled:
         self.graph = graph
         self.workers = workers
         self.most = max(workers, most)
-        self.keeper = Keeper()
+        self.allocator = ChunkAllocator()
         binding = round_robin(graph, workers)
-        wiring = Wiring(compile_graph(graph), sizes, self.keeper, binding=binding, part=part, parts=self.most)
-        self.place = tempfile.TemporaryDirectory()
-        self.nodes: list[Node] = wiring.wire(sources_of(graph, rows), self.place.name)
-        self.placement = Placement(self.nodes, binding, self.most, graph)
+        wiring = Wiring(compile_graph(graph), sizes, self.allocator, binding=binding, part=part, parts=self.most)
+        self.directory = tempfile.TemporaryDirectory()
+        self.nodes: list[Node] = wiring.wire(sources_of(graph, rows), self.directory.name)
+        self.divided_lanes = DividedLanes(self.nodes, binding, self.most, graph)
         self.sink = MemorySink()
         self.delivery = Delivery(self.nodes, self.sink)
 
     @property
     def parts(self) -> list[MovingLane]:
-        return [part for lane in self.placement.lanes for part in lane.parts]
+        return [part for lane in self.divided_lanes.lanes for part in lane.parts]
 
-    def invite(self, draw: random.Random) -> None:
+    def request(self, draw: random.Random) -> None:
         """Some worker asks for some instance."""
         if self.parts:
             part = draw.choice(self.parts)
-            part.invite(draw.choice(live_numbers(part.ownership)))
+            part.request(draw.choice(live_numbers(part.ownership)))
 
     def change(self, draw: random.Random) -> None:
         """All instances are given to workers drawn at random, at once."""
-        binding = self.want(draw)
-        self.placement.change(time.perf_counter())
-        assert self.placement.reached
-        assert self.placement.current()[0] == binding
+        binding = self.set_target(draw)
+        self.divided_lanes.move_at_barrier(time.perf_counter())
+        assert self.divided_lanes.reached
+        assert self.divided_lanes.current()[0] == binding
         self.check()
 
     def mix(self, draw: random.Random) -> None:
         """Instances are asked for one by one, or given all at once as soon as nothing is on its way."""
         if draw.random() < 0.7:
             self.pursue(draw)
-        elif not self.placement.between:
+        elif not self.divided_lanes.in_transit:
             self.change(draw)
         else:
-            before = self.placement.current()
-            self.placement.change(time.perf_counter())
-            assert self.placement.current() == before
+            before = self.divided_lanes.current()
+            self.divided_lanes.move_at_barrier(time.perf_counter())
+            assert self.divided_lanes.current() == before
 
-    def want(self, draw: random.Random) -> Binding:
+    def set_target(self, draw: random.Random) -> Binding:
         """All instances are to be with workers drawn at random, of a number drawn at random."""
         binding = shuffled(self.graph, draw.randint(1, self.most), draw.randrange(1 << 30))
-        assert self.placement.want(binding) == ""
+        assert self.divided_lanes.set_target(binding) == ""
         return binding
 
     def pursue(self, draw: random.Random) -> None:
         """Sometimes others are to have the instances; all that are not yet where they are to be are asked for."""
         if draw.random() < 0.3:
-            self.want(draw)
-        self.placement.invite()
+            self.set_target(draw)
+        self.divided_lanes.request_all()
 
     def run(
         self,
@@ -122,7 +122,7 @@ class Controlled:
         left, turns, speeds = MOST_MOVES, 0, dict[Node, float]()
         while ready := [node for node in self.nodes if is_ready(node)]:
             if left and draw.random() < share:
-                (act or self.invite)(draw)
+                (act or self.request)(draw)
                 left -= 1
             if turns % 100 == 0:
                 speeds = {node: 1e-9 if lazy(node) else draw.choice(SPEEDS) for node in self.nodes}
@@ -145,22 +145,22 @@ class Controlled:
     def end(self) -> None:
         """Nothing may be left."""
         self.delivery.deliver()
-        self.keeper.close()
-        self.place.cleanup()
+        self.allocator.close()
+        self.directory.cleanup()
         assert not any(node.waiting for node in self.nodes)
         assert not any(part.busy for part in self.parts)
 
     def check(self) -> None:
         """Every instance is in one place, and no row is forgotten or counted twice."""
-        for lane in self.placement.lanes:
-            places = Counter(instance for part in lane.parts for instance in (*part._own, *part._guests))
-            places.update(message.instance for message in letters_of(lane) if isinstance(message, Arrival))
-            assert places == dict.fromkeys(live_numbers(lane.ownership), 1)
+        for lane in self.divided_lanes.lanes:
+            holders = Counter(instance for part in lane.parts for instance in (*part._own, *part._incoming))
+            holders.update(message.instance for message in messages_of(lane) if isinstance(message, Arrival))
+            assert holders == dict.fromkeys(live_numbers(lane.ownership), 1)
             assert backlog_of(lane) == waiting_rows(lane)
 
     @property
     def moves(self) -> int:
-        return self.placement.moved()[0]
+        return self.divided_lanes.moved()[0]
 
     def results(self) -> dict[str, list[Row]]:
         return {name: plain(self.sink.table(name).to_pylist()) for name in self.sink.names()}
@@ -196,16 +196,16 @@ def waiting_rows(lane: DividedLane) -> dict[int, int]:
             for span in channel._spans:
                 if span.stop > span.start:
                     found.update(span.columns[INSTANCE][span.start : span.stop].tolist())
-        for instance, guest in part._guests.items():
-            found[instance] += sum(block.length for blocks in guest.held.values() for block in blocks)
-    for message in letters_of(lane):
-        if isinstance(message, Passed):
+        for instance, incoming in part._incoming.items():
+            found[instance] += sum(block.length for blocks in incoming.held.values() for block in blocks)
+    for message in messages_of(lane):
+        if isinstance(message, ForwardedRows):
             found[message.instance] += message.block.length
     return {instance: rows for instance, rows in found.items() if rows}
 
 
-def letters_of(lane: DividedLane) -> list[Any]:
-    return [message for boxes in lane.ownership.letters for box in boxes for message in box]
+def messages_of(lane: DividedLane) -> list[Any]:
+    return [message for boxes in lane.ownership.messages for box in boxes for message in box]
 
 
 def plain(rows: Sequence[Row]) -> list[Row]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from shoal.runtimes.local.scheduling.worker_pool import Crew
+from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
 
 class Mishap(BaseException):
@@ -13,17 +13,17 @@ class Mishap(BaseException):
 
 
 @contextmanager
-def losing(kind: type[Crew], at: Mapping[int, int], *, taken: bool = False) -> Iterator[None]:
+def losing(kind: type[WorkerPool], at: Mapping[int, int], *, taken: bool = False) -> Iterator[None]:
     """Workers of such crews are lost at so manyth questions what to do; with what they have `taken`, or without."""
     next_turn, asked = kind.next_turn, Counter[int]()
 
-    def fragile(crew: Crew, worker: int) -> tuple[int, int] | None:
+    def fragile(pool: WorkerPool, worker: int) -> tuple[int, int] | None:
         asked[worker] += 1
         if asked[worker] == at.get(worker):
             if taken:
-                next_turn(crew, worker)
+                next_turn(pool, worker)
             raise Mishap(f"worker {worker} stumbled")
-        return next_turn(crew, worker)
+        return next_turn(pool, worker)
 
     with patch.object(kind, "next_turn", fragile):
         yield

@@ -180,10 +180,10 @@ def test_late_rows_and_files_that_cannot_be_read_are_dead_letters() -> None:
     for event in runtime.events():
         refusals.update(event.refusals if isinstance(event, EpochCommitted) else {})
     assert refusals == {"file": 1, "late": 1}
-    letters = {row["reason"]: row for row in sink.table("dead_letters").to_pylist()}
-    assert letters["file"]["place"] == "some/file"
-    assert "has closed all windows of this row" in letters["late"]["detail"]
-    assert '"ts": "1970-01-01T00:00:02' in letters["late"]["row"]
+    messages = {row["reason"]: row for row in sink.table("dead_letters").to_pylist()}
+    assert messages["file"]["place"] == "some/file"
+    assert "has closed all windows of this row" in messages["late"]["detail"]
+    assert '"ts": "1970-01-01T00:00:02' in messages["late"]["row"]
 
 
 def test_an_error_in_an_operator_ends_the_run_with_that_error() -> None:

@@ -19,11 +19,11 @@ from shoal.model.query.schema import Schema
 from shoal.model.query.window import tumbling
 from shoal.runtimes.local.dataflow.channel import Channel, Stamp
 from shoal.runtimes.local.dataflow.node import EMPTY, Node, OutletNode, StepNode
-from shoal.runtimes.local.memory.blocks import Keeper, Pool, Sizes
+from shoal.runtimes.local.memory.blocks import ChunkAllocator, Pool, Sizes
 from shoal.runtimes.local.metrics import WINDOW_S, Metrics, _rates
 from shoal.runtimes.local.runtime import LocalRuntime
 from shoal.runtimes.local.scheduling.thread_per_node import ThreadPerNode
-from shoal.runtimes.local.scheduling.worker_pool import Crew
+from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.job import Job
 from shoal.session.run import Run, start
@@ -56,19 +56,19 @@ def finished(ready: Ready, kind: str, **settings: Any) -> tuple[Run, list[Node],
 
 def assert_that_nothing_is_lost(nodes: list[Node], metrics: list[dict[str, Any]]) -> None:
     """What nodes take in is what those before them give: all of it, or each its part where instances are divided."""
-    writer = {id(channel): place for place, node in enumerate(nodes) for channel in node.outputs}
+    writer = {id(channel): index for index, node in enumerate(nodes) for channel in node.outputs}
     readers: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for place, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         if node.inputs:
-            readers[tuple(writer[id(channel)] for channel in node.inputs)].append(place)
+            readers[tuple(writer[id(channel)] for channel in node.inputs)].append(index)
     assert readers
-    for before, places in readers.items():
-        given_ = sum(metrics[place]["numRecordsOut"] for place in before)
-        taken = [metrics[place]["numRecordsIn"] for place in places]
-        if {nodes[place].name for place in before} == {"split"}:
+    for before, indices in readers.items():
+        given_ = sum(metrics[index]["numRecordsOut"] for index in before)
+        taken = [metrics[index]["numRecordsIn"] for index in indices]
+        if {nodes[index].name for index in before} == {"split"}:
             assert sum(taken) == given_
         else:
-            assert taken == [given_] * len(places)
+            assert taken == [given_] * len(indices)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,13 +133,13 @@ class Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = Clock()
         monkeypatch.setattr("shoal.runtimes.local.metrics.time", self.clock)
-        sizes, keeper = Sizes(4, 1, 2), Keeper()
-        first, second = (Channel(sizes, Pool(sizes, keeper)) for _ in range(2))
-        keeper.close()
+        sizes, allocator = Sizes(4, 1, 2), ChunkAllocator()
+        first, second = (Channel(sizes, Pool(sizes, allocator)) for _ in range(2))
+        allocator.close()
         self.before, self.behind = StepNode([], first), StepNode([], second)
         self.before.outputs.append(second)
-        self.crew: Crew = ThreadPerNode([self.before, self.behind])
-        self.metrics = Metrics([self.before, self.behind], self.crew)
+        self.pool: WorkerPool = ThreadPerNode([self.before, self.behind])
+        self.metrics = Metrics([self.before, self.behind], self.pool)
 
     def fill(self) -> None:
         self.before.outputs[0].write(Block({"n": np.arange(8)}, 8), Stamp(0, 0.0))
@@ -152,9 +152,9 @@ class Watched:
 
 def test_rates_are_those_of_the_last_second(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch)
-    before, crew = watched.before, watched.crew
+    before, pool = watched.before, watched.pool
     assert [watched.metrics.data()[0][name] for name in SHARES] == [0.0, 0.0, 1000.0]
-    before.consumed, before.produced, crew.busy_s[0] = 1_000, 500, 0.5
+    before.consumed, before.produced, pool.busy_s[0] = 1_000, 500, 0.5
     watched.pass_(WINDOW_S / 2)
     assert watched.metrics.data()[0]["numRecordsInPerSecond"] == 0.0  # the second is not over
     watched.fill()
@@ -172,8 +172,8 @@ def test_rates_are_those_of_the_last_second(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_node_that_runs_is_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch)
     watched.fill()
-    watched.crew.running[0] = True
-    watched.crew.busy_s[0] = 0.25
+    watched.pool.running[0] = True
+    watched.pool.busy_s[0] = 0.25
     watched.pass_(WINDOW_S)
     assert [watched.metrics.data()[0][name] for name in SHARES] == [250.0, 0.0, 750.0]
 

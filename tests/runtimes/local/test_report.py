@@ -46,8 +46,8 @@ def test_loads_of_all_reports_add_up_to_what_happened(finished: Nudged) -> None:
     assert all(set(each) == set(finished.graph.stateful_instances) for each in loads)
     pairs = sum(row["met"] for row in finished.results()["met"])
     assert sum(summed(finished.reports, "events").values()) == 3 * ROWS + pairs
-    answers = sum(len(rows) for rows in finished.results().values())
-    assert sum(summed(finished.reports, "results").values()) == pairs + answers
+    results = sum(len(rows) for rows in finished.results().values())
+    assert sum(summed(finished.reports, "results").values()) == pairs + results
     spent_s = sum(sum(report.snapshot.busy_s) for report in finished.reports)
     assert 0 < sum(summed(finished.reports, "cost_s").values()) < spent_s
 
@@ -81,13 +81,13 @@ def test_moves_take_time_and_others_take_none(finished: Nudged) -> None:
 
 
 def test_latency_is_told_for_the_tables_that_had_rows(finished: Nudged) -> None:
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for report in finished.reports:
         latency_s = report.snapshot.latency_s
         assert bool(latency_s) == bool(report.results)
         assert all(0 <= each < 60 for each in latency_s.values())
-        told.update(latency_s.keys())
-    assert set(told) == {"met", "alone"}
+        reported.update(latency_s.keys())
+    assert set(reported) == {"met", "alone"}
 
 
 def test_watermarks_go_on(finished: Nudged) -> None:

@@ -55,9 +55,9 @@ class Witness:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Everything that runs while this is open."""
-        add, go_on = LaneState.add, LaneState.go_on
+        add, advance = LaneState.add, LaneState.advance
 
-        def seen_add(state: LaneState, port: int, block: Block, *, shared: bool) -> Block:
+        def observed_add(state: LaneState, port: int, block: Block, *, shared: bool) -> Block:
             lane, name = state._lane.number, "n" if "n" in block.columns else "m"
             instances = block.columns[INSTANCE]
             with self._alone(lane, np.unique(instances).tolist()):
@@ -66,11 +66,11 @@ class Witness:
                     self.of_keys[lane, port, number * 7 % KEYS].append(number)
                 return add(state, port, block, shared=shared)
 
-        def seen_go_on(state: LaneState, mark_us: int) -> Block:
+        def observed_advance(state: LaneState, watermark_us: int) -> Block:
             with self._alone(state._lane.number, np.flatnonzero(state.counts).tolist()):
-                return go_on(state, mark_us)
+                return advance(state, watermark_us)
 
-        with patch.object(LaneState, "add", seen_add), patch.object(LaneState, "go_on", seen_go_on):
+        with patch.object(LaneState, "add", observed_add), patch.object(LaneState, "advance", observed_advance):
             yield
 
     @contextmanager
@@ -93,17 +93,17 @@ class Witness:
         """The same where instances may be split and merged: in order within every key, whichever instance has it."""
         self._assert_in_order(self.of_keys, len(rows["left"]))
 
-    def _assert_in_order(self, seen: Mapping[tuple[int, int, int], list[int]], rows: int) -> None:
+    def _assert_in_order(self, observed: Mapping[tuple[int, int, int], list[int]], rows: int) -> None:
         assert self.overlaps == []
-        of_streams = [numbers for numbers in _by_input(seen).values() if _is_whole(numbers, rows)]
+        of_streams = [numbers for numbers in _by_input(observed).values() if _is_whole(numbers, rows)]
         assert len(of_streams) == 3  # both inputs of the join, and the window beside it
         for instances in of_streams:
             assert all(numbers == sorted(numbers) for numbers in instances.values())
 
 
-def _by_input(seen: Mapping[tuple[int, int, int], list[int]]) -> dict[tuple[int, int], dict[int, list[int]]]:
+def _by_input(observed: Mapping[tuple[int, int, int], list[int]]) -> dict[tuple[int, int], dict[int, list[int]]]:
     found: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
-    for (lane, port, instance), numbers in seen.items():
+    for (lane, port, instance), numbers in observed.items():
         found[lane, port][instance] = numbers
     return found
 

@@ -1,4 +1,4 @@
-"""How the registry makes local runtimes: settings by name or as an object, and queues where a policy needs them."""
+"""Makes local runtimes for the registry: settings by name or as an object, and queues if a policy needs them."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
 
 
 def made(launch: Launch) -> Runtime:
-    """A runtime on threads of this process, which binds instances if a policy or the settings say so."""
+    """A runtime on threads of this process; it binds instances if a policy or the settings require it."""
     launch.refuse_checkpoint(CAPABILITIES.name)
     launch.refuse(CAPABILITIES.name, "spark", "interval_s")
     settings = _settings(launch).bound(launch.policy, launch.most_workers)
@@ -19,8 +19,8 @@ def made(launch: Launch) -> Runtime:
         raise ConfigError("the local runtime binds instances to workers only with a policy; give it one")
     if launch.mechanism is not None and settings.queues == NO_QUEUES:
         raise ConfigError("the local runtime moves instances only with a policy; give it one, or leave mechanism out")
-    told = replace(settings, say=settings.say or launch.say)
-    return LocalRuntime(told.setup(launch.sources, launch.sink, launch.mechanism))
+    ready = replace(settings, say=settings.say or launch.say)
+    return LocalRuntime(ready.setup(launch.sources, launch.sink, launch.mechanism))
 
 
 def _settings(launch: Launch) -> LocalSettings:

@@ -1,4 +1,4 @@
-"""Metrics of a local run, under the names that Flink gives to the same things."""
+"""Metrics of a local run, under the names that Flink uses."""
 
 import time
 from collections.abc import Sequence
@@ -6,34 +6,34 @@ from typing import Any
 
 from shoal.model.control.histogram import merged
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
-from shoal.runtimes.local.scheduling.worker_pool import Crew
+from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
 WINDOW_S = 1.0
 """Rates are those of about the last second."""
 
 
 class Metrics:
-    """Samples what nodes have done; one thread samples, any may read.
+    """Samples the counters of nodes; one thread samples, any may read.
 
-    The time that a node was neither busy nor free to work counts as back-pressured for as long as it is seen so.
+    A node counts as back-pressured for the time between two samples if it is blocked and not running at the second.
     """
 
-    def __init__(self, nodes: Sequence[Node], crew: Crew) -> None:
-        """Begin to count."""
+    def __init__(self, nodes: Sequence[Node], pool: WorkerPool) -> None:
+        """Start to count."""
         self._nodes = list(nodes)
-        self._crew = crew
+        self._pool = pool
         self._held_s = [0.0] * len(self._nodes)
         self._sampled_s = time.monotonic()
         self._before = self._counters(self._sampled_s)
         self._rates: list[dict[str, float]] = [_rates((0.0,) * 5, (1.0, 0.0, 0.0, 0.0, 0.0)) for _ in self._nodes]
 
     def sample(self) -> None:
-        """Look at every node; once a second, work out rates."""
+        """Sample every node; once a second, compute rates."""
         now_s = time.monotonic()
         passed_s, self._sampled_s = now_s - self._sampled_s, now_s
-        for place, node in enumerate(self._nodes):
-            if node.blocked and not self._crew.running[place]:
-                self._held_s[place] += passed_s
+        for index, node in enumerate(self._nodes):
+            if node.blocked and not self._pool.running[index]:
+                self._held_s[index] += passed_s
         if now_s - self._before[0][0] >= WINDOW_S:
             after = self._counters(now_s)
             self._rates = [_rates(*pair) for pair in zip(self._before, after, strict=True)]
@@ -41,20 +41,20 @@ class Metrics:
 
     def data(self) -> list[dict[str, Any]]:
         """One entry per node, in the order of the flow."""
-        return [self._node(place, node) for place, node in enumerate(self._nodes)]
+        return [self._node(index, node) for index, node in enumerate(self._nodes)]
 
     def _counters(self, now_s: float) -> list[tuple[float, ...]]:
         return [
-            (now_s, float(node.consumed), float(node.produced), self._crew.busy_s[place], self._held_s[place])
-            for place, node in enumerate(self._nodes)
+            (now_s, float(node.consumed), float(node.produced), self._pool.busy_s[index], self._held_s[index])
+            for index, node in enumerate(self._nodes)
         ]
 
-    def _node(self, place: int, node: Node) -> dict[str, Any]:
+    def _node(self, index: int, node: Node) -> dict[str, Any]:
         entry: dict[str, Any] = {
             "name": node.name,
             "numRecordsIn": node.consumed,
-            "numRecordsOut": node.answered if isinstance(node, OutletNode) else node.produced,
-            **self._rates[place],
+            "numRecordsOut": node.emitted if isinstance(node, OutletNode) else node.produced,
+            **self._rates[index],
             "currentInputWatermark": node.watermark_us // 1000,
             "numLateRecordsDropped": node.results.refused.get("late", 0),
             "inputQueueLength": node.pending,
@@ -67,7 +67,7 @@ class Metrics:
 
 
 def _rates(before: Sequence[float], after: Sequence[float]) -> dict[str, float]:
-    """What happened between two looks, per second."""
+    """Rates between two samples."""
     span_s = max(after[0] - before[0], 1e-9)
     records_in, records_out, busy_s, held_s = (b - a for a, b in zip(before[1:], after[1:], strict=True))
     busy, held = min(1000.0, busy_s / span_s * 1000), held_s / span_s * 1000

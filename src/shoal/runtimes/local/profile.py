@@ -15,10 +15,10 @@ from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 
 
 def profiled(graph: Graph, sources: Mapping[str, Source]) -> dict[str, Any]:
-    """Run a graph with every operator apart, and tell what each has cost.
+    """Run a graph with every operator as a separate node, and measure each.
 
-    `cost_s` is processor time per event taken in, `selectivity` events given per event taken in, `state_bytes` the
-    largest state that was seen.
+    `cost_s` is processor time per input event, `selectivity` output events per input event, `state_bytes` the largest
+    state observed.
     """
     runtime = LocalRuntime(LocalSetup(sources, MemorySink(), chained=False))
     runtime.start(graph, round_robin(graph, 1))
@@ -28,16 +28,16 @@ def profiled(graph: Graph, sources: Mapping[str, Source]) -> dict[str, Any]:
             largest = [max(size, node.state_bytes) for size, node in zip(largest, runtime.nodes, strict=True)]
         elif isinstance(event, RunEnded) and event.error is not None:
             raise event.error
-    total_s = sum(runtime.crew.cpu_s) or 1.0
+    total_s = sum(runtime.pool.cpu_s) or 1.0
     operators = [
-        _operator(node, runtime.crew.cpu_s[place], total_s, largest[place]) for place, node in enumerate(runtime.nodes)
+        _operator(node, runtime.pool.cpu_s[index], total_s, largest[index]) for index, node in enumerate(runtime.nodes)
     ]
     return {"events": runtime.consumed, "cpu_s": round(total_s, 6), "operators": operators}
 
 
 def _operator(node: Node, cpu_s: float, total_s: float, state_bytes: int) -> dict[str, Any]:
     taken = node.produced if isinstance(node, SourceNode) else node.consumed
-    given = node.answered if isinstance(node, OutletNode) else node.produced
+    given = node.emitted if isinstance(node, OutletNode) else node.produced
     return {
         "name": node.name,
         "operators": _described(node),
@@ -52,7 +52,7 @@ def _operator(node: Node, cpu_s: float, total_s: float, state_bytes: int) -> dic
 
 
 def _described(node: Node) -> list[str]:
-    """What the node is in terms of the graph: operators with state by their ids, steps by their texts."""
+    """The operators of a node: those with state by their ids, steps by their texts."""
     if isinstance(node, LaneNode):
         return sorted({str(instance).rpartition("/")[0] for instance in node.lane.instances})
     if isinstance(node, StepNode):

@@ -1,4 +1,4 @@
-"""Reports: what has happened in a local run since the report before, for the session and for who steers it."""
+"""Reports: what a local run has done since the last report, for the session and the controller."""
 
 import time
 from collections import defaultdict
@@ -14,59 +14,59 @@ from shoal.runtimes.local.dataflow.delivery import Delivery
 from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.source_node import SourceNode
-from shoal.runtimes.local.migration.divided_lanes import Placement
-from shoal.runtimes.local.scheduling.worker_pool import Crew
+from shoal.runtimes.local.migration.divided_lanes import DividedLanes
+from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
 
 class Reports:
-    """Makes reports, one epoch each; one thread asks for them."""
+    """Makes reports, one per epoch; one thread asks for them."""
 
     def __init__(
         self,
         graph: Graph,
         nodes: Sequence[Node],
-        crew: Crew,
+        pool: WorkerPool,
         delivery: Delivery,
         binding: Binding,
-        placement: Placement | None,
+        divided_lanes: DividedLanes | None,
         topology_of: Callable[[int], Topology] | None,
     ) -> None:
-        """Begin to count; `topology_of` says on which nodes so many workers are, where there are workers."""
+        """Start to count; `topology_of` gives the topology of a number of workers, None without numbered workers."""
         self._graph = graph
         self._nodes = list(nodes)
         self._lanes = [node for node in nodes if isinstance(node, LaneNode)]
         self._sources = [node for node in nodes if isinstance(node, SourceNode)]
-        self._crew = crew
+        self._pool = pool
         self._delivery = delivery
         self._binding = binding
-        self._placement = placement
+        self._divided_lanes = divided_lanes
         self._topology_of = topology_of
         self._epoch = 0
         self._consumed = 0
-        self._worked_s = [0.0] * len(crew.worked_s)
+        self._worked_s = [0.0] * len(pool.worked_s)
         self._deciding_s = 0.0
-        self._stood_s = 0.0
+        self._stopped_s = 0.0
         self._moved = (0, 0, 0.0)
         self._refused: dict[str, int] = {}
         self._reported_s = time.time()
 
     def due(self, interval_s: float) -> bool:
-        """Whether the last report was so long ago."""
+        """Whether the last report is at least that old."""
         return time.time() - self._reported_s >= interval_s
 
     def next(self) -> EpochCommitted | None:
-        """What has happened since the last time; None where nothing has, and nothing waits."""
+        """The report of the time since the last one; None if nothing happened and no rows wait."""
         now_s, delivery = time.time(), self._delivery
         consumed = sum(node.consumed for node in self._sources)
         period_s, self._reported_s = now_s - self._reported_s, now_s
-        moved = (0, 0, 0.0) if self._placement is None else self._placement.moved()
+        moved = (0, 0, 0.0) if self._divided_lanes is None else self._divided_lanes.moved()
         idle = consumed == self._consumed and not delivery.results and not delivery.dead_letters
         if idle and moved[0] == self._moved[0] and not any(node.pending for node in self._nodes):
             return None
         moves, moved_bytes, moving_s = (now - before for now, before in zip(moved, self._moved, strict=True))
-        worked_s = list(self._crew.worked_s)
+        worked_s = list(self._pool.worked_s)
         busy_s = [now - before for now, before in zip(worked_s, self._worked_s, strict=True)]
-        deciding_s, stood_s = self._crew.deciding_s, sum(self._crew.stood_s)
+        deciding_s, stopped_s = self._pool.deciding_s, sum(self._pool.stopped_s)
         held = {node: node.state_bytes for node in self._lanes}
         report = EpochCommitted(
             epoch=self._epoch,
@@ -79,27 +79,27 @@ class Reports:
             duration_s=period_s,
             latency_s=max(delivery.latency.max_s, period_s),
             compute_s=max(0.0, sum(busy_s) - moving_s),
-            migration_s=moving_s + stood_s - self._stood_s,
-            policy_s=deciding_s - self._deciding_s if self._placement is None else 0.0,
+            migration_s=moving_s + stopped_s - self._stopped_s,
+            policy_s=deciding_s - self._deciding_s if self._divided_lanes is None else 0.0,
             snapshot=self._snapshot(period_s, busy_s, held),
             refusals=self._new_refusals(),
             latency=delivery.latency,
             at_s=now_s,
         )
         self._consumed, self._moved = consumed, moved
-        self._worked_s, self._deciding_s, self._stood_s = worked_s, deciding_s, stood_s
+        self._worked_s, self._deciding_s, self._stopped_s = worked_s, deciding_s, stopped_s
         self._epoch += 1
         delivery.reset()
         return report
 
     def _snapshot(self, period_s: float, busy_s: Sequence[float], held: Mapping[LaneNode, int]) -> Snapshot:
-        placement = self._placement
-        binding, partitioning = (self._binding, DECLARED) if placement is None else placement.current()
+        divided_lanes = self._divided_lanes
+        binding, partitioning = (self._binding, DECLARED) if divided_lanes is None else divided_lanes.current()
         topology = None if self._topology_of is None else self._topology_of(binding.workers)
         return Snapshot(
             self._epoch,
             binding,
-            {} if placement is None else placement.loads(held),
+            {} if divided_lanes is None else divided_lanes.loads(held),
             {node.stream_name: node.watermark_us for node in self._sources},
             period_s,
             self._delivery.latency_s,
@@ -110,7 +110,7 @@ class Reports:
         )
 
     def _new_refusals(self) -> dict[str, int]:
-        """Refusals since the last time."""
+        """Refusals since the last report."""
         total: dict[str, int] = defaultdict(int)
         for node in (*self._sources, *self._lanes):
             for reason, number in list(node.results.refused.items()):

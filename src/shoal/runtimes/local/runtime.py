@@ -1,6 +1,6 @@
 """The local runtime: the same graphs and kernels on the threads of this process, with results in milliseconds.
 
-Nothing is kept for a restart: a run that is stopped takes no more events in, answers every open window and ends.
+It keeps no checkpoint: a run that is stopped reads no more events, emits the results of all open windows and ends.
 """
 
 import tempfile
@@ -37,20 +37,20 @@ from shoal.policies.scheduling.state_based import StateBased
 from shoal.policies.scheduling.threads import Threads
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.event_queue import EventQueue
-from shoal.runtimes.local.dataflow.delivery import NOW_AND_THEN_S, Delivery
+from shoal.runtimes.local.dataflow.delivery import REPORT_S, Delivery
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.wiring import Wiring
-from shoal.runtimes.local.memory.blocks import Keeper, Sizes
+from shoal.runtimes.local.memory.blocks import ChunkAllocator, Sizes
 from shoal.runtimes.local.metrics import Metrics
-from shoal.runtimes.local.migration.divided_lanes import Placement
+from shoal.runtimes.local.migration.divided_lanes import DividedLanes
 from shoal.runtimes.local.migration.executor import MECHANISMS, Migration
 from shoal.runtimes.local.report import Reports
-from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundCrew
+from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundPool
 from shoal.runtimes.local.scheduling.cores import PINNINGS, Machine
 from shoal.runtimes.local.scheduling.scheduler import Scheduler
 from shoal.runtimes.local.scheduling.thread_per_node import ThreadPerNode
-from shoal.runtimes.local.scheduling.worker_pool import Crew
+from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 from shoal.runtimes.protocol import Capabilities, Overhead, refuse_dataframes
 
 CAPABILITIES = Capabilities(
@@ -70,12 +70,10 @@ CAPABILITIES = Capabilities(
 class LocalSetup:
     """Everything a local run needs beside its graph.
 
-    With `queues` nodes are bound: to one queue, to one per processor node, or to one per worker. `chained` puts steps
-    that follow each other into one node, and `fused` makes a compiled loop of those that see all events of a stream.
-    `mechanism` is how instances move, unless a rebinding says otherwise; None stands for the default. There may be up
-    to `most_workers`; 0 stands for as many as the machine has cores, if it begins with fewer. `processor_nodes` stands
-    for those that the machine really has, 0. `pinning` holds workers to a core or to the cores of a memory node. `say`
-    is told what keeps a run from starting at once.
+    With `queues` nodes are bound: to one queue, to one per processor node, or to one per worker. `chained` puts
+    consecutive steps into one node, and `fused` compiles those that process all events of a stream into one loop.
+    `mechanism` moves instances, unless a rebinding names another; None means the default. The other fields are those of
+    `LocalSettings`.
     """
 
     sources: Mapping[str, Source]
@@ -92,7 +90,7 @@ class LocalSetup:
     say: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what does not exist."""
+        """Reject unknown names and negative numbers."""
         if self.queues is not None and self.queues not in QUEUES:
             raise ConfigError(f"queues must be one of {', '.join(QUEUES)}; got {self.queues!r}")
         mechanism_named(self.mechanism, MECHANISMS, "the local runtime")
@@ -111,36 +109,36 @@ class LocalRuntime(WallClock):
         self._setup = setup
         self._events = EventQueue()
         self._nodes: list[Node] = []
-        self._crew: Crew
+        self._pool: WorkerPool
         self._metrics: Metrics
         self._delivery: Delivery
         self._reports: Reports
-        self._placement: Placement | None = None
+        self._divided_lanes: DividedLanes | None = None
         self._machine = Machine.here()
         self._migration: Migration | None = None
 
     @property
     def capabilities(self) -> Capabilities:
-        """Whether it binds instances, and what schedules them if not, is in its setup."""
+        """What this runtime can do, by its setup: with queues it binds instances, otherwise it schedules."""
         if self._setup.queues is not None:
             return replace(CAPABILITIES, binds="always", default_policy="round-robin")
         return replace(CAPABILITIES, binds="never", default_policy=self._scheduling, mechanisms=())
 
     @property
     def _scheduling(self) -> str:
-        """The name of the scheduling policy, or of its class where it is nobody's usual one."""
+        """The name of the scheduling policy, or of its class if it is not registered."""
         chosen = self._setup.scheduling
         return next((name for name, policy in SCHEDULING.items() if policy == chosen), type(chosen).__name__)
 
     @property
     def topology(self) -> Topology:
-        """Threads of this process; one per operator is on no memory node of its own."""
-        threads = self._crew.threads
-        return Topology.of(1, threads) if isinstance(self._crew, ThreadPerNode) else self._topology_of(threads)
+        """The workers by memory node; with a thread per operator, all are on one."""
+        threads = self._pool.threads
+        return Topology.of(1, threads) if isinstance(self._pool, ThreadPerNode) else self._topology_of(threads)
 
     @property
     def consumed(self) -> int:
-        """Events taken in."""
+        """Events read so far."""
         return sum(node.consumed for node in self._nodes if node.is_source)
 
     @property
@@ -149,46 +147,48 @@ class LocalRuntime(WallClock):
         return list(self._nodes)
 
     @property
-    def crew(self) -> Crew:
-        """Who runs them."""
-        return self._crew
+    def pool(self) -> WorkerPool:
+        """The worker pool."""
+        return self._pool
 
     def metrics(self) -> list[dict[str, Any]]:
-        """What every operator has done, under Flink's names."""
+        """The metrics of every operator, under Flink's names."""
         return self._metrics.data()
 
     def overhead(self) -> Overhead:
-        """What the crew has spent on decisions, and how long markers took."""
+        """The time that workers spent on scheduling decisions, and the latency of markers."""
         transit = merged([node.transit for node in self._nodes if isinstance(node, OutletNode)])
-        return Overhead(self._crew.decisions, self._crew.deciding_s, transit)
+        return Overhead(self._pool.decisions, self._pool.deciding_s, transit)
 
     def start(self, graph: Graph, binding: Binding) -> None:
-        """Begin; returns as soon as the workers run."""
+        """Start the run; returns when the workers run."""
         setup = self._setup
         refuse_dataframes(setup.sources)
-        most, settle = self._most_workers(binding.workers), self._machine.pin(setup.pinning)
+        most, on_thread_start = self._most_workers(binding.workers), self._machine.pin(setup.pinning)
         program = compile_graph(graph)
         warm_up(program)
         self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
-        self._keeper = Keeper()
+        self._allocator = ChunkAllocator()
         bound = None if setup.queues is None else binding
-        wiring = Wiring(program, setup.sizes, self._keeper, setup.chained, bound, setup.fused, parts=most)
+        wiring = Wiring(program, setup.sizes, self._allocator, setup.chained, bound, setup.fused, parts=most)
         self._nodes = wiring.wire(setup.sources, self._location.name)
         prepare(wiring.chains, setup.say)
-        self._crew = self._crew_of(binding.workers, most)
-        self._crew.settle = settle
-        self._metrics = Metrics(self._nodes, self._crew)
+        self._pool = self._pool_for(binding.workers, most)
+        self._pool.on_thread_start = on_thread_start
+        self._metrics = Metrics(self._nodes, self._pool)
         self._delivery = Delivery(self._nodes, setup.sink)
-        self._placement = None if bound is None else Placement(self._nodes, bound, most, graph)
-        if self._placement is not None:
-            self._migration = Migration(self._placement, self._crew, self._topology_of, setup.mechanism)
-        topology_of = None if isinstance(self._crew, ThreadPerNode) else self._topology_of
-        self._reports = Reports(graph, self._nodes, self._crew, self._delivery, binding, self._placement, topology_of)
-        self._crew.start()
-        threading.Thread(target=self._follow, name="shoal-run", daemon=True).start()
+        self._divided_lanes = None if bound is None else DividedLanes(self._nodes, bound, most, graph)
+        if self._divided_lanes is not None:
+            self._migration = Migration(self._divided_lanes, self._pool, self._topology_of, setup.mechanism)
+        topology_of = None if isinstance(self._pool, ThreadPerNode) else self._topology_of
+        self._reports = Reports(
+            graph, self._nodes, self._pool, self._delivery, binding, self._divided_lanes, topology_of
+        )
+        self._pool.start()
+        threading.Thread(target=self._supervise, name="shoal-run", daemon=True).start()
 
     def _most_workers(self, workers: int) -> int:
-        """How many workers there may be, of which so many begin."""
+        """The most workers, for a run that starts with `workers`."""
         most = self._setup.most_workers
         if 0 < most < workers:
             raise ConfigError(f"most_workers must be at least the {workers} workers of the run; got {most}")
@@ -198,20 +198,20 @@ class LocalRuntime(WallClock):
         nodes = self._setup.processor_nodes
         return Topology.of(min(nodes, workers), workers) if nodes else self._machine.topology(workers)
 
-    def _crew_of(self, workers: int, most: int) -> Crew:
+    def _pool_for(self, workers: int, most: int) -> WorkerPool:
         setup = self._setup
         if setup.queues is not None:
-            return BoundCrew(self._nodes, setup.queues, self._topology_of(workers).node_of, most)
+            return BoundPool(self._nodes, setup.queues, self._topology_of(workers).node_of, most)
         if isinstance(setup.scheduling, Threads):
             return ThreadPerNode(self._nodes)
         return Scheduler(self._nodes, setup.scheduling, workers)
 
     def events(self) -> Iterable[Event]:
-        """What happens, as it happens; ends with `RunEnded`."""
+        """The events of the run; the last is `RunEnded`."""
         return self._events
 
     def apply(self, command: Command) -> None:
-        """Drain; where instances are bound, rebind, or split and merge them; nothing else can be changed."""
+        """Drain, or rebind and repartition if instances are bound; any other command is refused."""
         if isinstance(command, Drain):
             self.stop()
         elif isinstance(command, Rebind | Repartition):
@@ -221,7 +221,7 @@ class LocalRuntime(WallClock):
             self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
 
     def _rebind(self, command: Rebind | Repartition) -> None:
-        """Begin to move, split or merge instances, or say why not if that cannot be."""
+        """Start to move, split or merge instances, or refuse the command with a reason."""
         try:
             if self._migration is None:
                 raise BindingError("instances are bound to workers only with queues; set queues=worker-queue")
@@ -230,49 +230,49 @@ class LocalRuntime(WallClock):
             self._events.put(CommandRefused(command, str(error), at_s=self.now_s()))
 
     def stop(self) -> None:
-        """Take no more events in, answer every open window, and end."""
+        """Read no more events, emit the results of all open windows, and end."""
         for node in self._nodes:
             if isinstance(node, SourceNode):
                 node.stopping = True
 
-    def _follow(self) -> None:
-        """Hand results on until all workers are done."""
+    def _supervise(self) -> None:
+        """Deliver results and report until all workers have exited."""
         error: Exception | None = None
         try:
-            while self._crew.wait(self._delivery.interval_s):
+            while self._pool.wait(self._delivery.interval_s):
                 self._delivery.deliver()
-                self._tell_losses()
-                self._tell_moves()
-                if self._reports.due(NOW_AND_THEN_S):
+                self._report_losses()
+                self._report_moves()
+                if self._reports.due(REPORT_S):
                     self._report()
                     if self._migration is not None:
-                        self._migration.go_on()
+                        self._migration.advance()
             self._delivery.deliver()
-            self._tell_losses()
+            self._report_losses()
             self._report()
-            self._tell_moves(ended=True)
-            error = self._crew.error
-        except Exception as failure:  # noqa: BLE001  (whatever it is, the session must hear of it)
+            self._report_moves(ended=True)
+            error = self._pool.error
+        except Exception as failure:  # noqa: BLE001  (the session must report any error)
             error = failure
             self.stop()
-        self._keeper.close()
+        self._allocator.close()
         self._location.cleanup()
         self._events.put(RunEnded(error, at_s=self.now_s()))
 
-    def _tell_losses(self) -> None:
-        while self._crew.lost:
-            worker, error = self._crew.lost.popleft()
+    def _report_losses(self) -> None:
+        while self._pool.lost:
+            worker, error = self._pool.lost.popleft()
             reason = f"{type(error).__name__}: {error}"
             self._events.put(WorkersLost((worker,), reason, at_s=self.now_s()))
 
-    def _tell_moves(self, *, ended: bool = False) -> None:
-        """Tell the session of rebindings that are finished; those that are not are given up at the end."""
+    def _report_moves(self, *, ended: bool = False) -> None:
+        """Report finished rebindings to the session; at the end, abort the others."""
         if self._migration is not None:
             for rebind, moves in self._migration.finished(ended=ended):
                 self._events.put(MovesFinished(rebind, moves, at_s=self.now_s()))
 
     def _report(self) -> None:
-        """Tell the session what has happened since the last time."""
+        """Report to the session what has happened since the last report."""
         self._metrics.sample()
         report = self._reports.next()
         if report is not None:

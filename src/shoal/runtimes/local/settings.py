@@ -21,10 +21,10 @@ MODES: Mapping[str, Mapping[str, str]] = {
     "TM": {"scheduling": "threads", "memory": "block"},
     "SM": {"scheduling": "state-based", "memory": "block"},
 }
-"""Pairs of scheduling and memory that are compared: threads or state-based, queues or memory in blocks."""
+"""Combinations of scheduling (threads or state-based) and memory (queue or block), for comparison."""
 NO_QUEUES = "none"
 QUEUES_OF = {"guarded": "node-queue"}
-"""Who serves the parts of operators that a policy binds; with other policies their workers do."""
+"""The queues of policies that do not use `worker-queue`."""
 CHOICES = {
     "scheduling": tuple(SCHEDULING),
     "memory": MEMORIES,
@@ -51,24 +51,24 @@ class LocalSettings:
     active_chunks: int = Sizes.active_chunks
     entry_rows: int = Sizes.entry_rows
     processor_nodes: int = 0
-    """Into how many groups workers are divided; 0 stands for the memory nodes of the machine."""
+    """The number of groups of workers; 0 means the memory nodes of the machine."""
     most_workers: int = 0
-    """How many there may be while it runs; 0 stands for as many as there are cores, if it begins with fewer."""
+    """The most workers during the run; 0 means the number of cores, or of initial workers if that is more."""
     pinning: str = PINNINGS[0]
-    """Whether a worker's thread stays on one core, on the cores of one memory node, or goes where it is put."""
+    """Whether a worker's thread is pinned to a core, to the cores of a memory node, or not at all."""
     chained: bool = True
-    """Whether operators without state that follow each other are run as one."""
+    """Whether consecutive operators without state run as one node."""
     fused: bool = True
-    """Whether those that see all events of a stream are compiled into one loop."""
+    """Whether those that process all events of a stream are compiled into one loop."""
     say: Callable[[str], None] | None = None
-    """Told what keeps a run from starting at once: loops that have to be compiled."""
+    """Called with messages about a slow start: loops that have to be compiled."""
 
     def __post_init__(self) -> None:
-        """Refuse names that do not exist and numbers below 1."""
+        """Reject unknown names and sizes below 1."""
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
-        _ = self.sizes  # which refuses sizes that hold nothing
+        _ = self.sizes  # rejects sizes below 1
         for name in ("processor_nodes", "most_workers"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0; got {getattr(self, name)}")
@@ -98,7 +98,7 @@ class LocalSettings:
         )
 
     def bound(self, policy: str | None, most_workers: int) -> "LocalSettings":
-        """These settings with the queues that a policy needs, for up to `most_workers` where the number is scaled."""
+        """These settings with the queues that a policy needs, and at least `most_workers`."""
         if policy is None and not most_workers:
             return self
         usual = policy if policy in QUEUED else QUEUES_OF.get(policy or "", "worker-queue")
@@ -109,7 +109,7 @@ class LocalSettings:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "LocalSettings":
-        """Settings from texts; `mode` stands for scheduling and memory together."""
+        """Settings from texts; `mode` sets both scheduling and memory."""
         if "rebinding" in given:
             raise ConfigError(
                 f"the local runtime has no setting 'rebinding'; choose a mechanism instead: {' or '.join(MECHANISMS)}"

@@ -14,7 +14,7 @@ from tests.runtimes.local.channel_model import LAYOUTS, Model, Read, Write
 
 from shoal.kernels.columns.block import Block
 from shoal.runtimes.local.dataflow.channel import FEWEST_ROWS, Channel, Stamp
-from shoal.runtimes.local.memory.blocks import Keeper, Layout, Pool, Sizes
+from shoal.runtimes.local.memory.blocks import ChunkAllocator, Layout, Pool, Sizes
 
 
 class Prompt:
@@ -49,9 +49,9 @@ def scripts(draw: Draw, block_rows: st.SearchStrategy[int]) -> tuple[Sizes, list
     return sizes, draw(st.lists(step, max_size=10) | st.lists(step, min_size=30, max_size=60))
 
 
-def check(script: tuple[Sizes, list[Write | Read]], keeper: Any) -> None:
+def check(script: tuple[Sizes, list[Write | Read]], allocator: Any) -> None:
     sizes, steps = script
-    model = Model(Channel(sizes, Pool(sizes, keeper)), sizes)
+    model = Model(Channel(sizes, Pool(sizes, allocator)), sizes)
     for step in steps:
         if isinstance(step, Write):
             model.write(step)
@@ -64,15 +64,15 @@ def check(script: tuple[Sizes, list[Write | Read]], keeper: Any) -> None:
 @settings(max_examples=300, deadline=None)
 @given(scripts(st.integers(1, 64) | st.integers(1, 4)), KEEPERS)
 def test_every_event_is_read_once_in_order_and_as_it_was_written(
-    script: tuple[Sizes, list[Write | Read]], keeper: Any
+    script: tuple[Sizes, list[Write | Read]], allocator: Any
 ) -> None:
-    check(script, keeper)
+    check(script, allocator)
 
 
 @settings(max_examples=50, deadline=None)
 @given(scripts(st.integers(FEWEST_ROWS + 1, 5 * FEWEST_ROWS)), KEEPERS)
-def test_so_it_is_while_blocks_grow(script: tuple[Sizes, list[Write | Read]], keeper: Any) -> None:
-    check(script, keeper)
+def test_so_it_is_while_blocks_grow(script: tuple[Sizes, list[Write | Read]], allocator: Any) -> None:
+    check(script, allocator)
 
 
 @settings(max_examples=50, deadline=None)
@@ -135,7 +135,7 @@ def test_what_waits_can_be_sifted_without_being_read(sizes: Sizes) -> None:
         sifted.extend(block.columns["n"][~even].tolist())
         return block.where(even)
 
-    channel.sift(kept)
+    channel.rewrite(kept)
     assert (channel.watermark_us, channel.phase) == (read_us, phase)
     assert sifted == [n for n in range(len(taken), 30) if n % 2]
     assert channel.pending == (30 - len(taken)) // 2
@@ -187,12 +187,12 @@ def impatient() -> Iterator[None]:
 @pytest.mark.parametrize(("block_rows", "longest"), [(1, 3), (16, 40), (700, 900)])
 def test_a_writer_and_a_reader_need_no_lock(memory: str, block_rows: int, longest: int, impatient: None) -> None:
     sizes = Sizes(block_rows, chunk_blocks=2, active_chunks=2, memory=memory, entry_rows=block_rows // 3 + 1)
-    keeper = Keeper()
-    channel = Channel(sizes, Pool(sizes, keeper))
+    allocator = ChunkAllocator()
+    channel = Channel(sizes, Pool(sizes, allocator))
     blocks = 1500
     lengths = np.random.default_rng(block_rows).integers(0, longest, blocks)
     total = int(lengths.sum())
-    seen, wrong, changed = [0], list[str](), threading.Condition()
+    observed, wrong, changed = [0], list[str](), threading.Condition()
 
     def write() -> None:
         first = 0
@@ -206,27 +206,27 @@ def test_a_writer_and_a_reader_need_no_lock(memory: str, block_rows: int, longes
                 changed.notify_all()
 
     def read() -> None:
-        while channel.watermark_us < blocks - 1 or seen[0] < total:
+        while channel.watermark_us < blocks - 1 or observed[0] < total:
             with changed:
                 changed.wait_for(lambda: channel.waiting, PATIENCE_S)
             packet = channel.read(longest)
             with changed:
                 changed.notify_all()
             if packet is not None and packet.block.length:
-                wanted = np.arange(seen[0], seen[0] + packet.block.length)
+                wanted = np.arange(observed[0], observed[0] + packet.block.length)
                 got = packet.block.columns
                 if not (np.array_equal(got["n"], wanted) and np.array_equal(got["x"], wanted / 2)):
                     wrong.append(f"expected {wanted[0]} .. {wanted[-1]}, got {got['n'].tolist()}")
                     return
-                seen[0] += packet.block.length
+                observed[0] += packet.block.length
 
     threads = [threading.Thread(target=task, daemon=True) for task in (write, read)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_S)
-    keeper.close()
+    allocator.close()
     assert wrong == []
     assert not any(thread.is_alive() for thread in threads)
-    assert seen == [total]
+    assert observed == [total]
     assert channel.pending == 0

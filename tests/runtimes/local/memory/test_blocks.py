@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from shoal.errors import ConfigError
 from shoal.kernels.columns.block import Block
-from shoal.runtimes.local.memory.blocks import ALIGNMENT, Chunk, Keeper, Layout, Pool, Sizes, layout_of
+from shoal.runtimes.local.memory.blocks import ALIGNMENT, Chunk, ChunkAllocator, Layout, Pool, Sizes, layout_of
 
 TYPES = ("|b1", "|i1", "<i4", "<i8", "<f4", "<f8", "<M8[us]")
 LAYOUTS = st.lists(st.sampled_from(TYPES), max_size=5).map(
-    lambda types: tuple((f"column {place}", type_) for place, type_ in enumerate(types))
+    lambda types: tuple((f"column {index}", type_) for index, type_ in enumerate(types))
 )
 ONE: Layout = (("n", "<i8"),)
 OTHER: Layout = (("n", "<f8"),)
@@ -68,7 +68,7 @@ def test_a_chunk_that_was_given_back_is_taken_again() -> None:
     pool.give_back(first)
     assert taken(pool) is second
     assert taken(pool) is first
-    assert pool.made_in_haste == 2
+    assert pool.made_on_demand == 2
 
 
 def test_a_chunk_comes_back_as_unread() -> None:
@@ -106,7 +106,7 @@ def test_a_chunk_is_used_again_only_where_it_fits(layout: Layout, rows: int, fit
     pool.give_back(chunk)
     again = taken(pool, layout, rows)
     assert (again is chunk) == fits
-    assert (again.layout, pool.made_in_haste) == (layout, 1 if fits else 2)
+    assert (again.layout, pool.made_on_demand) == (layout, 1 if fits else 2)
     pool.give_back(again)
     assert taken(pool, layout, rows) is again
 
@@ -121,17 +121,17 @@ def test_a_chunk_that_was_dropped_makes_room_for_another() -> None:
 
 
 def test_the_keeper_makes_the_next_chunk_ahead() -> None:
-    keeper = Keeper()
-    pool = Pool(Sizes(8, 2, 3), keeper)
+    allocator = ChunkAllocator()
+    pool = Pool(Sizes(8, 2, 3), allocator)
     taken(pool)
-    assert pool.made_in_haste == 1
-    keeper.close()  # ends once what was asked for is there
+    assert pool.made_on_demand == 1
+    allocator.close()  # ends once what was asked for is there
     ahead = taken(pool)
-    assert pool.made_in_haste == 1
+    assert pool.made_on_demand == 1
     assert (ahead.layout, ahead.rows, len(ahead.blocks)) == (ONE, 8, 2)
-    assert not keeper._thread.is_alive()
+    assert not allocator._thread.is_alive()
     taken(pool)
-    assert pool.made_in_haste == 2  # nobody is left to make one ahead
+    assert pool.made_on_demand == 2  # nobody is left to make one ahead
 
 
 def test_a_pool_asks_for_one_chunk_at_a_time_and_never_for_more_than_it_may_have() -> None:
@@ -143,7 +143,7 @@ def test_a_pool_asks_for_one_chunk_at_a_time_and_never_for_more_than_it_may_have
     taken(pool)
     assert notes.asked == [(ONE, 8)]  # one is left
     taken(pool)
-    assert pool.made_in_haste == 1
+    assert pool.made_on_demand == 1
     assert pool.take(ONE, 8) is None
     pool, notes = pool_of(Sizes(8, 1, 2))
     taken(pool)

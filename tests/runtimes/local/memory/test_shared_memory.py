@@ -13,7 +13,7 @@ from shoal.model.query.expression import col
 from shoal.model.query.graph import Graph
 from shoal.model.query.window import hop, rows, sessions, tumbling
 from shoal.runtimes.local.dataflow.channel import Stamp
-from shoal.runtimes.local.memory.blocks import Keeper, Pool, Sizes
+from shoal.runtimes.local.memory.blocks import ChunkAllocator, Pool, Sizes
 
 EVENTS = Stream("s", {"ts": "timestamp", "k": "int64", "n": "int64", "x": "float64", "flag": "bool"}, time="ts")
 ROWS = [{"ts": n * 100_000, "k": n % 5, "n": n * 7 % 50, "x": n / 4, "flag": n % 3 == 0} for n in range(300)]
@@ -61,9 +61,9 @@ def test_an_operator_has_the_same_answers_in_memory_that_is_written_over(flow: F
 
 
 def test_what_was_read_is_written_over_when_more_is_read() -> None:
-    keeper = Keeper()
-    channel = Scribbling(SIZES[0], Pool(SIZES[0], keeper))
-    keeper.close()
+    allocator = ChunkAllocator()
+    channel = Scribbling(SIZES[0], Pool(SIZES[0], allocator))
+    allocator.close()
     for first in (0, 8):
         channel.write(Block({"n": np.arange(first, first + 8), "b": np.ones(8, bool)}, 8), Stamp(0, 0.0))
     packet = channel.read(8)

@@ -48,16 +48,16 @@ def test_every_rebinding_is_told_of_once_with_all_of_its_moves(way: str, share: 
     options = {"most_workers": 4, "sizes": Sizes(16, 2, 2)}
     nudged = Nudged(GRAPH, witness.numbered(900), 3, asking(asked, WAYS[way], share), options=options).run()
     nudged.assert_right()
-    told = finished(nudged)
-    assert sorted(event.rebind for event in told) == sorted(rebind.id for rebind in asked)
+    reported = finished(nudged)
+    assert sorted(event.rebind for event in reported) == sorted(rebind.id for rebind in asked)
     wanted = {rebind.id: rebind.binding.worker_of for rebind in asked}
-    made = [(event.rebind, move) for event in told for move in event.moves if not move.aborted]
+    made = [(event.rebind, move) for event in reported for move in event.moves if not move.aborted]
     assert made
     assert all(wanted[rebind][move.instance] == move.target for rebind, move in made)
     assert all(move.frozen_s > 0 and move.late_s >= 0 and move.state_bytes >= 0 for _, move in made)
-    reasons = {move.aborted for event in told for move in event.aborted}
+    reasons = {move.aborted for event in reported for move in event.aborted}
     assert reasons <= {SUPERSEDED, ENDED}
-    last = next(event for event in told if event.rebind == asked[-1].id)
+    last = next(event for event in reported if event.rebind == asked[-1].id)
     assert SUPERSEDED not in {move.aborted for move in last.moves}
 
 

@@ -19,7 +19,7 @@ from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.split import MovingSplit
 from shoal.runtimes.local.memory.blocks import Sizes
 from shoal.runtimes.local.migration.moving_lane import MovingLane
-from shoal.runtimes.local.migration.stop_the_world import StillLane
+from shoal.runtimes.local.migration.stop_the_world import PausedLane
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Kind:
 
 
 KINDS = {
-    "instances asked for one by one": Kind(Controlled.invite),
+    "instances asked for one by one": Kind(Controlled.request),
     "workers that come and go": Kind(Controlled.pursue, most=5),
-    "all at once at a standstill": Kind(Controlled.change, StillLane),
-    "workers that come and go at standstills": Kind(Controlled.change, StillLane, most=5),
-    "both ways in turn": Kind(Controlled.mix, StillLane, most=5),
+    "all at once at a standstill": Kind(Controlled.change, PausedLane),
+    "workers that come and go at standstills": Kind(Controlled.change, PausedLane, most=5),
+    "both ways in turn": Kind(Controlled.mix, PausedLane, most=5),
 }
 SHARES = st.sampled_from([0.05, 0.3, 0.8])
 
@@ -80,19 +80,19 @@ def test_many_more_orders_of_turns_and_moves_give_the_answers_of_no_moves(
 @pytest.mark.parametrize("seed", first(4, 12))
 def test_rows_come_to_every_instance_once_and_in_order(kind: Kind, seed: int) -> None:
     draw = random.Random(seed)
-    rows, seen = witness.numbered(300), Witness()
+    rows, observed = witness.numbered(300), Witness()
     sizes = Sizes(draw.randint(1, 20), 2, 2)
     controlled = Controlled(witness.graph(), rows, 1 + seed % 4, sizes, kind.part, kind.most)
-    with seen.watching():
+    with observed.watching():
         controlled.run(draw, draw.choice([0.05, 0.3]), lambda draw: kind.act(controlled, draw))
-    seen.assert_in_order(rows)
+    observed.assert_in_order(rows)
     controlled.assert_right(rows)
     assert controlled.moves > 0 or (seed % 4 == 0 and not kind.most)
 
 
 LAZY: dict[str, Callable[[Node], bool]] = {
     "what it says is late": lambda node: isinstance(node, MovingSplit) and node.stream is None and node.home > 0,
-    "what it does is late": lambda node: isinstance(node, MovingLane) and bool(node.sleep.behind) and node.home > 0,
+    "what it does is late": lambda node: isinstance(node, MovingLane) and bool(node.sleep.downstream) and node.home > 0,
 }
 
 
@@ -113,18 +113,18 @@ def test_a_part_that_wakes_up_goes_no_further_before_all_in_front_of_it_have_tol
     rows = witness.numbered(300)
     controlled = Controlled(witness.graph(), rows, 1, Sizes(20, 2, 2), most=2)
     controlled.drain(asked=3)
-    first = next(part for part in controlled.parts if part.home == 1 and part.sleep.behind)
+    first = next(part for part in controlled.parts if part.home == 1 and part.sleep.downstream)
     behind = next(
-        part for part in controlled.parts if part.home == 1 and part.sleep in dict(first.sleep.behind).values()
+        part for part in controlled.parts if part.home == 1 and part.sleep in dict(first.sleep.downstream).values()
     )
     between = next(n for n in controlled.nodes if isinstance(n, MovingSplit) and n.home == 1 and n.stream is None)
     for instance in range(1, witness.KEYS):
-        first.invite(instance)
+        first.request(instance)
     controlled.drain(asked=3)
     assert not first.sleep.asleep
     assert behind.sleep.asleep  # and has not been told that the first has woken up
     for instance in range(witness.KEYS):
-        behind.invite(instance)
+        behind.request(instance)
     controlled.drain(without=[first, between], asked=8)  # it wakes up, while the first is slow
     controlled.drain(without=[first])  # and is told
     while not all(node.ended for node in controlled.nodes if isinstance(node, SourceNode)):

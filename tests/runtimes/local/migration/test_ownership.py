@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.runtimes.local.migration.ownership import Owners, Ownership, Settled
+from shoal.runtimes.local.migration.ownership import InputDrained, Owners, Ownership
 
 WORKERS = 3
 INSTANCES = 6
@@ -68,7 +68,7 @@ def test_whoever_reads_a_new_owner_finds_what_was_sent_to_it_before() -> None:
 
     def give(worker: int) -> None:
         for number in range(1, GIVES + 1):
-            ownership.letters[2][worker].append(Settled(worker, number))
+            ownership.messages[2][worker].append(InputDrained(worker, number))
             ownership.give(worker, {worker: 2 if number % 2 else worker})
         ended[worker] = 1
 
@@ -80,7 +80,7 @@ def test_whoever_reads_a_new_owner_finds_what_was_sent_to_it_before() -> None:
                 version = owners.versions[worker]
                 if (owners.owner[worker] == 2) != bool(version % 2):
                     wrong.append(f"owner {owners.owner[worker]} at version {version}")
-                if len(ownership.letters[2][worker]) < version:
+                if len(ownership.messages[2][worker]) < version:
                     wrong.append(f"version {version} before its message")
             if owners.versions < last:
                 wrong.append(f"versions {last} came before {owners.versions}")

@@ -58,12 +58,12 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(2))
 def test_rows_come_to_every_instance_once_and_in_order(kind: str, design: str, seed: int) -> None:
-    rows, seen = witness.numbered(600), Witness()
+    rows, observed = witness.numbered(600), Witness()
     nudged = Nudged(witness.graph(), rows, 3, KINDS[kind].nudge, seed, {"queues": design, **KINDS[kind].options})
-    with seen.watching():
+    with observed.watching():
         nudged.run()
     nudged.assert_right()
-    seen.assert_in_order(rows)
+    observed.assert_in_order(rows)
     assert nudged.refused == []
     assert sum(report.moves for report in nudged.reports) > 10
 
@@ -88,11 +88,11 @@ def test_the_number_of_workers_follows_the_binding(mechanism: str) -> None:
     wanted = [2]
 
     def follow(nudged: Nudged) -> None:
-        crew = nudged.runtime.crew
-        if crew.threads == wanted[-1] and nudged.draw.random() < 0.05 and (workers := next(steps, None)):
+        pool = nudged.runtime.pool
+        if pool.threads == wanted[-1] and nudged.draw.random() < 0.05 and (workers := next(steps, None)):
             wanted.append(workers)
             nudged.runtime.apply(Rebind(round_robin(graph, workers)))
-            assert crew.threads == workers
+            assert pool.threads == workers
 
     options = {"most_workers": 5, "mechanism": mechanism, "sizes": Sizes(64, 2, 2)}
     nudged = Nudged(graph, rows, 2, follow, options=options).run()
@@ -156,5 +156,5 @@ def test_a_standstill_counts_as_time_spent_on_moves() -> None:
     nudged = Nudged(witness.graph(), witness.numbered(600), 3, shuffle, options={"mechanism": "all-at-once"}).run()
     nudged.assert_right()
     assert sum(report.moves for report in nudged.reports) > 10
-    assert sum(report.migration_s for report in nudged.reports) >= sum(nudged.runtime.crew.stood_s) > 0
-    assert min(nudged.runtime.crew.stood_s) > 0
+    assert sum(report.migration_s for report in nudged.reports) >= sum(nudged.runtime.pool.stopped_s) > 0
+    assert min(nudged.runtime.pool.stopped_s) > 0

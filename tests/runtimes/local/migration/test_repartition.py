@@ -21,11 +21,11 @@ from shoal.model.control.partitioning import DECLARED, Merge, Regroup, Split, op
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.policies.binding.static import shuffled
 from shoal.runtimes.local.memory.blocks import Sizes
-from shoal.runtimes.local.migration.divided_lanes import Placement
+from shoal.runtimes.local.migration.divided_lanes import DividedLanes
 from shoal.runtimes.local.migration.key_slots import ROOM
 from shoal.runtimes.local.migration.moving_lane import MovingLane
-from shoal.runtimes.local.migration.stop_the_world import StillLane
-from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundCrew
+from shoal.runtimes.local.migration.stop_the_world import PausedLane
+from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundPool
 from shoal.session.digest import differences
 from shoal.session.partitions import changed, random_changes
 from shoal.session.run import Run, start
@@ -35,47 +35,49 @@ from shoal.session.run import Run, start
 class Kind:
     """How instances move meanwhile, in which parts, of how many workers at most."""
 
-    move: Callable[[Placement], None]
+    move: Callable[[DividedLanes], None]
     part: type[MovingLane] = MovingLane
     most: int = 0
 
 
 KINDS = {
-    "while everything goes on": Kind(Placement.invite),
-    "while workers come and go": Kind(Placement.invite, most=5),
-    "at barriers": Kind(lambda placement: placement.change(0.0), StillLane),
-    "at barriers while workers come and go": Kind(lambda placement: placement.change(0.0), StillLane, most=5),
+    "while everything goes on": Kind(DividedLanes.request_all),
+    "while workers come and go": Kind(DividedLanes.request_all, most=5),
+    "at barriers": Kind(lambda divided_lanes: divided_lanes.move_at_barrier(0.0), PausedLane),
+    "at barriers while workers come and go": Kind(
+        lambda divided_lanes: divided_lanes.move_at_barrier(0.0), PausedLane, most=5
+    ),
 }
 
 
 def disturb(controlled: Controlled, kind: Kind, draw: random.Random) -> None:
     """Sometimes split, merge, or bind elsewhere; then go on with all that was asked for."""
-    placement, graph = controlled.placement, controlled.graph
+    divided_lanes, graph = controlled.divided_lanes, controlled.graph
     if draw.random() < 0.3:
-        reason = placement.repartition(asked_at_random(placement, graph, draw))
+        reason = divided_lanes.repartition(asked_at_random(divided_lanes, graph, draw))
         assert reason == "" or "has room for" in reason
     if draw.random() < 0.2:
         workers = draw.randint(1, controlled.most)
-        wanted = shuffled(graph, workers, draw.randrange(1 << 30), placement.asked_partitioning)
-        assert placement.want(wanted) == ""
+        wanted = shuffled(graph, workers, draw.randrange(1 << 30), divided_lanes.asked_partitioning)
+        assert divided_lanes.set_target(wanted) == ""
     if kind.part is MovingLane and draw.random() < 0.5:
-        controlled.invite(draw)
-    placement.go_on()
-    kind.move(placement)
-    assert_consistent(placement, graph)
+        controlled.request(draw)
+    divided_lanes.advance()
+    kind.move(divided_lanes)
+    assert_consistent(divided_lanes, graph)
     controlled.check()
 
 
-def asked_at_random(placement: Placement, graph: Graph, draw: random.Random) -> Repartition:
+def asked_at_random(divided_lanes: DividedLanes, graph: Graph, draw: random.Random) -> Repartition:
     """Changes to what was asked for last, of which one instance is to be with the first worker."""
-    changes = random_changes(graph, placement.asked_partitioning, draw)
-    instances = changed(placement.asked_partitioning, changes, graph).instances(graph)
+    changes = random_changes(graph, divided_lanes.asked_partitioning, draw)
+    instances = changed(divided_lanes.asked_partitioning, changes, graph).instances(graph)
     return Repartition(changes, {draw.choice(instances): 0} if instances else {})
 
 
-def assert_consistent(placement: Placement, graph: Graph) -> None:
+def assert_consistent(divided_lanes: DividedLanes, graph: Graph) -> None:
     """An instance is in binding and partitioning, or in none of them."""
-    binding, partitioning = placement.current()
+    binding, partitioning = divided_lanes.current()
     assert set(binding.worker_of) == set(partitioning.instances(graph))
 
 
@@ -89,30 +91,30 @@ def test_any_order_of_turns_splits_merges_and_moves_gives_the_results_of_none(
     controlled = Controlled(graph, rows, workers, Sizes(block_rows, 2, 2), kind.part, kind.most)
     controlled.run(random.Random(seed), share, lambda draw: disturb(controlled, kind, draw))
     controlled.assert_right(rows)
-    assert_consistent(controlled.placement, graph)
+    assert_consistent(controlled.divided_lanes, graph)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_of_every_key_come_once_and_in_order(kind: Kind, seed: int) -> None:
     draw = random.Random(seed)
-    rows, seen = witness.numbered(300), Witness()
+    rows, observed = witness.numbered(300), Witness()
     sizes = Sizes(draw.randint(1, 20), 2, 2)
     controlled = Controlled(witness.graph(), rows, 1 + seed, sizes, kind.part, kind.most)
-    with seen.watching():
+    with observed.watching():
         controlled.run(draw, 0.1, lambda draw: disturb(controlled, kind, draw))
-    seen.assert_in_order_by_key(rows)
+    observed.assert_in_order_by_key(rows)
     controlled.assert_right(rows)
-    assert controlled.placement.current()[1].version > 3
+    assert controlled.divided_lanes.current()[1].version > 3
 
 
 def change(nudged: Nudged) -> None:
     """Split, merge and move at every fourth question."""
     if nudged.draw.random() < 0.25:
-        placement = nudged.runtime._placement
-        assert placement is not None
-        nudged.runtime.apply(asked_at_random(placement, nudged.graph, nudged.draw))
-        asked = placement.asked_partitioning
+        divided_lanes = nudged.runtime._divided_lanes
+        assert divided_lanes is not None
+        nudged.runtime.apply(asked_at_random(divided_lanes, nudged.graph, nudged.draw))
+        asked = divided_lanes.asked_partitioning
         nudged.runtime.apply(Rebind(shuffled(nudged.graph, nudged.workers, nudged.draw.randrange(1 << 30), asked)))
 
 
@@ -134,12 +136,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_on_threads_rows_of_every_key_come_once_and_in_order(options: Mapping[str, Any]) -> None:
-    rows, seen = witness.numbered(900), Witness()
+    rows, observed = witness.numbered(900), Witness()
     nudged = Nudged(witness.graph(), rows, 3, change, 1, dict(options))
-    with seen.watching():
+    with observed.watching():
         nudged.run()
     nudged.assert_right()
-    seen.assert_in_order_by_key(rows)
+    observed.assert_in_order_by_key(rows)
     assert_whole(nudged)
     last = nudged.reports[-1].snapshot
     assert last.partitioning.version > 0
@@ -159,12 +161,12 @@ def test_on_threads_no_result_of_any_graph_changes(
 
 @pytest.mark.parametrize("taken", [False, True], ids=["between two turns", "with a turn in hand"])
 def test_workers_may_be_lost_meanwhile(taken: bool) -> None:
-    rows, seen = witness.numbered(600), Witness()
+    rows, observed = witness.numbered(600), Witness()
     nudged = Nudged(witness.graph(), rows, 3, change, 5)
-    with seen.watching(), losing(BoundCrew, {0: 20, 2: 30}, taken=taken):
+    with observed.watching(), losing(BoundPool, {0: 20, 2: 30}, taken=taken):
         nudged.run()
     nudged.assert_right()
-    seen.assert_in_order_by_key(rows)
+    observed.assert_in_order_by_key(rows)
 
 
 FIRST = witness.graph().stateful_instances[0]
@@ -194,8 +196,8 @@ OPERATOR = operator_of(FIRST)
 )
 def test_what_cannot_be_is_refused_and_nothing_changes(command: Repartition, reason: str) -> None:
     controlled = Controlled(witness.graph(), witness.numbered(5), 2, Sizes(20, 2, 2))
-    assert reason in controlled.placement.repartition(command)
-    assert controlled.placement.current()[1] == controlled.placement.asked_partitioning == DECLARED
+    assert reason in controlled.divided_lanes.repartition(command)
+    assert controlled.divided_lanes.current()[1] == controlled.divided_lanes.asked_partitioning == DECLARED
     controlled.run(random.Random(0), 0.0)
 
 
@@ -212,8 +214,8 @@ def test_an_instance_that_was_merged_cannot_be_bound_any_more() -> None:
     graph = witness.graph()
     controlled = Controlled(graph, witness.numbered(5), 2, Sizes(20, 2, 2))
     merged = InstanceId(f"{OPERATOR}/1")
-    assert controlled.placement.repartition(Repartition((Merge((FIRST, merged)),))) == ""
-    assert f"the binding names instance {merged!r}" in controlled.placement.want(shuffled(graph, 2, 0))
+    assert controlled.divided_lanes.repartition(Repartition((Merge((FIRST, merged)),))) == ""
+    assert f"the binding names instance {merged!r}" in controlled.divided_lanes.set_target(shuffled(graph, 2, 0))
     controlled.run(random.Random(0), 0.0)
 
 

@@ -16,13 +16,13 @@ from shoal.errors import ConfigError
 from shoal.runtimes.local.scheduling.cores import PINNINGS, Machine, cores_in
 
 
-def machine(place: Path, lists: Mapping[str, str], usable: set[int], monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(directory: Path, lists: Mapping[str, str], usable: set[int], monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A machine with such a tree, on which this process may use such cores."""
     for node, cores in lists.items():
-        (place / node).mkdir()
-        (place / node / "cpulist").write_text(f"{cores}\n")
+        (directory / node).mkdir()
+        (directory / node / "cpulist").write_text(f"{cores}\n")
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: usable, raising=False)
-    return Machine.here(place)
+    return Machine.here(directory)
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,16 @@ def test_threads_of_workers_stay_where_they_are_pinned(pinning: str, scheduling:
     found: dict[int, set[int]] = {}
     everywhere = os.sched_getaffinity(0)
 
-    def look(nudged: Nudged) -> None:
+    def observe(nudged: Nudged) -> None:
         found[int(threading.current_thread().name.rsplit("-", 1)[1])] = os.sched_getaffinity(0)
 
-    Nudged(witness.graph(), witness.numbered(200), 2, look, 0, {"pinning": pinning, **scheduling}).run().assert_right()
+    Nudged(
+        witness.graph(), witness.numbered(200), 2, observe, 0, {"pinning": pinning, **scheduling}
+    ).run().assert_right()
     here = Machine.here()
     assert found
     for worker, cores in found.items():
-        assert cores == (everywhere if pinning == "none" else here.places_of(worker, pinning))
+        assert cores == (everywhere if pinning == "none" else here.cores_for(worker, pinning))
     assert os.sched_getaffinity(0) == everywhere  # the caller's thread is left alone
 
 

@@ -12,7 +12,7 @@ from tests.runtimes.local.controlled import Rows
 from tests.runtimes.local.fragile import Mishap, losing
 from tests.runtimes.local.migration.test_rebinding import KINDS, resize, shuffle
 from tests.runtimes.local.nudged import Nudged
-from tests.runtimes.local.scheduling.test_worker_pool import CREWS, Relay, Spring, channel_of, linked, run
+from tests.runtimes.local.scheduling.test_worker_pool import POOLS, Relay, Spring, channel_of, linked, run
 from tests.runtimes.local.witness import Witness
 
 from shoal.errors import RunError
@@ -20,7 +20,7 @@ from shoal.model.control.messages import Rebind, RunEnded, WorkersLost
 from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin
 from shoal.runtimes.local.runtime import LocalRuntime
-from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundCrew
+from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundPool
 
 
 def rest(nudged: Nudged) -> None:
@@ -40,53 +40,53 @@ def losses(nudged: Nudged) -> list[WorkersLost]:
 
 
 @pytest.mark.parametrize("taken", [False, True], ids=["between two turns", "with a turn in hand"])
-@pytest.mark.parametrize("kind", [kind for kind in CREWS if kind != "threads"])
+@pytest.mark.parametrize("kind", [kind for kind in POOLS if kind != "threads"])
 def test_others_do_what_a_lost_worker_would_have_done(kind: str, taken: bool) -> None:
     chain: list[Relay] = [Relay(channel_of(*range(200)))]
     for home in (1, 2, 0, 1, 2):
         chain.append(Relay(linked(chain[-1]), home))
-    crew = CREWS[kind](chain)
-    with losing(type(crew), {1: 3, 2: 5}, taken=taken):
-        run(crew)
-    assert crew.error is None
-    assert crew.finished()
-    assert sorted(worker for worker, _ in crew.lost) in ([1, 2], [1], [2], [])  # one may not have asked so often
+    pool = POOLS[kind](chain)
+    with losing(type(pool), {1: 3, 2: 5}, taken=taken):
+        run(pool)
+    assert pool.error is None
+    assert pool.finished()
+    assert sorted(worker for worker, _ in pool.lost) in ([1, 2], [1], [2], [])  # one may not have asked so often
     for node in chain:
         assert node.overlaps == 0
-        assert node.seen == list(range(600))
-    assert not any(crew.running)
+        assert node.observed == list(range(600))
+    assert not any(pool.running)
 
 
 def test_a_thread_of_its_own_that_is_lost_ends_the_work() -> None:
-    crew = CREWS["threads"]([Restless("spring"), Relay(channel_of(1))])
-    with losing(type(crew), {0: 2}):
-        run(crew)
-    assert isinstance(crew.error, RunError)
-    assert isinstance(crew.error.__cause__, Mishap)
+    pool = POOLS["threads"]([Restless("spring"), Relay(channel_of(1))])
+    with losing(type(pool), {0: 2}):
+        run(pool)
+    assert isinstance(pool.error, RunError)
+    assert isinstance(pool.error.__cause__, Mishap)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CREWS if kind != "threads"])
+@pytest.mark.parametrize("kind", [kind for kind in POOLS if kind != "threads"])
 def test_when_all_are_lost_the_work_ends_with_an_error(kind: str) -> None:
-    crew = CREWS[kind]([Restless("spring", home=home) for home in range(3)])
-    with losing(type(crew), {0: 2, 1: 3, 2: 4}):
-        run(crew)
-    assert sorted(worker for worker, _ in crew.lost) == [0, 1, 2]
-    assert isinstance(crew.error, RunError)
-    assert "no worker is left; worker" in str(crew.error)
-    assert "Mishap: worker" in str(crew.error)
+    pool = POOLS[kind]([Restless("spring", home=home) for home in range(3)])
+    with losing(type(pool), {0: 2, 1: 3, 2: 4}):
+        run(pool)
+    assert sorted(worker for worker, _ in pool.lost) == [0, 1, 2]
+    assert isinstance(pool.error, RunError)
+    assert "no worker is left; worker" in str(pool.error)
+    assert "Mishap: worker" in str(pool.error)
 
 
 @pytest.mark.parametrize("taken", [False, True], ids=["between two turns", "with a turn in hand"])
 @pytest.mark.parametrize("design", QUEUES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_loses_workers_goes_on_whatever_moves(kind: str, design: str, taken: bool) -> None:
-    rows, seen = witness.numbered(400), Witness()
+    rows, observed = witness.numbered(400), Witness()
     options = {"queues": design, **KINDS[kind].options}
     nudged = Nudged(witness.graph(), rows, 3, KINDS[kind].nudge, 5, options)
-    with seen.watching(), losing(BoundCrew, {0: 20, 2: 30}, taken=taken):
+    with observed.watching(), losing(BoundPool, {0: 20, 2: 30}, taken=taken):
         nudged.run()
     nudged.assert_right()
-    seen.assert_in_order(rows)
+    observed.assert_in_order(rows)
     lost = losses(nudged)
     assert {loss.workers for loss in lost} >= {(0,)}
     assert lost[0].reason.startswith("Mishap: worker")
@@ -97,13 +97,13 @@ def test_a_run_that_loses_workers_goes_on_whatever_moves(kind: str, design: str,
 def test_no_answer_of_any_graph_changes(
     case: tuple[Graph, Rows], workers: int, design: str, at: int, seed: int
 ) -> None:
-    with losing(BoundCrew, {seed % workers: at}, taken=bool(seed & 64)):
+    with losing(BoundPool, {seed % workers: at}, taken=bool(seed & 64)):
         nudged = Nudged(*case, workers, shuffle, seed, {"queues": design}).run()
     nudged.assert_right()
 
 
 def test_a_run_that_loses_all_workers_ends_with_an_error() -> None:
-    with losing(BoundCrew, {0: 10, 1: 12}):
+    with losing(BoundPool, {0: 10, 1: 12}):
         nudged = Nudged(witness.graph(), witness.numbered(2_000), 2, rest).run()
     ended = nudged.events[-1]
     assert isinstance(ended, RunEnded)
@@ -118,7 +118,7 @@ def test_instances_of_a_lost_worker_can_be_bound_elsewhere_and_a_new_worker_take
     def heal(nudged: Nudged) -> None:
         """As a controller would: without the lost worker first, with one more again later."""
         runtime = nudged.runtime
-        present = _present(runtime)
+        present = _running_threads(runtime)
         if not asked and len(present) == 1:
             asked.append(1)
             runtime.apply(Rebind(round_robin(graph, 1)))
@@ -126,7 +126,7 @@ def test_instances_of_a_lost_worker_can_be_bound_elsewhere_and_a_new_worker_take
             asked.append(2)
             runtime.apply(Rebind(round_robin(graph, 2)))
 
-    with losing(BoundCrew, {0: 10}):
+    with losing(BoundPool, {0: 10}):
         nudged = Nudged(graph, witness.numbered(1_500), 2, heal).run()
     nudged.assert_right()
     assert losses(nudged) == [WorkersLost((0,), "Mishap: worker 0 stumbled", at_s=ANY)]
@@ -134,8 +134,8 @@ def test_instances_of_a_lost_worker_can_be_bound_elsewhere_and_a_new_worker_take
     assert nudged.reports[-1].snapshot.binding == round_robin(graph, 2)
 
 
-def _present(runtime: LocalRuntime) -> set[int]:
-    return set(runtime.crew._present)
+def _running_threads(runtime: LocalRuntime) -> set[int]:
+    return set(runtime.pool._running_threads)
 
 
 def test_the_error_of_an_operator_is_not_a_lost_worker() -> None:
@@ -162,14 +162,14 @@ def test_an_operator_that_tries_to_end_its_thread_ends_the_run() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_workers_may_be_lost_while_they_come_and_go(seed: int) -> None:
-    with losing(BoundCrew, {1: 5, 2: 4, 3: 2}):  # worker 0 is always there
+    with losing(BoundPool, {1: 5, 2: 4, 3: 2}):  # worker 0 is always there
         nudged = Nudged(witness.graph(), witness.numbered(400), 2, resize, seed, {"most_workers": 5}).run()
     nudged.assert_right()
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_run_that_loses_its_last_worker_while_others_come_and_go_never_ends_as_if_it_were_done(seed: int) -> None:
-    with losing(BoundCrew, {0: 15, 1: 5, 3: 2}):
+    with losing(BoundPool, {0: 15, 1: 5, 3: 2}):
         nudged = Nudged(witness.graph(), witness.numbered(400), 2, resize, seed, {"most_workers": 5}).run()
     ended = nudged.events[-1]
     assert isinstance(ended, RunEnded)
@@ -180,9 +180,9 @@ def test_a_run_that_loses_its_last_worker_while_others_come_and_go_never_ends_as
 
 
 def test_a_worker_that_is_about_to_leave_does_not_replace_a_lost_one() -> None:
-    crew = BoundCrew([Restless("spring"), Relay(channel_of(1))], "worker-queue", [0, 0])
-    crew._present = {worker: threading.Thread() for worker in range(2)}
-    crew.threads = 1  # worker 1 leaves after its turn
-    crew._lose(0, Mishap("stumbled"))
-    assert isinstance(crew.error, RunError)
-    assert "no worker is left; worker 0 was lost" in str(crew.error)
+    pool = BoundPool([Restless("spring"), Relay(channel_of(1))], "worker-queue", [0, 0])
+    pool._running_threads = {worker: threading.Thread() for worker in range(2)}
+    pool.threads = 1  # worker 1 leaves after its turn
+    pool._lose(0, Mishap("stumbled"))
+    assert isinstance(pool.error, RunError)
+    assert "no worker is left; worker 0 was lost" in str(pool.error)

@@ -18,10 +18,10 @@ from shoal.policies.scheduling.policy import BLOCK_EVENTS
 from shoal.runtimes.local.dataflow.channel import Channel, Stamp
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.memory.blocks import Layout, Pool, Sizes
-from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundCrew
+from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundPool
 from shoal.runtimes.local.scheduling.scheduler import Scheduler
 from shoal.runtimes.local.scheduling.thread_per_node import ThreadPerNode
-from shoal.runtimes.local.scheduling.worker_pool import Crew
+from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
 PATIENCE_S = 60.0
 WORKERS = 3
@@ -38,20 +38,20 @@ class NoKeeper:
 def channel_of(*watermarks_us: int) -> Channel:
     """A channel with a few numbers for every watermark."""
     channel = Channel(SIZES, Pool(SIZES, NoKeeper()))  # type: ignore[arg-type]
-    for place, watermark_us in enumerate(watermarks_us):
-        channel.write(Block({"n": np.arange(3 * place, 3 * place + 3)}, 3), Stamp(watermark_us, 0.0))
+    for index, watermark_us in enumerate(watermarks_us):
+        channel.write(Block({"n": np.arange(3 * index, 3 * index + 3)}, 3), Stamp(watermark_us, 0.0))
     return channel
 
 
 class Relay(Node):
     """Hands numbers on, and remembers which and by whom it was run."""
 
-    def __init__(self, source: Channel, home: int = 0, meet: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, source: Channel, home: int = 0, during_turn: Callable[[], object] = lambda: None) -> None:
         super().__init__("relay", [source], home)
-        self.seen: list[int] = []
+        self.observed: list[int] = []
         self.workers: set[str] = set()
         self.overlaps = 0
-        self._meet = meet
+        self._during_turn = during_turn
         self._inside = threading.Lock()
 
     def turn(self, events: int) -> int:
@@ -59,11 +59,11 @@ class Relay(Node):
             self.overlaps += 1
             return 0
         self.workers.add(threading.current_thread().name)
-        self._meet()
+        self._during_turn()
         taken = 0
         while (packet := self._take(0, taken, events)) is not None:
             taken += packet.block.length
-            self.seen += packet.owned.columns["n"].tolist()
+            self.observed += packet.owned.columns["n"].tolist()
             self._send(packet.block, packet.stamp)
         self._inside.release()
         return taken
@@ -98,27 +98,27 @@ def linked(before: Node) -> Channel:
     return channel
 
 
-def bound(nodes: Sequence[Node], design: str, workers: int = WORKERS) -> BoundCrew:
+def bound(nodes: Sequence[Node], design: str, workers: int = WORKERS) -> BoundPool:
     """Every second worker is on the second processor node."""
-    return BoundCrew(nodes, design, [worker % 2 for worker in range(workers)])
+    return BoundPool(nodes, design, [worker % 2 for worker in range(workers)])
 
 
 def scheduled(nodes: Sequence[Node], policy: str) -> Scheduler:
     return Scheduler(nodes, SCHEDULING[policy], WORKERS)
 
 
-CREWS: dict[str, Callable[[Sequence[Node]], Crew]] = {
+POOLS: dict[str, Callable[[Sequence[Node]], WorkerPool]] = {
     **{design: partial(bound, design=design) for design in QUEUES},
     **{policy: partial(scheduled, policy=policy) for policy in SCHEDULING if policy != "threads"},
     "threads": ThreadPerNode,
 }
 
 
-def run(crew: Crew) -> None:
+def run(pool: WorkerPool) -> None:
     """To the end, which must come."""
-    crew.start()
+    pool.start()
     deadline_s = time.monotonic() + PATIENCE_S
-    while crew.wait(1.0):
+    while pool.wait(1.0):
         assert time.monotonic() < deadline_s
 
 
@@ -127,17 +127,17 @@ def waiting_at(*watermarks_us: int, homes: Sequence[int] = (0, 0, 0, 0)) -> list
     return [Relay(channel_of(time_us), home) for time_us, home in zip(watermarks_us, homes, strict=False)]
 
 
-def order_of(crew: Crew, worker: int = 0) -> list[int]:
+def order_of(pool: WorkerPool, worker: int = 0) -> list[int]:
     """The places of the turns that a worker gets while all it got before still go on."""
-    places = []
-    while (turn := crew.next_turn(worker)) is not None:
-        places.append(turn[0])
-    return places
+    indices = []
+    while (turn := pool.next_turn(worker)) is not None:
+        indices.append(turn[0])
+    return indices
 
 
-def all_turns(crew: Crew) -> list[int]:
+def all_turns(pool: WorkerPool) -> list[int]:
     """The places of the turns that workers get, each once."""
-    turns = [crew.next_turn(worker) for worker in range(crew.threads)]
+    turns = [pool.next_turn(worker) for worker in range(pool.threads)]
     return sorted(turn[0] for turn in turns if turn is not None)
 
 
@@ -150,7 +150,7 @@ def impatient() -> Iterator[None]:
     sys.setswitchinterval(interval_s)
 
 
-@pytest.mark.parametrize("kind", CREWS)
+@pytest.mark.parametrize("kind", POOLS)
 def test_events_pass_every_node_in_order_and_no_node_is_run_by_two_at_once(kind: str, impatient: None) -> None:
     chains: list[list[Node]] = []
     for home in range(4):
@@ -159,45 +159,45 @@ def test_events_pass_every_node_in_order_and_no_node_is_run_by_two_at_once(kind:
             chain.append(Relay(linked(chain[-1]), (home + step) % WORKERS))
         chains.append(chain)
     nodes = [node for level in zip(*chains, strict=True) for node in level]
-    crew = CREWS[kind](nodes)
-    run(crew)
-    assert crew.error is None
-    assert crew.finished()
+    pool = POOLS[kind](nodes)
+    run(pool)
+    assert pool.error is None
+    assert pool.finished()
     for node in nodes:
         assert isinstance(node, Relay)
         assert node.overlaps == 0
-        assert node.seen == list(range(900))
-    assert sum(crew.turns) >= len(nodes)
-    assert crew.decisions >= sum(crew.turns)
-    assert not any(crew.running)
+        assert node.observed == list(range(900))
+    assert sum(pool.turns) >= len(nodes)
+    assert pool.decisions >= sum(pool.turns)
+    assert not any(pool.running)
 
 
 def test_a_node_with_a_queue_per_worker_is_run_by_the_worker_it_belongs_to(impatient: None) -> None:
-    nodes = [Relay(channel_of(*range(100)), place % WORKERS) for place in range(12)]
-    crew = bound(nodes, "worker-queue")
-    run(crew)
+    nodes = [Relay(channel_of(*range(100)), index % WORKERS) for index in range(12)]
+    pool = bound(nodes, "worker-queue")
+    run(pool)
     assert [node.workers for node in nodes] == [{f"shoal-worker-{node.home}"} for node in nodes]
-    assert crew.stolen == 0
+    assert pool.stolen == 0
 
 
 def test_a_node_with_a_thread_of_its_own_is_run_by_that_thread(impatient: None) -> None:
     nodes = [Relay(channel_of(*range(100))) for _ in range(5)]
     run(ThreadPerNode(nodes))
-    assert [node.workers for node in nodes] == [{f"shoal-worker-{place}"} for place in range(5)]
+    assert [node.workers for node in nodes] == [{f"shoal-worker-{index}"} for index in range(5)]
 
 
 def test_an_idle_worker_takes_from_the_queue_of_another_processor_node() -> None:
     together = threading.Barrier(2, timeout=PATIENCE_S)  # passed only if two workers are there at the same time
-    nodes = [Relay(channel_of(1), home=0, meet=together.wait) for _ in range(2)]
-    crew = bound(nodes, "node-queue", workers=2)
-    run(crew)
-    assert crew.error is None
+    nodes = [Relay(channel_of(1), home=0, during_turn=together.wait) for _ in range(2)]
+    pool = bound(nodes, "node-queue", workers=2)
+    run(pool)
+    assert pool.error is None
     assert {name for node in nodes for name in node.workers} == {"shoal-worker-0", "shoal-worker-1"}
-    assert crew.stolen > 0
+    assert pool.stolen > 0
 
 
 @pytest.mark.parametrize(
-    ("design", "worker", "places", "stolen"),
+    ("design", "worker", "indices", "stolen"),
     [
         pytest.param("single-queue", 0, [2, 0, 3, 1], 0, id="all from one queue"),
         pytest.param("single-queue", 1, [2, 0, 3, 1], 0, id="whoever asks"),
@@ -209,15 +209,15 @@ def test_an_idle_worker_takes_from_the_queue_of_another_processor_node() -> None
         pytest.param("worker-queue", 2, [], 0, id="nothing of others"),
     ],
 )
-def test_queues_are_served_by_event_time(design: str, worker: int, places: list[int], stolen: int) -> None:
-    crew = bound(waiting_at(20, 40, 10, 30, homes=(0, 1, 0, 1)), design)
-    assert order_of(crew, worker) == places
-    assert crew.stolen == stolen
+def test_queues_are_served_by_event_time(design: str, worker: int, indices: list[int], stolen: int) -> None:
+    pool = bound(waiting_at(20, 40, 10, 30, homes=(0, 1, 0, 1)), design)
+    assert order_of(pool, worker) == indices
+    assert pool.stolen == stolen
 
 
 def test_a_single_queue_goes_by_event_time_wherever_nodes_belong() -> None:
-    crew = bound(waiting_at(30, 10, 20, 10, homes=(0, 1, 2, 0)), "single-queue")
-    assert order_of(crew) == [1, 3, 2, 0]
+    pool = bound(waiting_at(30, 10, 20, 10, homes=(0, 1, 2, 0)), "single-queue")
+    assert order_of(pool) == [1, 3, 2, 0]
 
 
 def test_event_time_is_that_of_the_input_that_is_furthest_behind() -> None:
@@ -229,98 +229,98 @@ def test_event_time_is_that_of_the_input_that_is_furthest_behind() -> None:
 
 @pytest.mark.parametrize("time_us", [5, FOREVER_US], ids=["in the middle of a stream", "at its end"])
 def test_sources_are_asked_where_nothing_waits(time_us: int) -> None:
-    crew = bound([Spring("spring"), *waiting_at(time_us)], "single-queue")
-    assert order_of(crew) == [1, 0]
+    pool = bound([Spring("spring"), *waiting_at(time_us)], "single-queue")
+    assert order_of(pool) == [1, 0]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CREWS if kind != "threads"])
+@pytest.mark.parametrize("kind", [kind for kind in POOLS if kind != "threads"])
 def test_no_source_is_forgotten_while_another_could_always_give_more(kind: str) -> None:
     springs = [Spring(name) for name in ("one", "two", "three")]
-    crew = CREWS[kind](springs)
+    pool = POOLS[kind](springs)
     for _ in range(9):
-        turn = crew.next_turn(0)
+        turn = pool.next_turn(0)
         assert turn is not None
-        crew._run(*turn)
-    assert crew.turns == [3, 3, 3]
+        pool._run(*turn)
+    assert pool.turns == [3, 3, 3]
 
 
-@pytest.mark.parametrize("kind", CREWS)
+@pytest.mark.parametrize("kind", POOLS)
 def test_a_node_whose_reader_is_too_far_behind_waits(kind: str) -> None:
     node = Relay(channel_of(1))
     node.outputs.append(channel_of(*range(11)))
     assert node.blocked
     reader = Relay(node.outputs[0])
-    crew = CREWS[kind]([node, reader])
-    assert all_turns(crew) == [1]
+    pool = POOLS[kind]([node, reader])
+    assert all_turns(pool) == [1]
     reader.turn(100)
-    crew.running[1] = False
-    assert all_turns(crew) == [0]
+    pool.running[1] = False
+    assert all_turns(pool) == [0]
 
 
 @pytest.mark.parametrize("policy", ["state-based", "min-cost"])
 def test_a_policy_with_thresholds_lets_a_node_run_that_holds_others_back(policy: str) -> None:
     node = Relay(channel_of(*range(10)))
-    crew = scheduled([node], policy)
-    crew.last_run_s[0] = time.time() + 1000  # far too soon, with far too little to do
-    assert crew.next_turn(0) is None
+    pool = scheduled([node], policy)
+    pool.last_run_s[0] = time.time() + 1000  # far too soon, with far too little to do
+    assert pool.next_turn(0) is None
     node.inputs[0].write(Block({"n": np.arange(3)}, 3), Stamp(10, 0.0))
     assert node.inputs[0].full
-    assert crew.next_turn(0) is not None
+    assert pool.next_turn(0) is not None
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CREWS if kind not in ("threads", "worker-queue")])
+@pytest.mark.parametrize("kind", [kind for kind in POOLS if kind not in ("threads", "worker-queue")])
 def test_what_runs_is_given_to_nobody_else(kind: str) -> None:
-    crew = CREWS[kind](waiting_at(1, 2))
-    first, second = crew.next_turn(0), crew.next_turn(1)
+    pool = POOLS[kind](waiting_at(1, 2))
+    first, second = pool.next_turn(0), pool.next_turn(1)
     assert first is not None
     assert second is not None
     assert {first[0], second[0]} == {0, 1}
-    assert [crew.next_turn(worker) for worker in range(WORKERS)] == [None] * WORKERS
-    crew.running[first[0]] = False
-    again = crew.next_turn(2)
+    assert [pool.next_turn(worker) for worker in range(WORKERS)] == [None] * WORKERS
+    pool.running[first[0]] = False
+    again = pool.next_turn(2)
     assert again is not None
     assert again[0] == first[0]
 
 
-@pytest.mark.parametrize("kind", CREWS)
+@pytest.mark.parametrize("kind", POOLS)
 def test_a_node_that_fails_ends_the_work_with_its_error(kind: str) -> None:
     endless = [Spring("spring", home=home) for home in range(2)]
-    crew = CREWS[kind]([*endless, Relay(channel_of(1), home=1), Failing(channel_of(1), home=2)])
-    run(crew)
-    assert isinstance(crew.error, LookupError)
-    assert crew.finished()
+    pool = POOLS[kind]([*endless, Relay(channel_of(1), home=1), Failing(channel_of(1), home=2)])
+    run(pool)
+    assert isinstance(pool.error, LookupError)
+    assert pool.finished()
 
 
-@pytest.mark.parametrize("kind", CREWS)
+@pytest.mark.parametrize("kind", POOLS)
 def test_work_is_done_only_when_nothing_waits_and_nobody_runs(kind: str) -> None:
     node = Relay(channel_of(1))
-    crew = CREWS[kind]([node])
-    assert not crew.finished()
-    assert crew.next_turn(0) is not None
+    pool = POOLS[kind]([node])
+    assert not pool.finished()
+    assert pool.next_turn(0) is not None
     node.turn(10)  # what it took in may yet have to be handed on
-    assert not crew.finished()
-    crew.running[0] = False
-    assert crew.finished()
+    assert not pool.finished()
+    pool.running[0] = False
+    assert pool.finished()
 
 
 def test_a_queue_whose_worker_is_gone_is_served_by_all_others() -> None:
-    crew = bound(waiting_at(20, 40, 10, 30, homes=(0, 1, 2, 2)), "worker-queue", workers=3)
-    assert [order_of(crew, worker) for worker in range(3)] == [[0], [1], [2, 3]]
-    crew = bound(waiting_at(20, 40, 10, 30, homes=(0, 1, 2, 2)), "worker-queue", workers=2)
-    assert crew.next_turn(0) == (2, BLOCK_EVENTS)  # by event time, whoever they belong to
-    assert crew.next_turn(1) == (3, BLOCK_EVENTS)
-    assert [order_of(crew, worker) for worker in range(2)] == [[0], [1]]
+    pool = bound(waiting_at(20, 40, 10, 30, homes=(0, 1, 2, 2)), "worker-queue", workers=3)
+    assert [order_of(pool, worker) for worker in range(3)] == [[0], [1], [2, 3]]
+    pool = bound(waiting_at(20, 40, 10, 30, homes=(0, 1, 2, 2)), "worker-queue", workers=2)
+    assert pool.next_turn(0) == (2, BLOCK_EVENTS)  # by event time, whoever they belong to
+    assert pool.next_turn(1) == (3, BLOCK_EVENTS)
+    assert [order_of(pool, worker) for worker in range(2)] == [[0], [1]]
 
 
 def test_no_queue_without_a_worker_is_forgotten_while_a_source_could_always_give_more() -> None:
     waiting = waiting_at(5, 5, 5, homes=(1, 2, 3))
-    crew = bound([Spring("spring", home=0), *waiting], "worker-queue", workers=1)
+    pool = bound([Spring("spring", home=0), *waiting], "worker-queue", workers=1)
     for _ in range(2 * len(waiting)):
-        turn = crew.next_turn(0)
+        turn = pool.next_turn(0)
         assert turn is not None
-        crew._run(*turn)
+        pool._run(*turn)
     assert not any(node.waiting for node in waiting)
-    assert crew.turns == [3, 1, 1, 1]
+    assert pool.turns == [3, 1, 1, 1]
 
 
 @pytest.mark.parametrize("design", QUEUES)
@@ -329,28 +329,28 @@ def test_a_crew_becomes_smaller_and_larger_while_it_works(design: str, impatient
 
     def resize() -> None:
         if draw.random() < 0.1:
-            crew.resize([worker % 2 for worker in range(next(sizes))])
+            pool.resize([worker % 2 for worker in range(next(sizes))])
 
     draw = random.Random(1)
     chain = [Relay(channel_of(*range(300)), 0, resize)]
     for home in (1, 2, 3, 0, 1, 2, 3):
         chain.append(Relay(linked(chain[-1]), home))
     chain[0].stream = 7  # the home of what reads a stream is that number modulo the workers
-    crew = BoundCrew(chain, design, [0, 1])
-    run(crew)
-    assert crew.error is None
-    assert crew.finished()
+    pool = BoundPool(chain, design, [0, 1])
+    run(pool)
+    assert pool.error is None
+    assert pool.finished()
     for node in chain:
         assert node.overlaps == 0
-        assert node.seen == list(range(900))
-    assert chain[0].home == 7 % crew.threads
+        assert node.observed == list(range(900))
+    assert chain[0].home == 7 % pool.threads
 
 
 def test_nodes_of_workers_that_are_there_are_run_by_them_alone(impatient: None) -> None:
     """Also after others have come and gone."""
-    nodes = [Relay(channel_of(*range(200)), place % 4) for place in range(8)]
-    crew = BoundCrew(nodes, "worker-queue", [0])
-    crew.resize([0] * 4)  # nobody has begun: they do now
-    for thread in list(crew._present.values()):
+    nodes = [Relay(channel_of(*range(200)), index % 4) for index in range(8)]
+    pool = BoundPool(nodes, "worker-queue", [0])
+    pool.resize([0] * 4)  # nobody has begun: they do now
+    for thread in list(pool._running_threads.values()):
         thread.join(PATIENCE_S)
     assert [node.workers for node in nodes] == [{f"shoal-worker-{node.home}"} for node in nodes]

@@ -1,8 +1,8 @@
-"""Channels: what flows from one operator to the next, in order, from one writer to one reader.
+"""Channels: queues of events from one operator to the next, with one writer and one reader.
 
-Each number here has one writer: the producer counts what it has written, the consumer what it has read, so that
-both may look at the other's without a lock. Events lie in blocks of the channel's chunks, where the reader follows the
-writer; texts and lists, and answers larger than a block, are handed over as they are.
+Each counter has one writer: the producer counts events written, the consumer events read, so that both can read the
+other's without a lock. Events lie in blocks of the channel's chunks, where the reader follows the writer. Texts, lists
+and results larger than a block are passed by reference.
 """
 
 from collections import deque
@@ -17,14 +17,14 @@ from shoal.kernels.kernel import NEVER_US
 from shoal.runtimes.local.memory.blocks import Chunk, Layout, Pool, Sizes, layout_of
 
 FEWEST_ROWS = 256
-"""Events per block while little has come; blocks grow until they hold twice what comes at a time."""
+"""Events per block at first; blocks grow until they hold twice as many as are written at a time."""
 
 
 class Stamp(NamedTuple):
-    """How far event time is closed behind some events, when the oldest was due, and the marker that follows them.
+    """The watermark after some events, when the oldest was due, and the marker that follows them.
 
-    `version` is the newest change of owners that the writer has seen. `phase` counts how often who wrote this first has
-    fallen asleep and woken up; event time does not wait for a channel in an odd phase.
+    `version` is the newest version of the ownership that the writer has read. `phase` counts how often the part that
+    wrote this first has fallen asleep and woken up; watermarks do not wait for a channel in an odd phase.
     """
 
     watermark_us: int
@@ -36,7 +36,7 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True)
 class Packet:
-    """Events read together, with their stamp; `shared` if they lie in memory that will be used again."""
+    """Events from one read, with their stamp; `shared` if they lie in memory that will be reused."""
 
     block: Block
     stamp: Stamp
@@ -44,14 +44,14 @@ class Packet:
 
     @property
     def owned(self) -> Block:
-        """The events in memory of their own."""
+        """The events in memory that is not reused."""
         if not self.shared:
             return self.block
         return Block({name: np.array(column) for name, column in self.block.columns.items()}, self.block.length)
 
 
 class _Span(NamedTuple):
-    """Rows start .. stop - 1 of some columns: of a chunk's block, or of arrays of their own."""
+    """Rows start .. stop - 1 of some columns: of a block of a chunk, or of separate arrays."""
 
     columns: Mapping[str, Column]
     start: int
@@ -65,7 +65,7 @@ class Channel:
     """A bounded queue of events; a full one holds its writer back, never its reader."""
 
     def __init__(self, sizes: Sizes, pool: Pool, wanted: frozenset[str] | None = None) -> None:
-        """An empty channel; `wanted` names the columns that its reader looks at, if not all."""
+        """An empty channel; `wanted` names the columns that its reader needs, if not all."""
         self._wanted = wanted
         self.watermark_us = NEVER_US
         self.phase = 0
@@ -76,7 +76,7 @@ class Channel:
         self._written = 0
         self._read = 0
         self._chunk: Chunk | None = None
-        self._place = 0
+        self._block_index = 0
         self._filled = 0
         self._rows = min(FEWEST_ROWS, sizes.block_rows)
         self._promised_us = NEVER_US
@@ -84,7 +84,7 @@ class Channel:
 
     @property
     def asleep(self) -> bool:
-        """Whether nothing comes before another phase begins, as far as has been read."""
+        """Whether the last phase that was read is one of sleep."""
         return self.phase % 2 == 1
 
     @property
@@ -94,7 +94,7 @@ class Channel:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is anything to read, be it only how far event time is closed."""
+        """Whether there is anything to read, if only a watermark."""
         return bool(self._spans)
 
     @property
@@ -112,7 +112,7 @@ class Channel:
 
     @property
     def next_us(self) -> int:
-        """How far event time will be closed by what is read next."""
+        """The watermark of the next read."""
         try:
             return self._spans[0].stamp.watermark_us
         except IndexError:
@@ -121,7 +121,7 @@ class Channel:
     def write(self, block: Block, stamp: Stamp) -> None:
         """Add events; only the one writer calls this.
 
-        Where they have to be divided, only the last part says how far event time is closed behind them all.
+        If they have to be divided, only the last part carries their watermark.
         """
         if self._wanted is not None and block.length:
             block = Block({name: c for name, c in block.columns.items() if name in self._wanted}, block.length)
@@ -134,9 +134,9 @@ class Channel:
         self._promised_us = stamp.watermark_us
 
     def read(self, most: int) -> Packet | None:
-        """Take what lies together at the front, up to about so many events; only the one reader calls this.
+        """Take contiguous events from the front, about `most` of them; only the one reader calls this.
 
-        What was read before must no longer be looked at: its memory may be written again from now on.
+        The packet of the read before becomes invalid: its memory may be overwritten from now on.
         """
         self._release()
         if not self._spans:
@@ -144,7 +144,7 @@ class Channel:
         first = self._spans.popleft()
         stop, stamp, marker, version = first.stop, first.stamp, first.stamp.marker_s, first.stamp.version
         self._finish(first)
-        while self._spans and stop - first.start < most and _goes_on(first, stop, self._spans[0]):
+        while self._spans and stop - first.start < most and _continues(first, stop, self._spans[0]):
             next_ = self._spans.popleft()
             self._finish(next_)
             stop = stop if next_.stop == next_.start else next_.stop
@@ -156,10 +156,10 @@ class Channel:
         read = Stamp(stamp.watermark_us, first.stamp.taken_s, marker, version, stamp.phase)
         return Packet(_rows(first.columns, first.start, stop), read, first.chunk is not None)
 
-    def sift(self, kept: Callable[[Block], Block]) -> None:
-        """Put something else in place of what waits, packet by packet; only while nobody reads or writes.
+    def rewrite(self, kept: Callable[[Block], Block]) -> None:
+        """Replace the events that wait, packet by packet; only while no thread reads or writes.
 
-        To the reader nothing has happened: it has read no further than before.
+        Watermark and phase of the reader do not change.
         """
         read_us, phase, packets = self.watermark_us, self.phase, list[Packet]()
         while (packet := self.read(self.capacity)) is not None:
@@ -182,7 +182,7 @@ class Channel:
         self._spans.append(span)
 
     def _write_entries(self, block: Block, stamp: Stamp) -> None:
-        """Small batches, each an allocation of its own."""
+        """Write small batches, each a separate allocation."""
         rows = self._sizes.entry_rows
         for start in range(0, block.length, rows):
             chosen = np.arange(start, min(start + rows, block.length))
@@ -191,7 +191,7 @@ class Channel:
             self._append(_Span(entry, 0, chosen.size, part, None, ends_block=False))
 
     def _write_rows(self, block: Block, stamp: Stamp, layout: Layout) -> None:
-        """Copy events to where the last ones ended, from block to block."""
+        """Append events to the open block, and open more as needed."""
         start = 0
         while self._rows < min(2 * block.length, self._sizes.block_rows):
             self._rows = min(2 * self._rows, self._sizes.block_rows)
@@ -201,7 +201,7 @@ class Channel:
                 rest = _owned(block.columns, start)
                 self._append(_Span(rest, 0, block.length - start, stamp, None, ends_block=False))
                 return
-            columns, at = chunk.blocks[self._place], self._filled
+            columns, at = chunk.blocks[self._block_index], self._filled
             rows = min(block.length - start, chunk.rows - at)
             for name, column in block.columns.items():
                 columns[name][at : at + rows] = column[start : start + rows]
@@ -211,16 +211,16 @@ class Channel:
             self._append(_Span(columns, at, at + rows, self._part(stamp, last=start == block.length), chunk, ends))
 
     def _open_block(self, layout: Layout) -> Chunk | None:
-        """The chunk whose block has room; None where the channel has as many chunks as it may."""
+        """The chunk whose block has room; None if the channel has as many chunks as allowed."""
         if self._chunk is not None and self._filled == self._chunk.rows:
-            self._place, self._filled = self._place + 1, 0
-            if self._place == self._sizes.chunk_blocks:
+            self._block_index, self._filled = self._block_index + 1, 0
+            if self._block_index == self._sizes.chunk_blocks:
                 self._chunk = None
         if self._chunk is not None and self._chunk.layout != layout:
             self._chunk = None
             self.pool.drop()
         if self._chunk is None:
-            self._chunk, self._place, self._filled = self.pool.take(layout, self._rows), 0, 0
+            self._chunk, self._block_index, self._filled = self.pool.take(layout, self._rows), 0, 0
         return self._chunk
 
     def _finish(self, span: _Span) -> None:
@@ -228,7 +228,7 @@ class Channel:
             self._done.append(span.chunk)
 
     def _release(self) -> None:
-        """Blocks read before are free; a chunk whose blocks all are goes back."""
+        """Free the blocks read before; return a chunk to the pool when all its blocks are free."""
         for chunk in self._done:
             chunk.read += 1
             if chunk.read == self._sizes.chunk_blocks:
@@ -236,13 +236,13 @@ class Channel:
         self._done.clear()
 
 
-def _goes_on(first: _Span, stop: int, next_: _Span) -> bool:
-    """Whether a span begins where the ones read end, or says only how far event time is closed."""
+def _continues(first: _Span, stop: int, next_: _Span) -> bool:
+    """Whether a span starts where the ones read end, or has only a watermark."""
     return next_.stop == next_.start or (next_.columns is first.columns and next_.start == stop)
 
 
 def _owned(columns: Mapping[str, Column], start: int) -> Mapping[str, Column]:
-    """Columns from a row on, none of which looks into memory that its owner may write again."""
+    """Columns from a row on, none of which refers to memory that may be overwritten."""
     owned = {}
     for name, column in columns.items():
         rest = column[start:] if start else column

@@ -1,4 +1,4 @@
-"""Delivery: from the nodes' results to the sinks, at once where sinks are cheap, with the books a session asks for."""
+"""Delivery: passes the results of nodes to the sink, and counts them for reports."""
 
 import time
 from collections import defaultdict, deque
@@ -11,28 +11,28 @@ from shoal.connectors.sinks import MemorySink, Sink
 from shoal.model.control.histogram import Histogram
 from shoal.runtimes.local.dataflow.node import Node
 
-AT_ONCE_S = 0.001
-"""How often results are handed to sinks in memory."""
-NOW_AND_THEN_S = 0.05
-"""How often to others, and how often the session hears how far the run is."""
+MEMORY_SINK_S = 0.001
+"""How often results are written to a sink in memory."""
+REPORT_S = 0.05
+"""How often results are written to other sinks, and how often the run reports."""
 
 
 class Delivery:
-    """Hands results on and counts them; one thread uses it."""
+    """Writes results to the sink and counts them; one thread uses it."""
 
     def __init__(self, nodes: Sequence[Node], sink: Sink) -> None:
-        """Nothing delivered yet; all nodes put their results into one place, since most have none most of the time."""
+        """Have all nodes append to shared deques: most have no results most of the time."""
         self._rows: deque[tuple[str, pa.RecordBatch, float]] = deque()
         self._dead: deque[pa.RecordBatch] = deque()
         for node in nodes:
             node.results.rows, node.results.dead = self._rows, self._dead
         self._sink = sink
         self._number = 0
-        self.interval_s = AT_ONCE_S if isinstance(sink, MemorySink) else NOW_AND_THEN_S
+        self.interval_s = MEMORY_SINK_S if isinstance(sink, MemorySink) else REPORT_S
         self.reset()
 
     def reset(self) -> None:
-        """Count from nothing again, for the next report."""
+        """Reset the counters for the next report."""
         self.results = 0
         self.dead_letters = 0
         self.latency = Histogram()
@@ -44,7 +44,7 @@ class Delivery:
         return {table: waited_s / rows for table, (waited_s, rows) in self._waited.items()}
 
     def deliver(self) -> None:
-        """Write what has been answered since the last time."""
+        """Write the results emitted since the last call."""
         tables: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         dead: list[pa.RecordBatch] = []
         waited: list[tuple[str, float, int]] = []

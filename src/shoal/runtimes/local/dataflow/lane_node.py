@@ -1,4 +1,4 @@
-"""Nodes with state: a lane, or the part of it that one worker has, behind an input per feed."""
+"""Nodes with state: a lane, or the part of it on one worker, with an input per feed."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -22,27 +22,27 @@ class LaneNode(Node):
     def __init__(
         self, lane: Lane, feeds: Sequence[tuple[Feed, Channel]], inputs: Mapping[str, Input], home: int = 0
     ) -> None:
-        """A lane behind the channels of its feeds."""
+        """A lane that reads the channels of its feeds."""
         super().__init__(f"lane {lane.number}", [channel for _, channel in feeds], home)
         self.lane = lane
         self._inputs = inputs
         self._ports = [feed.port for feed, _ in feeds]
         self._state = LaneState(lane)
         self._oldest_s: float | None = None
-        self._told_us = NEVER_US
+        self._emitted_us = NEVER_US
 
     @property
     def phase(self) -> int:
-        """It never sleeps."""
+        """A whole lane never sleeps."""
         return 0
 
     @property
     def state_bytes(self) -> int:
-        """Memory of what the node remembers."""
+        """Bytes of state."""
         return self._state.nbytes
 
     def turn(self, events: int) -> int:
-        """Take rows in, go on as far as the slowest input allows, and answer."""
+        """Process rows, advance to the lowest watermark of the inputs, and emit results."""
         taken, marker_s, oldest_s = 0, None, None
         for number, channel in enumerate(self.inputs):
             if not channel.waiting:
@@ -56,30 +56,30 @@ class LaneNode(Node):
                     self._add(number, self._timed(packet.block), packet)
             taken += of_input
         self._oldest_s = self._oldest_s if oldest_s is None else oldest_s
-        for answers in self._answers(self._watermark()):
-            self._tell(answers, None)
-        if self._closed_us() > self._told_us or marker_s is not None:
-            self._tell(Block({}, 0), marker_s)
+        for results in self._advance(self._watermark()):
+            self._emit(results, None)
+        if self._output_watermark_us() > self._emitted_us or marker_s is not None:
+            self._emit(Block({}, 0), marker_s)
         self.consumed += taken
         return taken
 
-    def _answers(self, mark_us: int) -> list[Block]:
-        """What has become certain."""
-        answers = self._state.go_on(mark_us)
-        return [answers] if answers.length else []
+    def _advance(self, watermark_us: int) -> list[Block]:
+        """Advance the state; returns the results that are due."""
+        results = self._state.advance(watermark_us)
+        return [results] if results.length else []
 
-    def _closed_us(self) -> int:
-        """How far event time is closed behind everything answered."""
-        return self._state.mark_us
+    def _output_watermark_us(self) -> int:
+        """The watermark that may be emitted after all results so far."""
+        return self._state.watermark_us
 
-    def _tell(self, answers: Block, marker_s: float | None) -> None:
-        """Send answers, or how far event time is closed behind all of them."""
-        if not answers.length:
-            self._told_us = self._closed_us()
+    def _emit(self, results: Block, marker_s: float | None) -> None:
+        """Emit results, or the watermark after all of them."""
+        if not results.length:
+            self._emitted_us = self._output_watermark_us()
         held_us = self.lane.kernel.hold_us if self.lane.kernel is not None else 0
-        outgoing = self._told_us if self._told_us == FOREVER_US else max(NEVER_US, self._told_us - held_us)
+        outgoing = self._emitted_us if self._emitted_us == FOREVER_US else max(NEVER_US, self._emitted_us - held_us)
         oldest_s = time.time() if self._oldest_s is None else self._oldest_s
-        self._send(answers, Stamp(outgoing, oldest_s, marker_s, phase=self.phase))
+        self._send(results, Stamp(outgoing, oldest_s, marker_s, phase=self.phase))
 
     def _watermark(self) -> int:
         slowest = self.watermark_us
@@ -88,14 +88,14 @@ class LaneNode(Node):
         return slowest
 
     def _timed(self, block: Block) -> Block:
-        """With the processing clock, rows happen when they come."""
+        """With processing time, the time of a row is when it arrives."""
         if not self.lane.processing:
             return block
         now = np.full(block.length, time.time_ns() // 1000)
         return Block({**block.columns, TIME: now}, block.length)
 
     def _add(self, number: int, block: Block, packet: Packet) -> None:
-        """Bring rows of an input to the state; those that come too late are dead letters."""
+        """Add rows of an input to the state; late ones become dead letters."""
         self._refuse(self._state.add(self._ports[number], block, shared=packet.shared))
 
     def _refuse(self, late: Block) -> None:

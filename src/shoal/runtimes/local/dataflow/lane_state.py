@@ -1,4 +1,4 @@
-"""The state of a lane, or of some of its instances, on one worker: how far it is, and what has come since."""
+"""The state of a lane, or of some of its instances, on one worker: tables, a watermark and rows not merged yet."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,20 +15,20 @@ from shoal.runtimes.local.dataflow.node import EMPTY
 from shoal.runtimes.local.migration.key_slots import Slots
 
 FEW_ROWS = 1 << 16
-"""Rows that may wait before they are brought to the state, though no answer is due; or as many as the state has."""
+"""Rows that may wait to be merged while no result is due; or as many as the state has, if that is more."""
 
 
 class LaneState:
-    """Tables of state and tables that have come; `mark_us` is how far event time is closed.
+    """Tables of state, `fresh` tables that are not merged into them yet, and a watermark.
 
-    What has come is brought to the state when answers are due, or when as much waits as the state has: in between,
-    a block costs what it holds, however large the state is. With a load, rows are counted by instance.
+    Fresh rows are merged when results are due, or when as many wait as the state has. In between, the cost of a block
+    does not depend on the size of the state. With a load, rows are counted by instance.
     """
 
     def __init__(
-        self, lane: Lane, mark_us: int = NEVER_US, load: Load | None = None, slots: Slots | None = None
+        self, lane: Lane, watermark_us: int = NEVER_US, load: Load | None = None, slots: Slots | None = None
     ) -> None:
-        """No state yet; `slots` are those of a lane whose instances may be split and merged."""
+        """No state yet; `slots` is set if instances of the lane may be split and merged."""
         if lane.kernel is None:
             raise TypeError("a lane without a kernel has no state")
         self._lane = lane
@@ -36,7 +36,7 @@ class LaneState:
         self.tables: Tables = {}
         self.fresh: list[Tables] = []
         self.fresh_rows = 0
-        self.mark_us = mark_us
+        self.watermark_us = watermark_us
         self.load = load
         self._slots = slots
         self._size = len(lane.instances) if load is None else load.size
@@ -45,19 +45,19 @@ class LaneState:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the state and of what waits to be brought to it."""
+        """Bytes of the state and of the fresh rows."""
         return sum(table.nbytes for tables in (self.tables, *list(self.fresh)) for table in list(tables.values()))
 
     @property
     def counts(self) -> Ints:
-        """Rows of every instance, also of those that wait to be brought to the state."""
+        """Rows of every instance, fresh ones included."""
         return self.kept_counts() + self.fresh_counts
 
     def add(self, port: int, block: Block, *, shared: bool) -> Block:
-        """Take rows in; returns those that come too late. `shared`: they lie in memory that will be used again."""
+        """Add rows; returns the late ones. `shared`: they lie in memory that will be reused."""
         if self.load is not None:
             self.load.take(block.columns[INSTANCE])
-        late = self.kernel.late(port, block, self.mark_us)
+        late = self.kernel.late(port, block, self.watermark_us)
         refused = EMPTY
         if late.any():
             refused = block.take(np.flatnonzero(late))
@@ -71,27 +71,27 @@ class LaneState:
             per_instance(lifted, self.fresh_counts)
         return refused
 
-    def go_on(self, mark_us: int) -> Block:
-        """Close event time up to a mark; what has become certain, if anything is due."""
-        before_us, self.mark_us = self.mark_us, max(self.mark_us, mark_us)
-        due = (self.fresh or self.mark_us > before_us) and self.kernel.due(before_us, self.mark_us)
+    def advance(self, watermark_us: int) -> Block:
+        """Advance the watermark; returns the results that are due, without those emitted before."""
+        before_us, self.watermark_us = self.watermark_us, max(self.watermark_us, watermark_us)
+        due = (self.fresh or self.watermark_us > before_us) and self.kernel.due(before_us, self.watermark_us)
         if not due and self.fresh_rows <= max(FEW_ROWS, _rows(self.tables)):
             return EMPTY
-        come = self.kernel.concatenated(self.fresh) if self.fresh else {}
+        received = self.kernel.concatenated(self.fresh) if self.fresh else {}
         kept, fresh = self.kept_counts(), self.fresh_counts
         self.fresh, self.fresh_rows, self.fresh_counts = [], 0, self._none()
         declared = self._slots.declared if self._slots is not None and self._slots.divided else None
-        self.tables, answers = self._lane.advanced(self.tables, come, before_us, self.mark_us, declared)
+        self.tables, results = self._lane.advanced(self.tables, received, before_us, self.watermark_us, declared)
         if self.load is not None:
-            self.load.bring(fresh, kept, answers.columns[INSTANCE] if answers.length else self._none()[:0])
-        if not answers.length:
+            self.load.merge(fresh, kept, results.columns[INSTANCE] if results.length else self._none()[:0])
+        if not results.length:
             return EMPTY
-        return answers if self._slots is None else self._slots.labelled(answers)
+        return results if self._slots is None else self._slots.labelled(results)
 
     def relabel(self, instances: Iterable[int], division: Division, declared: int) -> None:
-        """Give the rows of some instances of an operator to those that have their slots under a division.
+        """Relabel the rows of some instances of an operator by a division.
 
-        `declared`: the declared instance of the operator, where that has only one.
+        `declared`: the declared instance of the operator, if it has only one.
         """
         concerned = np.zeros(self._size, bool)
         concerned[list(instances)] = True
@@ -103,28 +103,28 @@ class LaneState:
                 per_instance(each, self.fresh_counts)
 
     def take_out(self, instances: Iterable[int]) -> "dict[int, LaneState]":
-        """The state of each of some instances, which are then no longer here."""
+        """Remove some instances; returns the state of each."""
         wanted = list(instances)
         part_of = np.zeros(self._size, np.int64)
         part_of[wanted] = np.arange(1, len(wanted) + 1)
         kept, fresh = self.kept_counts(), self.fresh_counts
         tables = parted(self.tables, part_of, len(wanted) + 1)
-        come = [parted(each, part_of, len(wanted) + 1) for each in self.fresh]
-        self._keep(tables[0], [each[0] for each in come])
+        received = [parted(each, part_of, len(wanted) + 1) for each in self.fresh]
+        self._keep(tables[0], [each[0] for each in received])
         self.fresh_counts = np.where(part_of, 0, fresh)
         self._counted = (self.tables, np.where(part_of, 0, kept))
         found = {}
         for part, instance in enumerate(wanted, 1):
-            taken = found[instance] = LaneState(self._lane, self.mark_us, self.load, self._slots)
-            taken._keep(tables[part], [each[part] for each in come])
+            taken = found[instance] = LaneState(self._lane, self.watermark_us, self.load, self._slots)
+            taken._keep(tables[part], [each[part] for each in received])
             taken.fresh_counts = np.where(part_of == part, fresh, 0)
         return found
 
     def absorb(self, others: "Sequence[LaneState]") -> None:
-        """Take over the states of other instances, which are just as far."""
+        """Merge the states of other instances, which must have the same watermark."""
         for other in others:
-            if other.mark_us != self.mark_us:
-                raise ValueError(f"states at {other.mark_us} and {self.mark_us} cannot be brought together")
+            if other.watermark_us != self.watermark_us:
+                raise ValueError(f"states at {other.watermark_us} and {self.watermark_us} cannot be merged")
         parts = [state.tables for state in (self, *others) if state.tables]
         kept = sum((other.kept_counts() for other in others), self.kept_counts())
         self.tables = self.kernel.concatenated(parts) if parts else {}
@@ -140,7 +140,7 @@ class LaneState:
         self.fresh_rows = sum(_rows(each) for each in self.fresh)
 
     def kept_counts(self) -> Ints:
-        """Rows of every instance in the state, counted once for every state."""
+        """Rows of every instance in the tables, counted once per version of the tables."""
         if self.load is not None and self._counted[0] is not self.tables:
             self._counted = (self.tables, per_instance(self.tables, self._none()))
         return self._counted[1]

@@ -1,9 +1,9 @@
-"""Loads: what the instances of a lane's part take in, cost and answer.
+"""Loads: the input, cost and results of the instances of a part of a lane.
 
-The time of a turn is divided among the instances that had anything to do in it. Where there was one, it is exact.
-Where there were several, each has a share by its rows (those that came, those they were brought to, and those
-answered) and by its meetings: rows that came times the rows they met. Work on windows goes with the rows, that of joins
-and patterns with the meetings. How much one of each costs is found by least squares over the lane's own turns.
+The time of a turn is divided among the instances that were active in it. With one instance it is exact. With several,
+each gets a share by its rows (received, merged and emitted) and by its comparisons: rows received times the rows they
+were merged with. Windows cost by rows, joins and patterns by comparisons. The cost of one row and of one comparison is
+estimated by least squares over the turns of the part.
 """
 
 import numpy as np
@@ -15,51 +15,51 @@ from shoal.kernels.compiled import compiled
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 KEPT = 0.99
-"""What a turn counts for at the next one: prices are those of about the last hundred turns."""
+"""Decay per turn: estimates cover about the last hundred turns."""
 SMALLEST = 1e-9
-"""Rows and meetings that go together so closely cannot be told apart."""
+"""Below this, rows and comparisons are too correlated to be separated."""
 
 
 class Prices:
-    """What a row and a meeting cost, learned from turns; never less than nothing."""
+    """The cost of a row and of a comparison, learned from turns; never negative."""
 
     def __init__(self) -> None:
-        """Nothing is known yet, so that a row costs something and a meeting nothing."""
+        """Before the first turn, only rows cost something."""
         self.row_s = 1.0
-        self.meeting_s = 0.0
+        self.comparison_s = 0.0
         self._squares = np.zeros((2, 2))
         self._products = np.zeros(2)
 
-    def learn(self, rows: float, meetings: float, cost_s: float) -> None:
-        """Take a turn into account."""
-        turn = np.array([rows, meetings])
+    def learn(self, rows: float, comparisons: float, cost_s: float) -> None:
+        """Update the estimates with one turn."""
+        turn = np.array([rows, comparisons])
         self._squares = KEPT * self._squares + np.outer(turn, turn)
         self._products = KEPT * self._products + turn * cost_s
-        (of_rows, mixed), (_, of_meetings) = self._squares
-        left = of_rows * of_meetings - mixed * mixed
-        if left > SMALLEST * of_rows * of_meetings:
-            row_s = (self._products[0] * of_meetings - self._products[1] * mixed) / left
-            meeting_s = (self._products[1] * of_rows - self._products[0] * mixed) / left
-            if row_s >= 0 and meeting_s >= 0:
-                self.row_s, self.meeting_s = float(row_s), float(meeting_s)
+        (of_rows, mixed), (_, of_comparisons) = self._squares
+        left = of_rows * of_comparisons - mixed * mixed
+        if left > SMALLEST * of_rows * of_comparisons:
+            row_s = (self._products[0] * of_comparisons - self._products[1] * mixed) / left
+            comparison_s = (self._products[1] * of_rows - self._products[0] * mixed) / left
+            if row_s >= 0 and comparison_s >= 0:
+                self.row_s, self.comparison_s = float(row_s), float(comparison_s)
                 return
-            if row_s < 0 <= meeting_s:
-                self.row_s, self.meeting_s = 0.0, float(self._products[1] / of_meetings)
+            if row_s < 0 <= comparison_s:
+                self.row_s, self.comparison_s = 0.0, float(self._products[1] / of_comparisons)
                 return
         if of_rows > 0:
-            self.row_s, self.meeting_s = float(self._products[0] / of_rows), 0.0
+            self.row_s, self.comparison_s = float(self._products[0] / of_rows), 0.0
 
 
 class Load:
-    """The books of one part; who runs the part writes them, anybody may read.
+    """Counters of one part; the worker that runs the part writes them, any thread may read.
 
-    `events`, `results` and `cost_s` are sums per instance since the beginning, `rows` those of its state now.
-    `relabelled` is how many more rows came to it than splits had labelled with it, because instances were split or
-    merged while the rows were on their way.
+    `events`, `results` and `cost_s` are sums per instance since the start, `rows` the present rows of its state.
+    `relabelled` is how many more rows it received than splits had labelled with it, because instances were split or
+    merged while the rows were in flight.
     """
 
     def __init__(self, instances: int) -> None:
-        """Nothing has happened."""
+        """All counters are 0."""
         self.size = instances
         self.events = np.zeros(instances, np.int64)
         self.relabelled = np.zeros(instances, np.int64)
@@ -68,55 +68,55 @@ class Load:
         self.rows = np.zeros(instances, np.int64)
         self.prices = Prices()
         self._taken = np.zeros(instances, np.int64)
-        self._answered = np.zeros(instances, np.int64)
+        self._emitted = np.zeros(instances, np.int64)
         self._touched = np.zeros(instances, np.int64)
-        self._meetings = np.zeros(instances)
+        self._comparisons = np.zeros(instances)
         self._worked = False
-        count(self.events[:0], self._taken)  # so that its machine code is there in time
+        count(self.events[:0], self._taken)  # loads the compiled code
 
     def take(self, instances: Ints) -> None:
-        """Rows come in, of these instances."""
+        """Count rows received, by instance."""
         self._worked = True
         count(instances, self._taken)
 
     def relabel(self, before: Ints, after: Ints) -> None:
-        """Rows that come in labelled with some instances are of others."""
+        """Count rows whose labels have changed on arrival."""
         self.relabelled += np.bincount(after, minlength=self.size) - np.bincount(before, minlength=self.size)
 
-    def bring(self, fresh: Ints, kept: Ints, answers: Ints) -> None:
-        """So many rows per instance are brought to so many of its state; the answers are of these instances."""
+    def merge(self, fresh: Ints, kept: Ints, results: Ints) -> None:
+        """Count a merge of `fresh` rows per instance into `kept` ones, with the instances of the results."""
         self._worked = True
         touched = fresh + kept
         self._touched += touched
-        self._meetings += fresh.astype(np.float64) * touched
-        if answers.size:
-            count(answers, self._answered)
+        self._comparisons += fresh.astype(np.float64) * touched
+        if results.size:
+            count(results, self._emitted)
 
     def charge(self, cost_s: float) -> None:
-        """Divide the time of a turn."""
+        """Divide the time of a turn among the instances; called at the end of every turn."""
         if not self._worked:
             return
-        rows = self._taken + self._touched + self._answered
-        self.prices.learn(float(rows.sum()), float(self._meetings.sum()), cost_s)
-        weight = self.prices.row_s * rows + self.prices.meeting_s * self._meetings
+        rows = self._taken + self._touched + self._emitted
+        self.prices.learn(float(rows.sum()), float(self._comparisons.sum()), cost_s)
+        weight = self.prices.row_s * rows + self.prices.comparison_s * self._comparisons
         if not weight.any():
             weight = rows.astype(np.float64)
         total = float(weight.sum())
         if total > 0:
             self.cost_s += weight * (cost_s / total)
-        self.note()
+        self.flush()
 
-    def note(self) -> None:
-        """Write down what came and was answered, whatever it cost."""
+    def flush(self) -> None:
+        """Add the counts of the turn to the totals, without its cost."""
         self.events += self._taken
-        self.results += self._answered
-        for books in (self._taken, self._answered, self._touched, self._meetings):
-            books[:] = 0
+        self.results += self._emitted
+        for counters in (self._taken, self._emitted, self._touched, self._comparisons):
+            counters[:] = 0
         self._worked = False
 
 
 def per_instance(tables: Tables, counts: Ints) -> Ints:
-    """Add the rows of some tables to those counted per instance."""
+    """Add the rows of some tables to counts per instance."""
     for table in tables.values():
         count(table.instance, counts)
     return counts

@@ -20,10 +20,10 @@ EMPTY = Block({}, 0)
 
 @dataclass
 class Results:
-    """Rows of result tables on their way to the sinks, with when their oldest event was due.
+    """Rows of result tables for the sinks, with when their oldest event was due.
 
-    Nodes add at one end, whoever hands them on takes from the other, for which it may have all nodes add to the same
-    deque; refusals are only ever counted up.
+    Nodes append, and `Delivery` takes from the other end; it replaces the deques by its own, which all nodes share.
+    Counts of refusals only grow.
     """
 
     rows: deque[tuple[str, pa.RecordBatch, float]] = field(default_factory=deque)
@@ -32,10 +32,10 @@ class Results:
 
 
 class Node(ABC):
-    """Something that takes packets from its inputs and puts packets into its outputs.
+    """Reads packets from its inputs and writes packets to its outputs.
 
-    `home` is the worker it belongs to where nodes are bound; `is_source` if it has no inputs. `stream` is the number of
-    the stream that it has all events of; None behind operators with state.
+    `home` is the worker it belongs to, if nodes are bound; `is_source` if it has no inputs. `stream` is the number of
+    the stream whose events it processes; None downstream of operators with state.
     """
 
     is_source = False
@@ -53,7 +53,7 @@ class Node(ABC):
 
     @property
     def pending(self) -> int:
-        """Events that wait at the inputs."""
+        """Events that wait in the inputs."""
         pending = 0
         for channel in self.inputs:
             pending += channel.pending
@@ -61,7 +61,7 @@ class Node(ABC):
 
     @property
     def waiting(self) -> bool:
-        """Whether anything waits at the inputs; asked at every decision, so that a plain loop is worth it."""
+        """Whether anything waits in the inputs; asked at every decision, so it is a plain loop."""
         for channel in self.inputs:  # noqa: SIM110  (a generator takes three times as long)
             if channel.waiting:
                 return True
@@ -69,12 +69,12 @@ class Node(ABC):
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to do and room for what comes of it."""
+        """Whether there is input, and room in the outputs."""
         return self.waiting and not self.blocked
 
     @property
     def blocked(self) -> bool:
-        """Whether a reader downstream is too far behind."""
+        """Whether an output is full."""
         for channel in self.outputs:  # noqa: SIM110
             if channel.full:
                 return True
@@ -82,23 +82,27 @@ class Node(ABC):
 
     @property
     def watermark_us(self) -> int:
-        """How far event time is closed at the inputs that are awake."""
+        """The lowest watermark of the inputs that are awake."""
         awake = [channel.watermark_us for channel in self.inputs if not channel.asleep]
         return min(awake) if awake else min(channel.watermark_us for channel in self.inputs)
 
     @property
     def phase(self) -> int:
-        """The phase of what it writes, see `Stamp`: that of what it reads, unless it says otherwise."""
+        """The phase of the stamps it writes, see `Stamp`: by default that of its first input."""
         return self.inputs[0].phase if self.inputs else 0
 
     @property
     def state_bytes(self) -> int:
-        """Memory of what the node remembers."""
+        """Bytes of state."""
         return 0
 
     @abstractmethod
     def turn(self, events: int) -> int:
-        """Take in about so many events, fewer if there are no more or an output is full; returns how many."""
+        """Process about `events` events; returns how many.
+
+        Called by one worker at a time, when the node is `ready`. It must stop early if an output is full, and must not
+        wait.
+        """
 
     def _send(self, block: Block, stamp: Stamp) -> None:
         self.produced += block.length
@@ -106,25 +110,25 @@ class Node(ABC):
             channel.write(block, stamp)
 
     def _take(self, number: int, taken: int, events: int) -> Packet | None:
-        """The next packet of an input, unless enough was taken or an output is full."""
+        """The next packet of an input; None if enough was taken or an output is full."""
         return None if taken >= events or self.blocked else self.inputs[number].read(events - taken)
 
 
 class StepNode(Node):
-    """Operators without state, one behind another."""
+    """Consecutive operators without state."""
 
     def __init__(self, steps: Sequence[Step], source: Channel, home: int = 0) -> None:
-        """Steps behind a channel."""
+        """Steps that read a channel."""
         super().__init__(" ".join(step.text.split(" ", 1)[0] for step in steps), [source], home)
         self.steps = tuple(steps)
         self._running = self.steps
 
     def fuse(self, chain: Chain) -> None:
-        """From now on run the steps as a chain has them; nobody else may run that chain."""
+        """Run the compiled steps of a chain from now on; no other node may run that chain."""
         self._running = chain.steps
 
     def turn(self, events: int) -> int:
-        """Apply the steps to what waits."""
+        """Apply the steps to the input."""
         taken = 0
         while (packet := self._take(0, taken, events)) is not None:
             taken += packet.block.length
@@ -144,25 +148,25 @@ class OutletNode(Node):
     """Result rows of a query, or of several that share a table."""
 
     def __init__(self, outlet: Outlet, source: Channel, home: int = 0) -> None:
-        """An outlet behind a channel."""
+        """An outlet that reads a channel."""
         super().__init__(f"sink {outlet.table}", [source], home)
         self.outlet = outlet
-        self.answered = 0
+        self.emitted = 0
         self.transit = Histogram()
 
     def turn(self, events: int) -> int:
-        """Turn answers into rows; markers end here."""
+        """Turn results into rows; markers end here."""
         taken = 0
         while (packet := self._take(0, taken, events)) is not None:
             if packet.stamp.marker_s is not None:
                 self.transit.record(time.time() - packet.stamp.marker_s)
             if packet.block.length:
                 taken += packet.block.length
-                self._answer(self.outlet.rows(packet.owned), packet.stamp.taken_s)
+                self._emit(self.outlet.rows(packet.owned), packet.stamp.taken_s)
         self.consumed += taken
         return taken
 
-    def _answer(self, rows: pa.RecordBatch, taken_s: float) -> None:
+    def _emit(self, rows: pa.RecordBatch, taken_s: float) -> None:
         if rows.num_rows:
             self.results.rows.append((self.outlet.table, rows, taken_s))
-            self.answered += rows.num_rows
+            self.emitted += rows.num_rows

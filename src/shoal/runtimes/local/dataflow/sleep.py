@@ -1,10 +1,12 @@
-"""Sleep: parts of lanes that have no instances are told nothing, and nobody waits for them.
+"""Sleep: parts of lanes without instances get no messages, and no watermark waits for them.
 
-A lane has a part for every worker there may ever be. One without instances sleeps: splits send it nothing, and those
-behind it do not count it when they look how far event time is closed. Before it may have an instance, it wakes up: it
-says so to all behind it and waits until they have read it, so that none of them is further than what it will answer.
-Those that sleep themselves need not have read it: when they wake up, every split in front of them tells them anew, and
-until all have, they go no further.
+A lane has a part for every possible worker. A part without instances sleeps: splits send it nothing, and readers
+downstream leave it out of their watermark. Before it gets an instance, it wakes up:
+
+1. It announces its new phase to all readers downstream.
+2. It waits until those that are awake have read it, so that no watermark there is ahead of its future results.
+3. A reader that sleeps need not read it. When that reader wakes up, every split upstream notifies it again, and it does
+   not advance its watermark before all have.
 """
 
 from collections.abc import Sequence
@@ -15,42 +17,42 @@ from shoal.runtimes.local.dataflow.channel import Channel
 
 @dataclass(eq=False)
 class Sleep:
-    """Whether a part sleeps; in odd phases it does. Written by who runs the part.
+    """Whether a part sleeps, which it does in odd phases. Written by the worker that runs the part.
 
-    `behind` are the channels behind it up to the next parts, each before those further behind, with the sleep of the
-    part that reads it. `version` is the change by which splits are told that it has woken up.
+    `downstream` are the channels up to the next parts, in the order of the flow, each with the sleep of the part that
+    reads it. `version` is the version of the ownership by which splits learn that it has woken up.
     """
 
     phase: int
-    behind: list[tuple[Channel, "Sleep | None"]] = field(default_factory=list)
+    downstream: list[tuple[Channel, "Sleep | None"]] = field(default_factory=list)
     version: int = 0
-    known: bool = True
-    _told: bool = True
+    confirmed: bool = True
+    _notified: bool = True
 
     @property
     def asleep(self) -> bool:
-        """Whether it sleeps."""
+        """Whether the part sleeps."""
         return self.phase % 2 == 1
 
-    def fall(self) -> None:
+    def fall_asleep(self) -> None:
         """Fall asleep."""
         self.phase += 1
 
     def wake(self, version: int) -> None:
-        """Wake up, which others have yet to hear."""
+        """Wake up; readers and splits have yet to acknowledge it."""
         self.phase += 1
         self.version = version
-        self.known = self._told = False
+        self.confirmed = self._notified = False
 
     @property
-    def heard(self) -> bool:
-        """Whether all behind it who are awake know that it is."""
-        return self.known or all(
-            channel.phase >= self.phase or (reader is not None and reader.asleep) for channel, reader in self.behind
+    def acknowledged(self) -> bool:
+        """Whether all awake readers downstream have read that the part is awake."""
+        return self.confirmed or all(
+            channel.phase >= self.phase or (reader is not None and reader.asleep) for channel, reader in self.downstream
         )
 
-    def told(self, seen: Sequence[int]) -> bool:
-        """Whether all splits in front of it have told it how far they are, where these are the versions they know."""
-        if not self._told:
-            self._told = all(version >= self.version for version in seen)
-        return self._told
+    def notified(self, observed: Sequence[int]) -> bool:
+        """Whether all splits upstream have sent their watermarks since it woke up, by the versions read from them."""
+        if not self._notified:
+            self._notified = all(version >= self.version for version in observed)
+        return self._notified

@@ -1,4 +1,4 @@
-"""Nodes that take events in: they read a stream, refuse what does not fit it, and cut it into blocks."""
+"""Source nodes: they read a stream, refuse rows that do not fit its schema, and cut it into blocks."""
 
 import time
 from collections import deque
@@ -18,11 +18,11 @@ from shoal.runtimes.local.dataflow.channel import Stamp
 from shoal.runtimes.local.dataflow.node import EMPTY, Node
 
 MARKER_S = 0.05
-"""How often a marker is sent along with the events, to measure how long they take to the sinks."""
+"""How often a marker follows the events, to measure the time to the sinks."""
 POLL_S = 0.0003
-"""How long a source that has been asked is left alone, once all it had has been read."""
+"""The time between two polls of a source whose events have all been read."""
 PIECES = 8
-"""Pieces that a stretch of files is cut into at most; generated events are made block by block."""
+"""The largest number of slices per read of files; generated events are made block by block."""
 
 
 class SourceNode(Node):
@@ -47,10 +47,10 @@ class SourceNode(Node):
         self._types = {field.name: _plain_type(field.type) for field in self._expected}
         self._block_rows = block_rows
         self._blocks: deque[tuple[Block, int]] = deque()
-        self._mark = NEVER_US
+        self._watermark_us = NEVER_US
         self._due_s: float | None = None
-        self._asleep_until_s = 0.0
-        self._asked = False
+        self._next_poll_s = 0.0
+        self._polled = False
         self._unread = False
         self._marked_s = 0.0
         self.ended = False
@@ -58,24 +58,24 @@ class SourceNode(Node):
 
     @property
     def ready(self) -> bool:
-        """Whether there is room for more and it is time to ask whether there is more."""
-        awake = self.stopping or self._unread or time.time() >= self._asleep_until_s
+        """Whether the outputs have room, and events may be available."""
+        awake = self.stopping or self._unread or time.time() >= self._next_poll_s
         return awake and not self.ended and not self.blocked
 
     @property
     def watermark_us(self) -> int:
-        """How far event time is closed behind what was read."""
-        return self._mark
+        """The watermark after the events read."""
+        return self._watermark_us
 
     def turn(self, events: int) -> int:
-        """Read about so many events."""
-        taken, self._asked = 0, False
+        """Read about `events` events."""
+        taken, self._polled = 0, False
         while taken < events and not self.blocked and not self.ended:
             if not self._blocks and not self._fill():
                 break
             if self._blocks:
-                block, mark = self._blocks.popleft()
-                self._mark = max(self._mark, mark)
+                block, watermark_us = self._blocks.popleft()
+                self._watermark_us = max(self._watermark_us, watermark_us)
                 self._send(block, self._stamp())
                 taken += block.length
         return taken
@@ -84,16 +84,16 @@ class SourceNode(Node):
         now_s = time.time()
         due_s = now_s if self._due_s is None else self._due_s
         if now_s - self._marked_s < MARKER_S:
-            return Stamp(self._mark, due_s)
+            return Stamp(self._watermark_us, due_s)
         self._marked_s = now_s
-        return Stamp(self._mark, due_s, due_s)
+        return Stamp(self._watermark_us, due_s, due_s)
 
     def _fill(self) -> bool:
-        """Admit one more batch; false where there is nothing to read now."""
+        """Admit one more batch; returns whether there may be more to read now."""
         item = next(self._batches, None)
         if item is None:
             self._unread = False
-            return self._ask()
+            return self._poll()
         if isinstance(item, Block):
             self._cut(item)
             self.consumed += item.length
@@ -105,16 +105,16 @@ class SourceNode(Node):
         self._admit(item)
         return True
 
-    def _ask(self) -> bool:
-        """Find out whether the source reaches further."""
+    def _poll(self) -> bool:
+        """Ask the source for its latest offset, at most once per turn; end the stream if it has ended."""
         if self._offset["ended"] or self.stopping:
             self.ended = True
             self._send(EMPTY, Stamp(FOREVER_US, time.time(), time.time()))
             return False
-        if self._asked:
+        if self._polled:
             return False
-        self._asked = True
-        self._asleep_until_s = time.time() + POLL_S
+        self._polled = True
+        self._next_poll_s = time.time() + POLL_S
         end = self._cursor.latest(self._offset)
         if end == self._offset:
             return False
@@ -124,7 +124,7 @@ class SourceNode(Node):
         return True
 
     def _read(self, start: Offset, end: Offset) -> Iterator[RawBatch | BadFile | Block]:
-        """The rows between two offsets; a generator says when each piece was due by its rate, be it long ago."""
+        """The rows between two offsets; slices of a generator set when their events were due."""
         cursor = self._cursor
         generated = cursor if isinstance(cursor, GeneratorCursor) else None
         pieces = PIECES
@@ -132,14 +132,14 @@ class SourceNode(Node):
             pieces = max(1, -(-(end["position"] - start["position"]) // self._block_rows))
         for piece in cursor.slices(start, end, pieces):
             self._due_s = None if generated is None else generated.scheduled_s(piece)
-            block = self._made(piece)
+            block = self._plain_block(piece)
             if block is not None:
                 yield block
             else:
                 yield from self._source.read(piece, self._columns)
 
-    def _made(self, piece: Slice) -> Block | None:
-        """Generated events that come as plain arrays of the right types and times; all others have to be checked."""
+    def _plain_block(self, piece: Slice) -> Block | None:
+        """Generated events, if they are plain arrays of the right types and times; others must be admitted."""
         plain = self._source.plain if isinstance(self._source, Generator) else None
         start, stop = (piece.data["start"], piece.data["stop"]) if plain is not None else (0, 0)
         if plain is None or start == stop:
@@ -168,7 +168,7 @@ class SourceNode(Node):
             self._cut(Block.from_arrow(admitted.batch))
 
     def _cut(self, whole: Block) -> None:
-        """Divide admitted events into blocks, each with how far event time is closed behind it."""
+        """Divide admitted events into blocks, each with its watermark."""
         for start in range(0, whole.length, self._block_rows):
             stop = min(whole.length, start + self._block_rows)
             block = Block({name: column[start:stop] for name, column in whole.columns.items()}, stop - start)
@@ -177,6 +177,6 @@ class SourceNode(Node):
 
 
 def _plain_type(type_: pa.DataType) -> np.dtype[np.generic]:
-    """The NumPy type of a column as kernels take it; times are whole numbers."""
+    """The NumPy type of a column in kernels; times are integers."""
     plain = pa.int64() if pa.types.is_timestamp(type_) else type_
     return np.dtype(object) if pa.types.is_string(plain) else np.dtype(plain.to_pandas_dtype())

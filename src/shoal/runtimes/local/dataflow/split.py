@@ -1,4 +1,4 @@
-"""Splits: in front of every input of a divided lane, the node that sends rows to who owns their instance."""
+"""Splits: the node upstream of an input of a divided lane that sends rows to the owner of their instance."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -17,28 +17,28 @@ Ints = NDArray[np.int64]
 
 
 class MovingSplit(Node):
-    """Sends the rows of each instance to the worker that owns it, and tells workers when it has seen them give away.
+    """Sends the rows of each instance to its owner, and acknowledges new versions of the ownership.
 
     `sent` counts the rows of every instance.
     """
 
     def __init__(self, ownership: Ownership, source: Channel, home: int = 0, keys: Sequence[str] = ()) -> None:
-        """Behind a channel, whose rows have these key columns; output w is that of worker w."""
+        """Read a channel, whose rows have these key columns; output w is that of worker w."""
         super().__init__("split", [source], home)
         self.ownership = ownership
         self.sent = np.zeros(ownership.owner.size, np.int64)
-        self._seen = ownership.now.versions
+        self._observed = ownership.now.versions
         self._keys = tuple(keys)
         self._starts = np.zeros(ownership.workers + 1, np.int64)
-        divide(self.sent[:0], ownership.owner, self.sent, self.sent[:0], self._starts)  # loads its code in time
+        divide(self.sent[:0], ownership.owner, self.sent, self.sent[:0], self._starts)  # loads the compiled code
 
     @property
     def waiting(self) -> bool:
-        """Whether rows have come, or a worker has given an instance away or woken up."""
-        return super().waiting or self._seen != self.ownership.now.versions
+        """Whether rows wait, or a worker has given an instance away or woken up."""
+        return super().waiting or self._observed != self.ownership.now.versions
 
     def turn(self, events: int) -> int:
-        """Divide what waits."""
+        """Divide the rows that wait."""
         taken = 0
         while (packet := self._take(0, taken, events)) is not None:
             self._divide(packet)
@@ -66,20 +66,20 @@ class MovingSplit(Node):
                 self.outputs[worker].write(EMPTY, packet.stamp)
 
     def _acknowledge(self) -> None:
-        """Tell workers the versions that are known: the rows that follow go by owners at least as new."""
+        """Write new versions to their workers: all rows that follow are sent by owners at least as new."""
         versions = self.ownership.now.versions
         for worker, version in enumerate(versions):
-            if version != self._seen[worker]:
+            if version != self._observed[worker]:
                 stamp = Stamp(self.inputs[0].watermark_us, 0.0, None, version, self.phase)
                 self.outputs[worker].write(EMPTY, stamp)
-        self._seen = versions
+        self._observed = versions
 
 
 @compiled
 def divide(instances: Ints, owner: Ints, sent: Ints, rows: Ints, starts: Ints) -> None:
-    """Put the places of rows under the owners of their instances, in order, and count rows per instance.
+    """Order the indices of rows by the owners of their instances, and count rows per instance.
 
-    Those of worker w go from `starts[w]` to `starts[w + 1]`, all of which are 0 before.
+    Those of worker w are `rows[starts[w]:starts[w + 1]]`; `starts` must be all 0 before.
     """
     owners = np.empty(instances.size, np.int32)
     for i in range(instances.size):
@@ -88,7 +88,7 @@ def divide(instances: Ints, owner: Ints, sent: Ints, rows: Ints, starts: Ints) -
         starts[owners[i] + 1] += 1
     for worker in range(starts.size - 1):
         starts[worker + 1] += starts[worker]
-    places = starts.copy()
+    ends = starts.copy()
     for i in range(instances.size):
-        rows[places[owners[i]]] = i
-        places[owners[i]] += 1
+        rows[ends[owners[i]]] = i
+        ends[owners[i]] += 1

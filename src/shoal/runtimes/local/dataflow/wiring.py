@@ -1,8 +1,7 @@
-"""Wiring: from a program to nodes and the channels between them; steps that feeds have in common are shared.
+"""Wiring: from a program to nodes and the channels between them; feeds share the steps they have in common.
 
-Steps one behind another become one node unless they are to be told apart, and one loop where they are fused. Where
-instances are bound to workers, a lane becomes a node per worker that has instances of it, and what is behind such a
-node belongs to the same worker.
+Consecutive steps become one node if they are chained, and one compiled loop if they are fused. If instances are bound
+to workers, a lane becomes a node per worker, and the nodes downstream up to the next lane belong to the same worker.
 """
 
 from collections import Counter
@@ -25,11 +24,11 @@ from shoal.runtimes.local.dataflow.node import Node, OutletNode, StepNode
 from shoal.runtimes.local.dataflow.sleep import Sleep
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.split import MovingSplit
-from shoal.runtimes.local.memory.blocks import Keeper, Pool, Sizes
+from shoal.runtimes.local.memory.blocks import ChunkAllocator, Pool, Sizes
 from shoal.runtimes.local.migration.key_slots import Slots
 from shoal.runtimes.local.migration.moving_lane import MovingLane
 from shoal.runtimes.local.migration.ownership import Ownership
-from shoal.runtimes.local.migration.stop_the_world import StillLane
+from shoal.runtimes.local.migration.stop_the_world import PausedLane
 
 Path = tuple[Origin, tuple[str, ...]]
 """Where rows come from and the texts of the steps they have passed."""
@@ -41,30 +40,30 @@ class Wiring:
 
     program: Program
     sizes: Sizes
-    keeper: Keeper
+    allocator: ChunkAllocator
     chained: bool = True
     binding: Binding | None = None
     fused: bool = True
-    part: type[MovingLane] = StillLane
-    """What a divided lane has for every worker."""
+    part: type[MovingLane] = PausedLane
+    """The class of the parts of a divided lane."""
     parts: int = 0
-    """How many workers there may ever be, if more than the binding has."""
+    """The largest number of workers, if more than the binding has."""
     nodes: list[Node] = field(default_factory=list)
     chains: list[Chain] = field(default_factory=list)
-    """Steps that are to run as compiled loops once these are prepared."""
+    """Chains of steps that must be compiled before the run starts."""
     _at: dict[Path, list[Node]] = field(default_factory=dict)
     _readers: Counter[Path] = field(default_factory=Counter)
     _of_streams: list[tuple[StepNode, Types]] = field(default_factory=list)
-    _asked_for: dict[Node, list[frozenset[str] | None]] = field(default_factory=dict)
+    _columns_read: dict[Node, list[frozenset[str] | None]] = field(default_factory=dict)
 
     def wire(self, sources: Mapping[str, Source], location: str) -> list[Node]:
-        """Make the nodes, inputs before outputs."""
+        """Make all nodes, inputs before outputs."""
         self._count_readers()
         workers = 1 if self.binding is None else self.binding.workers
         for number, (stream, input_) in enumerate(self.program.inputs.items()):
             columns = self.program.columns(stream)
-            place = f"{location}/{stream}"
-            node = SourceNode(input_, sources[stream], columns, place, self.sizes.block_rows, number % workers)
+            directory = f"{location}/{stream}"
+            node = SourceNode(input_, sources[stream], columns, directory, self.sizes.block_rows, number % workers)
             node.stream = number
             self._add((stream, ()), node)
         lanes = sorted(self.program.lanes, key=lambda lane: lane.depth)
@@ -79,9 +78,9 @@ class Wiring:
         return self.nodes
 
     def _fuse(self) -> None:
-        """Turn steps that see all events of a stream into loops; what lanes answer is too little to be worth it."""
+        """Compile steps that process all events of a stream; results of lanes are too few to be worth it."""
         for node, types in self._of_streams:
-            columns = self._asked_for.get(node, [])
+            columns = self._columns_read.get(node, [])
             wanted = None if None in columns else frozenset().union(*(each for each in columns if each is not None))
             chain = fused(node.steps, types, wanted)
             if chain is not None:
@@ -89,16 +88,16 @@ class Wiring:
                 self.chains.append(chain)
 
     def _count_readers(self) -> None:
-        """How many ways go on from every place between two steps; where it is not one, a node must end."""
-        seen: set[Path] = set()
+        """Count the readers after every step; a node must end where there is not exactly one."""
+        visited: set[Path] = set()
         for lane in self.program.lanes:
             for feed in lane.feeds:
                 texts = tuple(step.text for step in feed.steps)
                 self._readers[feed.origin, texts] += 2  # a lane reads here, so that the steps end here
                 for length in range(len(texts), 0, -1):
                     path = (feed.origin, texts[:length])
-                    if path not in seen:
-                        seen.add(path)
+                    if path not in visited:
+                        visited.add(path)
                         self._readers[feed.origin, texts[: length - 1]] += 1
 
     def _add(self, path: Path, node: Node) -> None:
@@ -106,7 +105,7 @@ class Wiring:
         self._at.setdefault(path, []).append(node)
 
     def _after(self, origin: Origin, steps: tuple[Step, ...]) -> list[Node]:
-        """The nodes behind some steps, made where they are not there yet; one per node of the origin."""
+        """The nodes that apply some steps, made if needed; one per node of the origin."""
         texts = tuple(step.text for step in steps)
         path = (origin, texts)
         if path not in self._at:
@@ -122,15 +121,15 @@ class Wiring:
         return self._at[path]
 
     def _types(self, stream: str, steps: tuple[Step, ...]) -> Types | None:
-        """The columns of a stream behind some steps."""
+        """The columns of a stream after some steps."""
         schema = self.program.inputs[stream].schema
         return types_after(steps, {name: schema.type_of(name) for name in self.program.columns(stream)})
 
     def _from(self, node: Node, wanted: frozenset[str] | None = None) -> Channel:
-        channel = Channel(self.sizes, Pool(self.sizes, self.keeper), wanted)
+        channel = Channel(self.sizes, Pool(self.sizes, self.allocator), wanted)
         channel.phase = node.phase
         node.outputs.append(channel)
-        self._asked_for.setdefault(node, []).append(wanted)
+        self._columns_read.setdefault(node, []).append(wanted)
         return channel
 
     def _add_lane(self, lane: Lane) -> None:
@@ -145,7 +144,7 @@ class Wiring:
         self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs))
 
     def _add_parts(self, lane: Lane, binding: Binding) -> None:
-        """A part for every worker there may be, also for those without instances yet."""
+        """Add a part for every possible worker, also for those without instances."""
         workers = max(self.parts, binding.workers)
         slots = Slots.of(lane)
         owner = np.zeros(slots.declared.size, np.int64)
@@ -164,7 +163,7 @@ class Wiring:
             self._add((lane.number, ()), self.part(lane, feeds, self.program.inputs, ownership, worker))
 
     def _link(self) -> None:
-        """Tell parts of lanes who is behind them."""
+        """Tell parts of lanes what is downstream of them."""
         reader = {id(channel): node for node in self.nodes for channel in node.inputs}
 
         def behind(node: Node) -> Iterator[tuple[Channel, Sleep | None]]:
@@ -178,7 +177,7 @@ class Wiring:
 
         for node in self.nodes:
             if isinstance(node, MovingLane):
-                node.sleep.behind = list(behind(node))
+                node.sleep.downstream = list(behind(node))
 
     def _add_outlets(self, lane: Lane) -> None:
         if lane.kernel is not None:
@@ -191,5 +190,5 @@ class Wiring:
 
 
 def _wanted(lane: Lane, feed: Feed) -> frozenset[str] | None:
-    """The columns a lane looks at, of what comes in through a feed."""
+    """The columns of a feed that a lane reads."""
     return None if lane.kernel is None else lane.kernel.reads(feed.port) | {INSTANCE, TIME}

@@ -1,7 +1,7 @@
-"""Memory of channels: chunks of blocks in one piece, made ahead of need and used again once they have been read.
+"""Memory of channels: chunks of blocks, allocated ahead of need and reused once they have been read.
 
-A chunk is one allocation of several blocks; a block has room for so many events, each column in one aligned stretch.
-The writer takes chunks, the reader gives them back; a background thread makes the next one before it is asked for.
+A chunk is one allocation of several blocks; a block stores each column contiguously and aligned. The writer takes
+chunks, the reader gives them back, and a background thread allocates the next one in advance.
 """
 
 import queue
@@ -17,7 +17,7 @@ from shoal.errors import ConfigError
 from shoal.kernels.columns.block import Block
 
 ALIGNMENT = 64
-"""Columns begin at multiples of a cache line."""
+"""Columns start at multiples of a cache line, in bytes."""
 MEMORIES = ("block", "queue")
 Layout = tuple[tuple[str, str], ...]
 """Columns of a block by name, with their NumPy types."""
@@ -26,11 +26,11 @@ Columns = Mapping[str, NDArray[np.generic]]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Events per block, blocks per chunk, and how many chunks a channel has at most before its writer must wait.
+    """Events per block, blocks per chunk, and the most chunks that a channel has before its writer must wait.
 
-    These are the largest blocks: where few events come at a time, blocks are as much smaller and chunks as many more.
+    These are the largest blocks: if few events are written at a time, blocks are smaller, and there are more chunks.
 
-    With `queue` memory there are no blocks: every entry of a channel is an allocation of its own, of `entry_rows`.
+    With `queue` memory there are no blocks: every entry of a channel is a separate allocation of `entry_rows`.
     """
 
     block_rows: int = 131_072
@@ -40,7 +40,7 @@ class Sizes:
     entry_rows: int = 256
 
     def __post_init__(self) -> None:
-        """Refuse sizes that hold nothing."""
+        """Reject sizes below 1."""
         for name in ("block_rows", "chunk_blocks", "active_chunks", "entry_rows"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}")
@@ -54,7 +54,7 @@ class Sizes:
 
 
 def layout_of(block: Block) -> Layout | None:
-    """How a block's columns lie in a chunk; None where one is a text or a list, which chunks do not hold."""
+    """The layout of a block in a chunk; None if a column has texts or lists, which chunks do not hold."""
     layout = []
     for name, column in block.columns.items():
         if not isinstance(column, np.ndarray) or column.dtype == object or column.ndim != 1:
@@ -64,12 +64,12 @@ def layout_of(block: Block) -> Layout | None:
 
 
 class Chunk:
-    """Blocks in one piece of memory; `read` counts the blocks that the reader is done with."""
+    """Blocks in one allocation; `read` counts the blocks that the reader has finished."""
 
     __slots__ = ("blocks", "layout", "read", "rows")
 
     def __init__(self, layout: Layout, block_rows: int, blocks: int) -> None:
-        """Allocate, and touch every page so that the writer meets no page fault."""
+        """Allocate, and touch every page so that the writer has no page faults."""
         sizes = [_aligned(np.dtype(type_).itemsize * block_rows) for _, type_ in layout]
         whole = np.empty(sum(sizes) * blocks + ALIGNMENT, np.uint8)
         whole[:] = 0
@@ -89,16 +89,16 @@ class Chunk:
 class Pool:
     """The chunks of one channel."""
 
-    def __init__(self, sizes: Sizes, keeper: "Keeper") -> None:
-        """No memory is taken before the layout is known."""
+    def __init__(self, sizes: Sizes, allocator: "ChunkAllocator") -> None:
+        """No memory is allocated before the layout is known."""
         self._sizes = sizes
-        self._keeper = keeper
+        self._allocator = allocator
         self._free: deque[Chunk] = deque()
         self._chunks = 0
         self._dropped = 0
         self._taken = 0
         self._returned = 0
-        self.made_in_haste = 0
+        self.made_on_demand = 0
 
     @property
     def active(self) -> int:
@@ -106,7 +106,7 @@ class Pool:
         return self._taken - self._returned - self._dropped
 
     def take(self, layout: Layout, rows: int) -> Chunk | None:
-        """A chunk to write, of blocks for so many events; None where the channel has as many as it may.
+        """A chunk to write, with blocks of at least `rows` events; None if the channel has as many as allowed.
 
         Only the writer calls this.
         """
@@ -115,22 +115,22 @@ class Pool:
             return None
         chunk = self._pop(layout, rows)
         if chunk is None:
-            self.made_in_haste += 1
+            self.made_on_demand += 1
             self._chunks += 1
             chunk = self.make(layout, rows)
         self._taken += 1
         if not self._free and self._chunks < most:
             self._chunks += 1
-            self._keeper.ask(self, layout, rows)
+            self._allocator.ask(self, layout, rows)
         return chunk
 
     def drop(self) -> None:
-        """The writer goes on with another layout; the chunk is not used again."""
+        """Discard the chunk being written, because the layout has changed."""
         self._dropped += 1
         self._chunks -= 1
 
     def give_back(self, chunk: Chunk) -> None:
-        """The reader is done with a chunk."""
+        """Return a chunk that has been read; the reader calls this."""
         chunk.read = 0
         self._returned += 1
         self._free.append(chunk)
@@ -140,7 +140,7 @@ class Pool:
         return Chunk(layout, rows, self._sizes.chunk_blocks)
 
     def add(self, chunk: Chunk) -> None:
-        """A chunk made ahead; the keeper's thread calls this."""
+        """Add a chunk made in advance; the thread of the allocator calls this."""
         self._free.append(chunk)
 
     def _pop(self, layout: Layout, rows: int) -> Chunk | None:
@@ -152,27 +152,27 @@ class Pool:
         return None
 
 
-class Keeper:
-    """The background thread that makes chunks before they are needed."""
+class ChunkAllocator:
+    """The background thread that allocates chunks in advance."""
 
     def __init__(self) -> None:
-        """Start waiting for wishes."""
-        self._wishes: queue.SimpleQueue[tuple[Pool, Layout, int] | None] = queue.SimpleQueue()
+        """Start the thread."""
+        self._requests: queue.SimpleQueue[tuple[Pool, Layout, int] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._make, name="shoal-memory", daemon=True)
         self._thread.start()
 
     def ask(self, pool: Pool, layout: Layout, rows: int) -> None:
-        """Have a chunk made for a pool."""
-        self._wishes.put((pool, layout, rows))
+        """Request a chunk for a pool."""
+        self._requests.put((pool, layout, rows))
 
     def close(self) -> None:
-        """Stop once what was asked for has been made."""
-        self._wishes.put(None)
+        """Stop after all requested chunks have been made."""
+        self._requests.put(None)
         self._thread.join()
 
     def _make(self) -> None:
-        while (wish := self._wishes.get()) is not None:
-            pool, layout, rows = wish
+        while (request := self._requests.get()) is not None:
+            pool, layout, rows = request
             pool.add(pool.make(layout, rows))
 
 

@@ -1,4 +1,4 @@
-"""Placements: the divided lanes of a run, whom their instances belong to, and what they do there."""
+"""Divided lanes: which worker owns their instances, which is to own them, and the load of each."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,17 +17,17 @@ from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.load import Floats, Ints
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.split import MovingSplit
-from shoal.runtimes.local.migration.live_instances import Columns
+from shoal.runtimes.local.migration.live_instances import LiveInstances
 from shoal.runtimes.local.migration.moving_lane import MovingLane
 from shoal.runtimes.local.migration.ownership import HandOver, Ownership
 from shoal.runtimes.local.migration.reassignment import Reassignment
 from shoal.runtimes.local.migration.repartition import Repartitions
-from shoal.runtimes.local.migration.stop_the_world import StillLane, change_owners
+from shoal.runtimes.local.migration.stop_the_world import PausedLane, change_owners
 
 
 @dataclass
 class DividedLane:
-    """A lane with its parts by worker and the splits in front of them; one thread asks for its loads."""
+    """A lane with its parts by worker and the splits upstream; one thread asks for its loads."""
 
     lane: Lane
     ownership: Ownership
@@ -36,15 +36,15 @@ class DividedLane:
     _before: tuple[Ints, Floats, Ints] | None = field(default=None, init=False)
 
     def loads(self, state_bytes: int) -> tuple[Ints, Floats, Ints, Ints, Ints]:
-        """What every instance did since the last time, in columns; its state has a share of the lane's by its rows."""
-        books = [part.load for part in self.parts]
-        events = np.sum([each.events for each in books], axis=0)
-        cost_s = np.sum([each.cost_s for each in books], axis=0)
-        results = np.sum([each.results for each in books], axis=0)
-        rows = np.sum([each.rows for each in books], axis=0)
-        come = events - np.sum([each.relabelled for each in books], axis=0)
-        # What is sent is looked at last, so that none is less than nothing; by a turn, where numbers are seen late.
-        waiting = np.maximum(np.sum([split.sent for split in self.splits], axis=0) - come, 0)
+        """The load of every instance since the last call, in columns; state bytes are shared out by rows."""
+        counters = [part.load for part in self.parts]
+        events = np.sum([each.events for each in counters], axis=0)
+        cost_s = np.sum([each.cost_s for each in counters], axis=0)
+        results = np.sum([each.results for each in counters], axis=0)
+        rows = np.sum([each.rows for each in counters], axis=0)
+        received = events - np.sum([each.relabelled for each in counters], axis=0)
+        # Rows sent are read last, so that the backlog is not negative; counters may be one turn old.
+        waiting = np.maximum(np.sum([split.sent for split in self.splits], axis=0) - received, 0)
         before = self._before or (np.zeros_like(events), np.zeros_like(cost_s), np.zeros_like(results))
         self._before = (events, cost_s, results)
         row_bytes = state_bytes / max(1, int(rows.sum()))
@@ -54,9 +54,9 @@ class DividedLane:
 
 @dataclass(frozen=True, eq=False)
 class LaneGoal:
-    """Where some instances of a lane are to be, and reassignments that are to be gathered and carried out.
+    """The target workers of some instances of a lane, and the reassignments to apply.
 
-    `numbers` are those of the instances; `instances` and `workers` say where each is to be.
+    `numbers` are those of the instances; `workers[i]` is the target of `instances[i]`.
     """
 
     numbers: Mapping[InstanceId, int]
@@ -65,14 +65,14 @@ class LaneGoal:
     orders: tuple[Reassignment, ...] = ()
 
     def gathering(self, owner: Ints) -> list[tuple[Reassignment, int]]:
-        """Reassignments that no part has been given yet, with the worker that is to carry each out."""
-        return [(order, int(owner[order.before[0]])) for order in self.orders if not order.given]
+        """Reassignments that no part has yet, each with the worker that is to apply it."""
+        return [(order, int(owner[order.before[0]])) for order in self.orders if not order.assigned]
 
 
-class Placement:
-    """All divided lanes, who has their instances and who is to have them, and how instances are split and merged.
+class DividedLanes:
+    """All divided lanes of a run, with the target binding, and the splits and merges of their instances.
 
-    Whoever asks for a change or calls `go_on` takes turns with the others; one thread asks for loads.
+    Callers that ask for a change or call `advance` hold a lock; one thread asks for loads.
     """
 
     def __init__(self, nodes: Sequence[Node], binding: Binding, most_workers: int, graph: Graph) -> None:
@@ -92,108 +92,108 @@ class Placement:
         self._repartitions = Repartitions(graph, [lane.lane for lane in self.lanes], slots)
         self._graph = graph
         self._most_workers = most_workers
-        self._wanted = binding
-        self._goal = self._aim()
+        self._target = binding
+        self._goals = self._current_goals()
         self._current = binding
         self._owners: list[Ints] = []
-        self._columns = self._arranged()
+        self._live = self._arranged()
 
     @property
     def asked_partitioning(self) -> Partitioning:
-        """The partitioning once all that was asked for is carried out."""
+        """The partitioning after all queued changes."""
         return self._repartitions.last
 
-    def want(self, binding: Binding) -> str:
-        """Have instances where a binding has them; says why not if that cannot be."""
+    def set_target(self, binding: Binding) -> str:
+        """Make a binding the target; returns the reason if that is impossible, else an empty text."""
         if binding.workers > self._most_workers:
             most = self._most_workers
             return f"the run may have up to {most} workers; got {binding.workers}; start it with a larger most_workers"
-        unknown = [instance for instance in binding.worker_of if instance not in self._wanted.worker_of]
+        unknown = [instance for instance in binding.worker_of if instance not in self._target.worker_of]
         if unknown:
             return f"the binding names instance {unknown[0]!r}, which the graph does not have"
         try:
-            self._wanted = Binding({**self._wanted.worker_of, **binding.worker_of}, binding.workers)
-        except BindingError as error:  # an instance that it does not name is on a worker that it does not have
+            self._target = Binding({**self._target.worker_of, **binding.worker_of}, binding.workers)
+        except BindingError as error:  # an instance that it does not name is on a removed worker
             return str(error)
-        self._goal = self._aim()
+        self._goals = self._current_goals()
         return ""
 
     def repartition(self, command: Repartition) -> str:
-        """Split and merge instances, and have them where the command says; says why not if that cannot be."""
+        """Split and merge instances, and set their targets; returns the reason if that is impossible."""
         try:
             partitioning = self._repartitions.after(command.changes)
             instances = partitioning.instances(self._graph)
             if unknown := [instance for instance in command.worker_of if instance not in instances]:
                 return f"the binding names instance {unknown[0]!r}, which the partitioning does not have"
-            wanted = Binding.of({**self._wanted.worker_of, **command.worker_of}, self._wanted.workers)
+            wanted = Binding.of({**self._target.worker_of, **command.worker_of}, self._target.workers)
         except (BindingError, PartitioningError) as error:
             return str(error)
         self._repartitions.ask(partitioning)
-        self._wanted = wanted.fitted(instances)
-        self.go_on()
-        self._goal = self._aim()
+        self._target = wanted.fitted(instances)
+        self.advance()
+        self._goals = self._current_goals()
         return ""
 
-    def go_on(self) -> bool:
-        """Take note of what has been split and merged, and begin what was asked for next; whether there was any."""
-        done = self._repartitions.go_on()
+    def advance(self) -> bool:
+        """Put settled changes in force and start the next; returns whether there was any."""
+        done = self._repartitions.advance()
         if done:
-            self._goal = self._aim()
+            self._goals = self._current_goals()
         return done
 
     @property
     def reached(self) -> bool:
-        """Whether every instance is where it is to be, and all that can be split and merged now is being so."""
+        """Whether every instance is at its target, and all current reassignments have been assigned to a part."""
         return all(
-            np.array_equal(lane.ownership.owner[goal.instances], goal.workers) and all(o.given for o in goal.orders)
-            for lane, goal in zip(self.lanes, self._goal, strict=True)
+            np.array_equal(lane.ownership.owner[goal.instances], goal.workers) and all(o.assigned for o in goal.orders)
+            for lane, goal in zip(self.lanes, self._goals, strict=True)
         )
 
-    def invite(self) -> None:
-        """Have workers invite the instances they are to have, and split and merge those they have."""
-        for lane, goal in zip(self.lanes, self._goal, strict=True):
+    def request_all(self) -> None:
+        """Have workers request all instances that they are to own, and apply reassignments."""
+        for lane, goal in zip(self.lanes, self._goals, strict=True):
             owner = lane.ownership.owner
             for place in np.flatnonzero(owner[goal.instances] != goal.workers).tolist():
-                lane.parts[goal.workers[place]].invite(int(goal.instances[place]))
+                lane.parts[goal.workers[place]].request(int(goal.instances[place]))
             for order, worker in goal.gathering(owner):
-                order.given = True
+                order.assigned = True
                 lane.parts[worker].reassign(order)
 
-    def ask(self, instances: Iterable[InstanceId]) -> None:
-        """Have workers invite some of the instances they are to have, in this order."""
+    def request(self, instances: Iterable[InstanceId]) -> None:
+        """Have workers request some of the instances that they are to own, in this order."""
         for instance in instances:
-            for lane, goal in zip(self.lanes, self._goal, strict=True):
+            for lane, goal in zip(self.lanes, self._goals, strict=True):
                 if instance in goal.numbers:
-                    lane.parts[int(self._wanted.worker_of[instance])].invite(goal.numbers[instance])
+                    lane.parts[int(self._target.worker_of[instance])].request(goal.numbers[instance])
 
     @property
-    def between(self) -> bool:
-        """Whether an instance is on its way between two workers; exact only while nobody does anything."""
-        return any(part.between for lane in self.lanes for part in lane.parts)
+    def in_transit(self) -> bool:
+        """Whether an instance is between two workers; exact only while all workers are stopped."""
+        return any(part.in_transit for lane in self.lanes for part in lane.parts)
 
-    def change(self, since_s: float) -> None:
-        """Give all instances to the workers that are to have them; only while nobody does anything, as `since_s`.
+    def move_at_barrier(self, since_s: float) -> None:
+        """Move all instances to their targets; only while all workers are stopped, as they are `since_s`.
 
-        Where some are still on their way, nothing is changed: it must be asked for again.
+        If an instance is in transit, nothing changes and the caller must retry.
         """
-        if self.between:
+        if self.in_transit:
             return
-        for lane, goal in zip(self.lanes, self._goal, strict=True):
+        for lane, goal in zip(self.lanes, self._goals, strict=True):
             wanted = lane.ownership.owner.copy()
             wanted[goal.instances] = goal.workers
             gathering = goal.gathering(wanted)
             for order, worker in gathering:
                 wanted[list(order.before)] = worker
-            parts = [part for part in lane.parts if isinstance(part, StillLane)]
+            parts = [part for part in lane.parts if isinstance(part, PausedLane)]
             change_owners(lane.ownership, parts, wanted, since_s)
             for order, worker in gathering:
-                order.given = True
+                order.assigned = True
                 lane.parts[worker].reassign(order)
 
     def moves(self) -> list[Move]:
-        """What is not yet where it is to be."""
+        """The moves that are left."""
         found: list[Move] = []
-        for lane, goal in zip(self.lanes, self._goal, strict=True):
+        for lane, goal in zip(self.lanes, self._goals, strict=True):
             owner, names = lane.ownership.owner[goal.instances], tuple(goal.numbers)
             found += [
                 Move(names[place], WorkerId(int(owner[place])), WorkerId(int(goal.workers[place])))
@@ -202,46 +202,46 @@ class Placement:
         return found
 
     def target(self, instance: InstanceId) -> WorkerId | None:
-        """The worker that is to have an instance; None if it is to be split or merged first, or is gone."""
-        known = any(instance in goal.numbers for goal in self._goal)
-        return self._wanted.worker_of[instance] if known else None
+        """The target of an instance; None if it is split or merged first, or no longer exists."""
+        known = any(instance in goal.numbers for goal in self._goals)
+        return self._target.worker_of[instance] if known else None
 
-    def settled(self) -> Iterator[tuple[InstanceId, HandOver]]:
-        """Moves that have been done since the last time, of instances there are; one thread asks."""
+    def finished_moves(self) -> Iterator[tuple[InstanceId, HandOver]]:
+        """Moves of live instances that have finished since the last call; one thread asks."""
         for lane, numbers in zip(self.lanes, self._repartitions.live.numbers, strict=True):
             name_of = {number: name for name, number in numbers.items()}
-            for done in lane.ownership.settled:
+            for done in lane.ownership.finished_moves:
                 while done:
                     hand_over = done.popleft()
                     if hand_over.instance in name_of:
                         yield name_of[hand_over.instance], hand_over
 
-    def _aim(self) -> tuple[LaneGoal, ...]:
-        """Where the instances of every lane are to be, but for those that are being split and merged."""
+    def _current_goals(self) -> tuple[LaneGoal, ...]:
+        """The targets of the instances of every lane, except those that are being split or merged."""
         underway, found = self._repartitions.underway, []
         for place, numbers in enumerate(self._repartitions.live.numbers):
             orders = underway.orders[place] if underway is not None else ()
             concerned = {number for order in orders for number in (*order.before, *order.after)}
-            worker_of = self._wanted.worker_of
+            worker_of = self._target.worker_of
             there = {i: n for i, n in numbers.items() if n not in concerned and i in worker_of}
             workers = np.array([worker_of[instance] for instance in there], np.int64)
             found.append(LaneGoal(there, np.array([*there.values()], np.int64), workers, orders))
         return tuple(found)
 
-    def _arranged(self) -> Columns:
+    def _arranged(self) -> LiveInstances:
         sizes = [lane.ownership.owner.size for lane in self.lanes]
-        return Columns.arranged(self._repartitions.live, self._graph, sizes)
+        return LiveInstances.arranged(self._repartitions.live, self._graph, sizes)
 
     def current(self) -> tuple[Binding, Partitioning]:
-        """Who owns what now, and which keys that is; workers that are to go count until they own nothing.
+        """The present binding and partitioning; a removed worker counts until it owns nothing.
 
-        Asked for before the loads of the same instances.
+        Call this before `loads`, which then covers the same instances.
         """
-        if same := self._repartitions.live is self._columns.live:
-            columns = self._columns
+        if same := self._repartitions.live is self._live.live:
+            columns = self._live
         else:
-            columns = self._columns = self._arranged()
-        workers, live = self._wanted.workers, columns.live
+            columns = self._live = self._arranged()
+        workers, live = self._target.workers, columns.live
         owners = [lane.ownership.owner[numbers] for lane, numbers in zip(self.lanes, columns.numbers, strict=True)]
         used = 1 + max((int(each.max()) for each in owners if each.size), default=0)
         if used > workers:
@@ -254,16 +254,16 @@ class Placement:
         return self._current, live.partitioning
 
     def moved(self) -> tuple[int, int, float]:
-        """Instances that have moved so far, the bytes of their state, and the time workers spent on that."""
+        """Instances moved so far, the bytes of their state, and the time that workers spent on it."""
         owners = [lane.ownership for lane in self.lanes]
         moving_s = sum(part.moving_s for lane in self.lanes for part in lane.parts)
         return sum(sum(each.moves) for each in owners), sum(sum(each.moved_bytes) for each in owners), moving_s
 
     def loads(self, held: Mapping[LaneNode, int]) -> Mapping[InstanceId, InstanceLoad]:
-        """What every instance did since the last time, where nodes hold so many bytes."""
+        """The load of every instance since the last call; `held` are the bytes of every node."""
         if not self.lanes:
             return {}
         found = [lane.loads(sum(held[part] for part in lane.parts)) for lane in self.lanes]
         events, cost_s, results, state, waiting = map(np.concatenate, zip(*found, strict=True))
-        columns = self._columns
+        columns = self._live
         return LoadColumns(columns.names, *(columns.of(each) for each in (events, cost_s, results, state, waiting)))

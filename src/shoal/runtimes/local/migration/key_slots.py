@@ -1,8 +1,8 @@
-"""Slots: which instance of a lane has which keys, in a form that changes while everything goes on.
+"""Slots: which instance of a lane has which keys, in a form that can change while the run goes on.
 
-Rows come to a split labelled with declared instances, whatever was split or merged. A division says which instance has
-each slot of each declared one; it is published with the owners. Instances are numbers here: those of a lane's declared
-instances, and some more that are given to instances when they are split off and come free when they are merged.
+Rows arrive at a split labelled with declared instances. A division maps each slot of each declared instance to an
+instance; it is published with the owners. Instances are numbers here: those of the declared instances of a lane, and
+some more, which are used for new instances and become free when instances are merged.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,15 @@ from shoal.kernels.columns.table import INSTANCE
 from shoal.model.control.partitioning import SLOTS
 
 ROOM = 64
-"""Instances that a lane may have beside the declared ones; a quarter of these, where that is more."""
+"""Instances that a lane may have beside the declared ones, or a quarter of their number if that is more."""
 
 
 @dataclass(eq=False)
 class Slots:
-    """What is known of the numbers of a lane with so many declared instances.
+    """The numbers of a lane that has `groups` declared instances.
 
     `declared[n]` is the declared instance whose number results of instance n carry; it is written before number n is
-    given to an instance. `partition` is that of a `Division`. `divided` says whether anything was ever split or
-    merged.
+    used. `partition` is that of a `Division`. `divided` says whether anything was ever split or merged.
     """
 
     declared: Ints
@@ -35,26 +34,26 @@ class Slots:
 
     @classmethod
     def of(cls, lane: Lane) -> "Slots":
-        """The slots of a lane as declared, with room for more instances."""
+        """The slots of a lane as declared, with unused numbers."""
         size = len(lane.instances)
         declared = np.zeros(size + max(ROOM, size // 4), np.int64)
         declared[:size] = np.arange(size)
         return cls(declared, size, partition_positions(lane))
 
     def table(self, division: Division | None) -> Ints:
-        """The instance of every slot of every declared instance; only to be read."""
+        """The instance of every slot of every declared instance; read-only."""
         if division is not None:
             return division.numbers
         return np.repeat(np.arange(self.groups), SLOTS).reshape(self.groups, SLOTS)
 
     def after(self, division: Division | None, cells: Ints, numbers: Ints) -> Division:
-        """A division once some cells of its table, counted row by row, have other numbers."""
+        """A division with other numbers in some cells of its table, which are counted row by row."""
         changed = self.table(division).copy()
         changed.reshape(-1)[cells] = numbers
         return Division(changed, self.declared, self.partition)
 
     def labelled(self, rows: Block) -> Block:
-        """Rows under the numbers of declared instances, by which everything outside of the lane knows them."""
+        """Rows labelled with declared instances, as everything downstream expects them."""
         if not self.divided or not rows.length:
             return rows
         return Block({**rows.columns, INSTANCE: self.declared[rows.columns[INSTANCE]]}, rows.length)

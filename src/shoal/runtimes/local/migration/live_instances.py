@@ -1,4 +1,4 @@
-"""Columns: the instances there are, side by side, whatever their numbers in their lanes."""
+"""Live instances: all instances of a run in one order, independent of their numbers in the lanes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.runtimes.local.dataflow.load import Ints
-from shoal.runtimes.local.migration.repartition import Live
+from shoal.runtimes.local.migration.repartition import LivePartitioning
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
-    """The instances of a run in one order, and where they are among the numbers of all lanes, one lane after another.
+class LiveInstances:
+    """The instances of a run in one order, and their positions among the concatenated numbers of all lanes.
 
-    `numbers` are theirs in each lane, in the order of `live`. What `strays` did counts for the instances at the places
-    `heirs`.
+    `numbers` are those of each lane, in the order of `live`. The load of `strays` counts for the instances at the
+    positions `heirs`.
     """
 
-    live: Live
+    live: LivePartitioning
     numbers: tuple[Ints, ...]
     names: tuple[InstanceId, ...]
     order: Ints
@@ -28,8 +28,8 @@ class Columns:
     heirs: Ints
 
     @classmethod
-    def arranged(cls, live: Live, graph: Graph, sizes: Sequence[int]) -> "Columns":
-        """The columns of the instances in force, in lanes that have so many numbers."""
+    def arranged(cls, live: LivePartitioning, graph: Graph, sizes: Sequence[int]) -> "LiveInstances":
+        """The instances in force; `sizes` is how many numbers each lane has."""
         starts = np.cumsum([0, *sizes]).tolist()[:-1]
         at = {name: start + n for start, of in zip(starts, live.numbers, strict=True) for name, n in of.items()}
         names = tuple(name for name in live.partitioning.instances(graph) if name in at)
@@ -43,7 +43,7 @@ class Columns:
         return cls(live, numbers, names, order, pairs[:, 0], pairs[:, 1])
 
     def of(self, column: NDArray[Any]) -> NDArray[Any]:
-        """A column over the numbers of all lanes as one over the instances."""
+        """Turn a column over the numbers of all lanes into one over the instances."""
         found = column[self.order]
         if self.strays.size:
             np.add.at(found, self.heirs, column[self.strays])

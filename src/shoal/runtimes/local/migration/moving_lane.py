@@ -1,16 +1,6 @@
-"""Instances that change their worker while everything goes on.
+"""The part of a lane on one worker, whose instances move in and out while the run goes on.
 
-A lane is divided among workers: a split node in front of each input sends rows to the worker that owns their instance,
-and every worker has a lane node with the state of the instances it owns. Who owns what is one value, published as a
-whole; only the owner of an instance may name another.
-
-To move an instance, the worker that is to have it invites it: it writes to the owner how far it has told those behind
-it that event time is closed, and tells no more until the guest is there. The owner, once it is as far, hands the state
-over, names the new owner, and from then on passes on whatever still comes to it. The new owner keeps the instance as a
-guest, with a clock of its own, until every split node has seen the change and nothing can come by the old way any more;
-then the guest joins the others. What comes to a guest by the new way is held until nothing can come by the old one:
-rows are taken in the order in which they were sent. Nobody ever waits for anybody, no row is overtaken by the closing
-of its window, and no answer by what is told of event time.
+The package docstring lists the steps of a move; the methods here name the step that they implement.
 """
 
 import time
@@ -32,23 +22,26 @@ from shoal.runtimes.local.dataflow.node import EMPTY
 from shoal.runtimes.local.dataflow.sleep import Sleep
 from shoal.runtimes.local.migration.ownership import (
     Arrival,
-    Closed,
+    ForwardedRows,
     Gone,
     HandOver,
-    Invitation,
+    InputDrained,
     Message,
+    MigrationRequest,
     Ownership,
-    Passed,
-    Settled,
+    WatermarkPromise,
 )
 from shoal.runtimes.local.migration.reassignment import Reassigner, Reassignment
-from shoal.runtimes.local.migration.transit import Guest, Leaving
+from shoal.runtimes.local.migration.transit import IncomingInstance, OutgoingInstance
 
 
 class MovingLane(LaneNode):
-    """The part of a lane that one worker has; instances come and go.
+    """The part of a lane on one worker.
 
-    `load` are its books, `moving_s` the time spent on moves so far.
+    `load` counts the work of its instances, `moving_s` is the time spent on moves so far. `_to_request` are instances
+    to be requested, `_requested` those requested, with the watermark of the request, and `_requests` those that other
+    workers have requested. `_own` are the instances settled here, `_observed` the version of the ownership that was
+    read from each input. Only the worker that runs the part touches these, except where a method says otherwise.
     """
 
     def __init__(
@@ -59,73 +52,79 @@ class MovingLane(LaneNode):
         ownership: Ownership,
         home: int,
     ) -> None:
-        """A part behind the channels of its feeds."""
+        """A part that reads the channels of its feeds."""
         super().__init__(lane, feeds, inputs, home)
         self.ownership = ownership
         self.load = Load(ownership.owner.size)
         self.moving_s = 0.0
         self._state = LaneState(lane, load=self.load, slots=ownership.slots)
-        self._orders: deque[int] = deque()
-        self._invited: dict[int, int] = {}
-        self._wanted: list[Invitation] = []
-        self._leaving: dict[int, Leaving] = {}
-        self._guests: dict[int, Guest] = {}
-        self._seen = [0] * len(self.inputs)
+        self._to_request: deque[int] = deque()
+        self._requested: dict[int, int] = {}
+        self._requests: list[MigrationRequest] = []
+        self._outgoing: dict[int, OutgoingInstance] = {}
+        self._incoming: dict[int, IncomingInstance] = {}
+        self._observed = [0] * len(self.inputs)
         mine, declared = np.flatnonzero(ownership.owner == home), len(lane.instances)
         self._own = set(mine[mine < declared].tolist())
         self._reassigner = Reassigner(self._state.kernel, ownership, home, mine[mine >= declared].tolist())
         self.sleep = Sleep(phase=0 if self._own else 1)
         ownership.sleep(home, asleep=self.sleep.asleep)
 
-    def invite(self, instance: int) -> None:
-        """Ask for an instance of another worker; may be called by any thread."""
-        self._orders.append(instance)
+    def request(self, instance: int) -> None:
+        """Request an instance of another worker (step 1); any thread may call this."""
+        self._to_request.append(instance)
 
     def reassign(self, order: Reassignment) -> None:
-        """Give the keys of some instances to others; may be called by any thread."""
-        self._reassigner.asked.append(order)
+        """Give the keys of some instances to others; any thread may call this."""
+        self._reassigner.queue.append(order)
 
     @property
     def waiting(self) -> bool:
-        """Whether rows or letters wait, or orders that can be carried out."""
-        if super().waiting or any(self.ownership.letters[self.home]) or self._reassigner.asked:
+        """Whether rows or messages wait, or requests that can be sent."""
+        if super().waiting or any(self.ownership.messages[self.home]) or self._reassigner.queue:
             return True
-        return bool(self._orders) and (self.sleep.asleep or self.sleep.heard)
+        return bool(self._to_request) and (self.sleep.asleep or self.sleep.acknowledged)
 
     @property
     def phase(self) -> int:
-        """Whether it sleeps, see `Sleep`."""
+        """The phase of its sleep, see `Sleep`."""
         return self.sleep.phase
 
     @property
     def state_bytes(self) -> int:
-        """Memory of what the node remembers, guests included."""
-        return super().state_bytes + sum(guest.state.nbytes for guest in list(self._guests.values()))
+        """Bytes of state, incoming instances included."""
+        return super().state_bytes + sum(incoming.state.nbytes for incoming in list(self._incoming.values()))
 
     @property
     def busy(self) -> bool:
-        """Whether an instance is on its way in or out, or is being split or merged."""
-        moving = self._orders or self._invited or self._wanted or self._leaving or self._guests
+        """Whether an instance moves in or out, or is split or merged."""
+        moving = self._to_request or self._requested or self._requests or self._outgoing or self._incoming
         return bool(moving) or self._reassigner.busy
 
     @property
-    def between(self) -> bool:
-        """Whether something is on its way between two workers, so that owners cannot be changed at once."""
-        if self._orders or self._invited or self._wanted or self._leaving or any(self.ownership.letters[self.home]):
+    def in_transit(self) -> bool:
+        """Whether an instance or a message is between two workers, so that a barrier cannot move instances."""
+        if (
+            self._to_request
+            or self._requested
+            or self._requests
+            or self._outgoing
+            or any(self.ownership.messages[self.home])
+        ):
             return True
-        return any(guest.open for guest in list(self._guests.values()))
+        return any(incoming.open for incoming in list(self._incoming.values()))
 
     def turn(self, events: int) -> int:
-        """Take rows in and answer; then invite and give away what was asked for."""
+        """Process rows and emit results; then advance all moves of this part."""
         began_s, moving_s = time.thread_time(), self.moving_s
-        self._read_letters()
+        self._read_messages()
         taken = super().turn(events)
         if self.busy:
             began = time.perf_counter()
             self._reassign()
-            self._send_invitations()
-            self._give_away()
-            self._pass_marks()
+            self._send_requests()
+            self._serve_requests()
+            self._forward_watermarks()
             self.moving_s += time.perf_counter() - began
         elif not self._own and not self.sleep.asleep:
             self._fall_asleep()
@@ -134,207 +133,211 @@ class MovingLane(LaneNode):
         return taken
 
     def _count_rows(self) -> None:
-        self.load.rows = sum((guest.state.counts for guest in self._guests.values()), self._state.counts)
+        self.load.rows = sum((incoming.state.counts for incoming in self._incoming.values()), self._state.counts)
 
     def _fall_asleep(self) -> None:
-        """Splits send nothing more before those in front of them may leave this one out."""
+        """Stop the splits first: readers downstream may ignore this part only when it gets no more rows."""
         self.ownership.sleep(self.home)
-        self.sleep.fall()
-        super()._tell(EMPTY, None)
+        self.sleep.fall_asleep()
+        super()._emit(EMPTY, None)
 
     def _wake_up(self) -> None:
-        """Whoever sees the new version sees also that this one no longer sleeps, so that comes first."""
+        """Wake up first and publish the version second: a split that reads the version must find the part awake."""
         self.sleep.wake(self.ownership.now.versions[self.home] + 1)
         self.ownership.wake(self.home)
-        self._tell(EMPTY, None)
+        self._emit(EMPTY, None)
 
-    def _tell(self, answers: Block, marker_s: float | None) -> None:
+    def _emit(self, results: Block, marker_s: float | None) -> None:
         if not self.sleep.asleep:
-            super()._tell(answers, marker_s)
+            super()._emit(results, marker_s)
 
     def _watermark(self) -> int:
-        awake = not self.sleep.asleep and self.sleep.told(self._seen)
-        return super()._watermark() if awake else self._state.mark_us
+        awake = not self.sleep.asleep and self.sleep.notified(self._observed)
+        return super()._watermark() if awake else self._state.watermark_us
 
     def _reassign(self) -> None:
         if self._reassigner.busy:
-            missing = self._reassigner.go_on(self._state, self._own, self._seen)
-            self._orders.extend(number for number in missing if number not in self._orders)
+            missing = self._reassigner.advance(self._state, self._own, self._observed)
+            self._to_request.extend(number for number in missing if number not in self._to_request)
 
-    def _send_invitations(self) -> None:
-        if self._orders and self.sleep.asleep:
+    def _send_requests(self) -> None:
+        if self._to_request and self.sleep.asleep:
             self._wake_up()
-        self.sleep.known = self.sleep.heard
-        while self._orders and self.sleep.known:
-            instance = self._orders.popleft()
+        self.sleep.confirmed = self.sleep.acknowledged
+        while self._to_request and self.sleep.confirmed:
+            instance = self._to_request.popleft()
             owner = int(self.ownership.owner[instance])
-            if owner != self.home and instance not in self._invited:
-                self._invited[instance] = self._told_us
-                self._letters(owner).append(Invitation(instance, self.home, self._told_us))
+            if owner != self.home and instance not in self._requested:
+                self._requested[instance] = self._emitted_us
+                self._messages_to(owner).append(MigrationRequest(instance, self.home, self._emitted_us))
 
-    def _give_away(self) -> None:
-        """Answer invitations that can be answered now; the others wait, or go on to the owner."""
-        waiting, self._wanted = self._wanted, []
+    def _serve_requests(self) -> None:
+        """Grant the requests that can be granted now (step 2); keep the others, or forward them to the owner."""
+        waiting, self._requests = self._requests, []
         ready: dict[int, int] = {}
         kept, unused = self._reassigner.kept if waiting else set(), self._reassigner.unused
-        for invitation in waiting:
-            instance, target, told_us = invitation
+        for request in waiting:
+            instance, target, watermark_us = request
             owner = ready.get(instance, int(self.ownership.owner[instance]))
             if owner == target == self.home:
-                self._invited.pop(instance, None)
+                self._requested.pop(instance, None)
             elif owner != self.home:
-                self._letters(owner).append(invitation)
+                self._messages_to(owner).append(request)
             elif instance in unused:
-                self._letters(target).append(Gone(instance))
-            elif instance not in self._own or instance in kept or self._state.mark_us < told_us:
-                self._wanted.append(invitation)  # not before it has come here and settled, and is as far
+                self._messages_to(target).append(Gone(instance))
+            elif instance not in self._own or instance in kept or self._state.watermark_us < watermark_us:
+                self._requests.append(request)  # until it has settled here and the watermark has been reached
             else:
                 ready[instance] = target
         if ready:
             self._hand_over(ready)
 
     def _hand_over(self, target_of: Mapping[int, int]) -> None:
-        """The states first, then the names of the new owners, all at once."""
+        """Send the states first; then publish all new owners as one value."""
         for instance, state in self._state.take_out(target_of).items():
             self._own.remove(instance)
             state_bytes = state.nbytes
             self.ownership.moved_bytes[self.home] += state_bytes
             arrival = Arrival(instance, state, self.home, state_bytes, time.perf_counter())
-            self._letters(target_of[instance]).append(arrival)
+            self._messages_to(target_of[instance]).append(arrival)
         version = self.ownership.give(self.home, target_of)
         for instance, target in target_of.items():
-            self._leaving[instance] = Leaving(target, version, self._state.mark_us, set(range(len(self.inputs))))
+            self._outgoing[instance] = OutgoingInstance(
+                target, version, self._state.watermark_us, set(range(len(self.inputs)))
+            )
 
-    def _letters(self, target: int) -> deque[Message]:
-        return self.ownership.letters[target][self.home]
+    def _messages_to(self, target: int) -> deque[Message]:
+        return self.ownership.messages[target][self.home]
 
     def _take(self, number: int, taken: int, events: int) -> Packet | None:
         packet = super()._take(number, taken, events)
         if packet is not None:
-            self._seen[number] = max(self._seen[number], packet.stamp.version)
-        self._read_letters()  # whoever sends rows of a guest has been told of it after its state was handed over
+            self._observed[number] = max(self._observed[number], packet.stamp.version)
+        self._read_messages()  # a split sends rows here only after the state was handed over
         return packet
 
-    def _read_letters(self) -> None:
-        boxes = self.ownership.letters[self.home]
-        for letters in boxes if any(boxes) else ():
-            while letters:
-                self._read(letters.popleft())
+    def _read_messages(self) -> None:
+        boxes = self.ownership.messages[self.home]
+        for messages in boxes if any(boxes) else ():
+            while messages:
+                self._read(messages.popleft())
 
     def _read(self, message: Message) -> None:
-        if isinstance(message, Invitation):
-            self._wanted.append(message)
+        if isinstance(message, MigrationRequest):
+            self._requests.append(message)
             return
         if isinstance(message, Arrival):
-            guest = self._welcome(message.instance, message.state, set(range(len(self.inputs))))
-            guest.source, guest.state_bytes = message.source, message.state_bytes
-            guest.frozen_s = time.perf_counter() - message.left_s
+            incoming = self._receive(message.instance, message.state, set(range(len(self.inputs))))
+            incoming.source, incoming.state_bytes = message.source, message.state_bytes
+            incoming.frozen_s = time.perf_counter() - message.left_s
             return
         if isinstance(message, Gone):
-            self._invited.pop(message.instance, None)
+            self._requested.pop(message.instance, None)
             return
-        guest = self._guests[message.instance]
-        if isinstance(message, Passed):
-            self._add_to(guest, message.number, message.block)
-        elif isinstance(message, Closed):
-            guest.promised_us = message.mark_us
+        incoming = self._incoming[message.instance]
+        if isinstance(message, ForwardedRows):
+            self._add_to(incoming, message.number, message.block)
+        elif isinstance(message, WatermarkPromise):
+            incoming.promised_us = message.watermark_us
         else:
-            for block in guest.settle(message.number):
-                self._add_to(guest, message.number, block)
+            for block in incoming.settle(message.number):
+                self._add_to(incoming, message.number, block)
 
-    def _welcome(self, instance: int, state: LaneState, open_: set[int]) -> Guest:
+    def _receive(self, instance: int, state: LaneState, open_: set[int]) -> IncomingInstance:
         state.load = self.load
-        self._invited.pop(instance, None)
+        self._requested.pop(instance, None)
         self._reassigner.unused.discard(instance)
-        self._guests[instance] = guest = Guest(state, state.mark_us, open_)
-        return guest
+        self._incoming[instance] = incoming = IncomingInstance(state, state.watermark_us, open_)
+        return incoming
 
-    def _add_to(self, guest: Guest, number: int, block: Block) -> None:
-        """Bring rows that have memory of their own to a guest's state."""
-        self._refuse(guest.state.add(self._ports[number], block, shared=False))
+    def _add_to(self, incoming: IncomingInstance, number: int, block: Block) -> None:
+        """Add rows that own their memory to the state of an incoming instance."""
+        self._refuse(incoming.state.add(self._ports[number], block, shared=False))
 
     def _add(self, number: int, block: Block, packet: Packet) -> None:
-        """Rows of guests go to their own state, rows of instances that have left are passed on."""
+        """Route rows of incoming and outgoing instances apart from the others (steps 3 and 4)."""
         if self._reassigner.busy:
-            block = self._reassigner.arriving(self._ports[number], block, self.load)
-        if self._guests or self._leaving:
-            chosen = self._among(block, {*self._guests, *self._leaving})
+            block = self._reassigner.relabel(self._ports[number], block, self.load)
+        if self._incoming or self._outgoing:
+            chosen = self._among(block, {*self._incoming, *self._outgoing})
             if chosen.any():
                 began = time.perf_counter()
-                parted = list(apart(block.take(np.flatnonzero(chosen))))
+                parted = list(by_instance(block.take(np.flatnonzero(chosen))))
                 block = block.where(~chosen)
                 self.moving_s += time.perf_counter() - began
                 for instance, rows in parted:
-                    self._add_special(instance, number, rows)
+                    self._route(instance, number, rows)
         if block.length:
             super()._add(number, block, packet)
 
     def _among(self, block: Block, instances: Collection[int]) -> NDArray[np.bool_]:
-        """Which rows of a block are of some instances."""
+        """The rows of a block that belong to some instances, as a mask."""
         special = np.zeros(self.load.size, bool)
         special[list(instances)] = True
         return special[block.columns[INSTANCE]]
 
-    def _add_special(self, instance: int, number: int, block: Block) -> None:
-        guest = self._guests.get(instance)
-        if guest is None:
-            self._letters(self._leaving[instance].target).append(Passed(instance, number, block))
-        elif number in guest.open:
-            guest.hold(number, block, self._state.mark_us)
+    def _route(self, instance: int, number: int, block: Block) -> None:
+        incoming = self._incoming.get(instance)
+        if incoming is None:
+            self._messages_to(self._outgoing[instance].target).append(ForwardedRows(instance, number, block))
+        elif number in incoming.open:
+            incoming.hold(number, block, self._state.watermark_us)
         else:
-            self._add_to(guest, number, block)
+            self._add_to(incoming, number, block)
 
     def _refuse(self, late: Block) -> None:
         super()._refuse(self.ownership.slots.labelled(late))
 
-    def _answers(self, mark_us: int) -> list[Block]:
-        """Answers of what is settled here, and of guests as far as their old owners have promised."""
-        found = super()._answers(mark_us)
-        for guest in self._guests.values():
-            answers = guest.state.go_on(guest.limit_us(self._state.mark_us))
-            if answers.length:
-                found.append(answers)
-        if self._guests:
+    def _advance(self, watermark_us: int) -> list[Block]:
+        """Results of the instances settled here, and of incoming ones up to their promised watermarks."""
+        found = super()._advance(watermark_us)
+        for incoming in self._incoming.values():
+            results = incoming.state.advance(incoming.limit_us(self._state.watermark_us))
+            if results.length:
+                found.append(results)
+        if self._incoming:
             began = time.perf_counter()
-            self._admit()
+            self._join_settled()
             self.moving_s += time.perf_counter() - began
         return found
 
-    def _admit(self) -> None:
-        """Guests that are as far as the others, and to whom nothing comes by an old way, join them."""
-        here_us = self._state.mark_us
-        joining = [i for i, guest in self._guests.items() if not guest.open and guest.state.mark_us == here_us]
+    def _join_settled(self) -> None:
+        """Merge incoming instances whose inputs are drained and whose watermark is that of the others (step 6)."""
+        here_us = self._state.watermark_us
+        joining = [
+            i for i, incoming in self._incoming.items() if not incoming.open and incoming.state.watermark_us == here_us
+        ]
         if joining:
-            guests = [(instance, self._guests.pop(instance)) for instance in joining]
-            self._state.absorb([guest.state for _, guest in guests])
+            joining_instances = [(instance, self._incoming.pop(instance)) for instance in joining]
+            self._state.absorb([incoming.state for _, incoming in joining_instances])
             self._own.update(joining)
-            self.ownership.settled[self.home].extend(
-                HandOver(instance, guest.source, self.home, guest.state_bytes, guest.frozen_s, guest.late_s)
-                for instance, guest in guests
-                if guest.source is not None
+            self.ownership.finished_moves[self.home].extend(
+                HandOver(instance, incoming.source, self.home, incoming.state_bytes, incoming.frozen_s, incoming.late_s)
+                for instance, incoming in joining_instances
+                if incoming.source is not None
             )
 
-    def _closed_us(self) -> int:
-        marks = [guest.state.mark_us for guest in self._guests.values()]
-        return max(self._told_us, min([self._state.mark_us, *marks, *self._invited.values()]))
+    def _output_watermark_us(self) -> int:
+        marks = [incoming.state.watermark_us for incoming in self._incoming.values()]
+        return max(self._emitted_us, min([self._state.watermark_us, *marks, *self._requested.values()]))
 
-    def _pass_marks(self) -> None:
-        """Tell new owners by which inputs nothing more can come, and then how far this one is."""
-        for instance, leaving in list(self._leaving.items()):
-            letters = self._letters(leaving.target)
-            for number in [each for each in leaving.open if self._seen[each] >= leaving.version]:
-                leaving.open.remove(number)
-                letters.append(Settled(instance, number))
-            if leaving.open and self._state.mark_us > leaving.promised_us:
-                leaving.promised_us = self._state.mark_us
-                letters.append(Closed(instance, leaving.promised_us))
-            if not leaving.open:
-                del self._leaving[instance]
+    def _forward_watermarks(self) -> None:
+        """Tell targets which inputs are drained (step 5), and the watermark for those that are not (step 3)."""
+        for instance, outgoing in list(self._outgoing.items()):
+            messages = self._messages_to(outgoing.target)
+            for number in [each for each in outgoing.open if self._observed[each] >= outgoing.version]:
+                outgoing.open.remove(number)
+                messages.append(InputDrained(instance, number))
+            if outgoing.open and self._state.watermark_us > outgoing.promised_us:
+                outgoing.promised_us = self._state.watermark_us
+                messages.append(WatermarkPromise(instance, outgoing.promised_us))
+            if not outgoing.open:
+                del self._outgoing[instance]
                 self.ownership.moves[self.home] += 1
 
 
-def apart(block: Block) -> Iterator[tuple[int, Block]]:
-    """The rows of each instance of a block, in their order."""
+def by_instance(block: Block) -> Iterator[tuple[int, Block]]:
+    """The rows of each instance of a block, in order."""
     instances = block.columns[INSTANCE]
     for instance in np.unique(instances).tolist():
         yield instance, block.take(np.flatnonzero(instances == instance))

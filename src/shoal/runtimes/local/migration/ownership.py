@@ -1,4 +1,4 @@
-"""Ownership: who has which instances of a lane, and what the parts of the lane write to each other."""
+"""Ownership: which worker owns which instances of a lane, and the messages between the parts of the lane."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ from shoal.runtimes.local.migration.key_slots import Slots
 T = TypeVar("T")
 
 
-class Invitation(NamedTuple):
-    """A worker wants an instance, and has told those behind it that event time is closed up to a mark."""
+class MigrationRequest(NamedTuple):
+    """A worker requests an instance, and has emitted a watermark."""
 
     instance: int
     target: int
-    told_us: int
+    watermark_us: int
 
 
 class Arrival(NamedTuple):
-    """An incoming instance with its state: who had it, how large it is, and when it was taken out there."""
+    """The state of an instance, with its old owner, its size, and when it was taken out there."""
 
     instance: int
     state: LaneState
@@ -34,30 +34,30 @@ class Arrival(NamedTuple):
     left_s: float
 
 
-class Passed(NamedTuple):
-    """Rows of a guest that came to its old owner, by the input of that number."""
+class ForwardedRows(NamedTuple):
+    """Rows of an outgoing instance that its old owner got from one input."""
 
     instance: int
     number: int
     block: Block
 
 
-class Settled(NamedTuple):
-    """Nothing of a guest will come by an input of its old owner any more."""
+class InputDrained(NamedTuple):
+    """The old owner will forward no more rows of an instance from one input."""
 
     instance: int
     number: int
 
 
-class Closed(NamedTuple):
-    """How far event time is closed for rows that may still be passed on."""
+class WatermarkPromise(NamedTuple):
+    """The watermark of the rows that may still be forwarded."""
 
     instance: int
-    mark_us: int
+    watermark_us: int
 
 
 class HandOver(NamedTuple):
-    """A move from worker to worker that is done; times as in `MoveReport`."""
+    """A finished move; times as in `MoveReport`."""
 
     instance: int
     source: int
@@ -68,20 +68,20 @@ class HandOver(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """An instance that was asked for is no longer there: it was merged into another."""
+    """A requested instance no longer exists: it was merged into another."""
 
     instance: int
 
 
-Message = Invitation | Arrival | Passed | Settled | Closed | Gone
+Message = MigrationRequest | Arrival | ForwardedRows | InputDrained | WatermarkPromise | Gone
 
 
 class Owners(NamedTuple):
-    """Who owns the instances of a lane at one time; nothing in it is ever written again.
+    """The owners of the instances of a lane at one time; immutable.
 
-    `owner[i]` is the worker of instance i. `versions[w]` counts how often worker w has given instances away, or woken
-    up. `asleep[w]` says whether the part of worker w is told nothing, see `Sleep`. `division` says which instances have
-    the slots of the declared ones, where that is not as declared.
+    `owner[i]` is the worker of instance i. `versions[w]` counts how often worker w has given instances away or woken
+    up. `asleep[w]` says whether splits send nothing to worker w, see `Sleep`. `division` maps the slots of declared
+    instances to instances; None while all are as declared.
     """
 
     owner: NDArray[np.int64]
@@ -91,27 +91,26 @@ class Owners(NamedTuple):
 
 
 class Ownership:
-    """Who owns the instances of a lane, published as one value, and what the parts of the lane write to each other.
+    """The owners of the instances of a lane, published as one value, and the messages between its parts.
 
-    `now` is replaced as a whole, by one assignment. A thread that has read a value of it sees everything that was
-    done before that value was published: an instance's state lies in the messages of its new owner before anybody can
-    read that it is the owner, and whoever reads a new version reads the owners that belong to it.
+    `now` is replaced by one assignment. A thread that reads a value of it sees everything that was done before that
+    value was published: the state of an instance is among the messages of its new owner before any thread can read the
+    new owner, and a new version comes with the owners that belong to it.
 
-    `letters[w][v]` are what worker v has for worker w, in order, with one writer and one reader. `moves` and
-    `moved_bytes` count what each worker has given away; `settled[w]` are moves to worker w that are done, with one
-    writer and one reader. Only the owner of an instance gives it away, or gives its keys to others. A number that no
-    instance has is with the worker that had it last.
+    `messages[w][v]` are those from worker v to worker w, in order, with one writer and one reader. `moves` and
+    `moved_bytes` count what each worker has given away; `finished_moves[w]` are moves to worker w, with one writer and
+    one reader. Only the owner of an instance gives it or its keys away. An unused number belongs to its last owner.
     """
 
     def __init__(self, owner: NDArray[np.int64], workers: int, slots: Slots | None = None) -> None:
-        """Nothing has moved yet; without slots, all instances are declared ones."""
+        """Nothing has moved yet; without slots, all instances are declared."""
         self.workers = workers
         self.slots = slots or Slots(np.arange(owner.size), owner.size)
         self.now = Owners(_fixed(owner), (0,) * workers, (False,) * workers)
-        self.letters: list[list[deque[Message]]] = [[deque() for _ in range(workers)] for _ in range(workers)]
+        self.messages: list[list[deque[Message]]] = [[deque() for _ in range(workers)] for _ in range(workers)]
         self.moves = [0] * workers
         self.moved_bytes = [0] * workers
-        self.settled: list[deque[HandOver]] = [deque() for _ in range(workers)]
+        self.finished_moves: list[deque[HandOver]] = [deque() for _ in range(workers)]
         self._publishing = Lock()
 
     @property
@@ -120,16 +119,16 @@ class Ownership:
         return self.now.owner
 
     def give(self, worker: int, target_of: Mapping[int, int]) -> int:
-        """A worker names the new owners of instances whose state is on its way; the version of that change."""
+        """Publish new owners of instances of a worker, after their state was sent; returns the version."""
         with self._publishing:
             owner = self.now.owner.copy()
             owner[list(target_of)] = list(target_of.values())
             return self._publish(worker, owner, asleep=self.now.asleep[worker])
 
     def reassign(self, worker: int, cells: Ints, numbers: Ints) -> int:
-        """A worker gives keys of its instances to others, which are also its own; the version of that change.
+        """Give keys of a worker's instances to other instances, which it then owns as well; returns the version.
 
-        `cells` are places in the table of slots, counted row by row, and `numbers` the instances that have them then.
+        `cells` are positions in the table of slots, row by row, and `numbers` the instances that get them.
         """
         with self._publishing:
             owner = self.now.owner.copy()
@@ -138,17 +137,17 @@ class Ownership:
             return self._publish(worker, owner, asleep=self.now.asleep[worker], division=division)
 
     def wake(self, worker: int) -> int:
-        """The part of a worker, which says so itself, is to be told everything again; the version of that change."""
+        """Have splits send to a part again; the part itself calls this. Returns the version."""
         with self._publishing:
             return self._publish(worker, self.now.owner, asleep=False)
 
     def sleep(self, worker: int, *, asleep: bool = True) -> None:
-        """The part of a worker need not be told anything, or does again; nobody has to hear of that change."""
+        """Have splits stop or start sending to a part; without a new version, since no acknowledgement is needed."""
         with self._publishing:
             self.now = self.now._replace(asleep=_with(self.now.asleep, worker, asleep))
 
     def assign(self, owner: NDArray[np.int64]) -> None:
-        """Name the owners of all instances, while no part and no split runs."""
+        """Set the owners of all instances; only while no part and no split runs."""
         with self._publishing:
             self.now = self.now._replace(owner=_fixed(owner))
 
@@ -161,12 +160,12 @@ class Ownership:
 
 
 def _fixed(owner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """An array that nobody can write."""
+    """A read-only array."""
     if owner.flags.writeable:
         owner = owner.copy()
         owner.flags.writeable = False
     return owner
 
 
-def _with(values: tuple[T, ...], place: int, value: T) -> tuple[T, ...]:
-    return (*values[:place], value, *values[place + 1 :])
+def _with(values: tuple[T, ...], index: int, value: T) -> tuple[T, ...]:
+    return (*values[:index], value, *values[index + 1 :])

@@ -1,12 +1,12 @@
-"""Reassignments: one part of a lane gives the keys of some of its instances to others, while everything goes on.
+"""Reassignments: a part of a lane gives the keys of some of its instances to others while the run goes on.
 
-1. All instances concerned are with one worker, settled there, so that they are equally far in event time. The part
-   asks for those that are elsewhere and keeps those that it has.
-2. In one of its turns the part relabels their state by key and publishes the new table of slots together with itself
-   as the owner of the new instances. Splits go by the old or by the new table; the rows of both come to this part.
-3. Rows that were on their way carry old labels and are relabelled by key when they arrive. Every split says in its
-   channel when it goes by the new table. When all have, no row has an old label any more: the reassignment is
-   settled, its instances may move, and numbers that it did not use again are free.
+1. Gather. All instances concerned settle at one worker, so that they have the same watermark. Its part requests those
+   that are elsewhere and keeps those that it has.
+2. Relabel. In one turn the part relabels their state by key and publishes the new table of slots, with itself as the
+   owner of the new instances. Splits use the old or the new table; either way the rows come to this part.
+3. Settle. Rows in flight carry old labels; the part relabels them by key when they arrive. Every split acknowledges the
+   new table in its channels. After the last acknowledgement no row has an old label: the reassignment is settled, its
+   instances may move, and the numbers it no longer uses are free.
 """
 
 from collections import deque
@@ -26,11 +26,11 @@ from shoal.runtimes.local.migration.ownership import Ownership
 
 @dataclass(eq=False)
 class Reassignment:
-    """The keys of some instances of one operator are to be those of others.
+    """Give the keys of some instances of an operator to others.
 
-    `cells` are the places in the table of slots that hold `before`, counted row by row, and `numbers` what they are to
-    hold, all of which are in `after`. `declared` is the first declared instance of the operator. `given` is written by
-    who gives it to a part, `settled` by the part when no row carries an old label any more.
+    `cells` are the positions in the table of slots, row by row, that hold an instance of `before`; `numbers` are the
+    instances of `after` that they are to hold. `declared` is the first declared instance of the operator. `assigned` is
+    set by the caller of `MovingLane.reassign`, `settled` by the part when no row carries an old label.
     """
 
     before: tuple[int, ...]
@@ -38,13 +38,13 @@ class Reassignment:
     cells: Ints
     numbers: Ints
     declared: int
-    given: bool = False
+    assigned: bool = False
     settled: bool = False
 
 
 @dataclass
 class Unsettled:
-    """A reassignment that was carried out with a change of owners that some splits may not have seen."""
+    """A reassignment whose version of the ownership some splits may not have read."""
 
     order: Reassignment
     division: Division
@@ -52,49 +52,49 @@ class Unsettled:
     old: "Ints" = field(init=False)
 
     def __post_init__(self) -> None:
-        """The labels that rows on their way may carry."""
+        """Collect the labels that rows in flight may carry."""
         self.old = np.array(self.order.before, np.int64)
 
 
 class Reassigner:
-    """The reassignments of one part: who runs the part calls everything but `asked.append`, which anybody may."""
+    """The reassignments of one part; called by the worker that runs it, but any thread may append to `queue`."""
 
     def __init__(self, kernel: Kernel, ownership: Ownership, home: int, unused: Collection[int]) -> None:
-        """Nothing was asked for; `unused` are the numbers of this part that no instance has."""
+        """Nothing is queued; `unused` are the numbers of this part that no instance has."""
         self._kernel = kernel
         self._ownership = ownership
         self._home = home
-        self.asked: deque[Reassignment] = deque()
+        self.queue: deque[Reassignment] = deque()
         self.unused = set(unused)
         self._pending: list[Reassignment] = []
         self._unsettled: list[Unsettled] = []
 
     @property
     def busy(self) -> bool:
-        """Whether anything is not yet settled."""
-        return bool(self.asked or self._pending or self._unsettled)
+        """Whether a reassignment is not settled."""
+        return bool(self.queue or self._pending or self._unsettled)
 
     @property
     def kept(self) -> set[int]:
-        """The instances that may not be given away now."""
+        """The instances that must not be given away now."""
         pending = (number for order in self._pending for number in order.before)
         unsettled = (number for each in self._unsettled for number in (*each.order.before, *each.order.after))
         return {*pending, *unsettled}
 
-    def go_on(self, state: LaneState, own: set[int], seen: Sequence[int]) -> list[int]:
-        """Settle and carry out what can be; returns instances that are to be asked for.
+    def advance(self, state: LaneState, own: set[int], observed: Sequence[int]) -> list[int]:
+        """Settle and apply what can be; returns the instances to request. Called in every turn while `busy`.
 
-        `own`: those that are settled here. `seen`: the change of owners that the split of every input has seen.
+        `own` are the instances settled here; it is updated. `observed` is the version read from every input.
         """
-        while self.asked:
-            self._pending.append(self.asked.popleft())
-        self._settle(min(seen))
+        while self.queue:
+            self._pending.append(self.queue.popleft())
+        self._settle(min(observed))
         self._carry_out([order for order in self._pending if own.issuperset(order.before)], state, own)
         waiting = [number for order in self._pending for number in order.before]
         return [number for number in waiting if self._ownership.owner[number] != self._home]
 
     def _settle(self, version: int) -> None:
-        """Splits go by a table that is as new as a version."""
+        """Settle what every split has acknowledged."""
         for each in self._unsettled:
             each.order.settled = version >= each.version
         self._unsettled = [each for each in self._unsettled if version < each.version]
@@ -112,8 +112,8 @@ class Reassigner:
             version = ownership.reassign(self._home, order.cells, order.numbers)
             self._unsettled.append(Unsettled(order, division, version))
 
-    def arriving(self, port: int, block: Block, load: Load) -> Block:
-        """A block under the instances that have its rows now."""
+    def relabel(self, port: int, block: Block, load: Load) -> Block:
+        """A block of an input with its rows labelled by the instances that have them now."""
         for each in self._unsettled:
             labels = block.columns[INSTANCE]
             rows = np.flatnonzero(np.isin(labels, each.old))

@@ -1,10 +1,9 @@
-"""Repartitions: from one partitioning to the next, in pieces that parts of lanes carry out while everything goes on.
+"""Repartitions: from one partitioning to the next, in pieces that parts of lanes apply while the run goes on.
 
-The slots of an operator that change hands fall into pieces: instances before and after that share no slot with those
-of other pieces. A split is one piece with one instance before, a merge one with one instance after. The instances of a
-piece are gathered at one worker, which reassigns their keys (`reassignment`), and go to their workers by ordinary
-moves. An instance keeps its number where it is in its piece before and after; others take over numbers of their
-piece, or get unused ones.
+The slots of an operator that change their instance fall into pieces, which share no instance with each other. A split
+is a piece with one instance before, a merge one with one instance after. The instances of a piece are gathered at one
+worker, which reassigns their keys (`reassignment`); afterwards they go to their workers by ordinary moves. An instance
+that a piece has before and after keeps its number; others take numbers of their piece, or unused ones.
 """
 
 from collections import defaultdict, deque
@@ -24,7 +23,7 @@ from shoal.runtimes.local.migration.reassignment import Reassignment
 
 @dataclass(frozen=True)
 class Piece:
-    """Slots of an operator that change hands together; `target[c]` is the instance that has slot c afterwards.
+    """Slots of an operator that change together; `target[c]` is the instance that has slot c afterwards.
 
     Slots are counted through all declared groups of the operator.
     """
@@ -36,11 +35,11 @@ class Piece:
 
     @property
     def further(self) -> int:
-        """How many more instances there are afterwards."""
+        """The number of additional instances."""
         return max(0, len(self.after) - len(self.before))
 
     def numbered(self, number_of: Mapping[InstanceId, int], unused: list[int]) -> dict[InstanceId, int]:
-        """The numbers of the instances afterwards; further ones are taken from those unused."""
+        """The numbers of the instances afterwards; additional ones are removed from `unused`."""
         found = {name: number_of[name] for name in self.after if name in self.before}
         left = [number_of[name] for name in self.before if name not in found]
         for name in self.after:
@@ -50,7 +49,7 @@ class Piece:
 
 
 def pieces(operator: Operator, before: Partitioning, after: Partitioning) -> list[Piece]:
-    """The pieces in which the slots of an operator change hands.
+    """The pieces in which the slots of an operator change.
 
     >>> from shoal.model.control.partitioning import Regroup
     >>> from shoal.workloads.traffic.queries import vehicles
@@ -90,11 +89,11 @@ def pieces(operator: Operator, before: Partitioning, after: Partitioning) -> lis
 
 
 @dataclass(frozen=True, eq=False)
-class Live:
+class LivePartitioning:
     """The partitioning in force, and the number of each of its instances, lane by lane.
 
-    `strays` are, lane by lane, numbers that no instance of it has, with the instance that what they do counts for:
-    those of instances that are only coming, or that have been merged.
+    `strays` are numbers of each lane that no live instance has, each with the instance that their load counts for:
+    those of instances that do not exist yet, or that have been merged.
     """
 
     partitioning: Partitioning
@@ -104,32 +103,32 @@ class Live:
 
 @dataclass(eq=False)
 class Transition:
-    """A change that is being carried out: the reassignments of every lane, and what is in force afterwards."""
+    """A change in progress: the reassignments of every lane, and what is in force afterwards."""
 
     orders: tuple[tuple[Reassignment, ...], ...]
-    after: Live
+    after: LivePartitioning
 
     @property
     def settled(self) -> bool:
-        """Whether all of it has been carried out."""
+        """Whether all reassignments are settled."""
         return all(order.settled for orders in self.orders for order in orders)
 
 
 class Repartitions:
-    """The changes of one run, one after another; callers take turns, but anybody may read `live`."""
+    """The changes of one run, one after another; callers hold a lock, but any thread may read `live`."""
 
     def __init__(self, graph: Graph, lanes: Sequence[Lane], slots: Sequence[Slots]) -> None:
         """Everything is as declared."""
         self._graph = graph
         self._lanes = list(zip(lanes, slots, strict=True))
-        self._asked: deque[Partitioning] = deque()
+        self._queued: deque[Partitioning] = deque()
         self.underway: Transition | None = None
         self.last = DECLARED
         numbers = tuple({name: number for number, name in enumerate(lane.instances)} for lane in lanes)
-        self.live = Live(DECLARED, numbers, tuple({} for _ in lanes))
+        self.live = LivePartitioning(DECLARED, numbers, tuple({} for _ in lanes))
 
     def after(self, changes: Sequence[Change]) -> Partitioning:
-        """The partitioning after changes to the last one asked for; raises where they cannot be made."""
+        """The partitioning after changes to the last one queued; raises if they cannot be made."""
         found = self.last
         for change in changes:
             found = found.after(change, self._graph)
@@ -145,18 +144,18 @@ class Repartitions:
         return found
 
     def ask(self, partitioning: Partitioning) -> None:
-        """Have a partitioning that `after` has found, once those asked for before are in force."""
-        self._asked.append(partitioning)
+        """Queue a partitioning returned by `after`; it starts when those before it are in force."""
+        self._queued.append(partitioning)
         self.last = partitioning
 
-    def go_on(self) -> bool:
-        """Take note of what has been carried out and begin what was asked for next; says whether there was any."""
+    def advance(self) -> bool:
+        """Put a settled change in force and start the next; returns whether there was any. Called periodically."""
         done = False
         while True:
             if self.underway is not None and self.underway.settled:
                 self.live, self.underway = self.underway.after, None
-            elif self.underway is None and self._asked:
-                self._begin(self._asked.popleft())
+            elif self.underway is None and self._queued:
+                self._begin(self._queued.popleft())
             else:
                 return done
             done = True
@@ -170,16 +169,16 @@ class Repartitions:
         return [piece for operator in several for piece in pieces(operator, before, after)]
 
     def _begin(self, after: Partitioning) -> None:
-        """Give numbers to the instances of a partitioning, and say which slots are to be theirs."""
-        begun = [self._lane_begun(place, after) for place in range(len(self._lanes))]
-        now = Live(after, tuple(each.numbers for each in begun), tuple(each.strays for each in begun))
+        """Number the instances of a partitioning, and compute the reassignments of their slots."""
+        begun = [self._lane_begun(index, after) for index in range(len(self._lanes))]
+        now = LivePartitioning(after, tuple(each.numbers for each in begun), tuple(each.strays for each in begun))
         self.underway = Transition(tuple(tuple(each.orders) for each in begun), now)
         self.live = replace(self.live, strays=tuple(each.coming for each in begun))
 
-    def _lane_begun(self, place: int, after: Partitioning) -> "_LaneBegun":
-        lane, slots = self._lanes[place]
-        before = self.live.numbers[place]
-        begun = _LaneBegun(dict(before), dict(self.live.strays[place]))
+    def _lane_begun(self, index: int, after: Partitioning) -> "_LaneBegun":
+        lane, slots = self._lanes[index]
+        before = self.live.numbers[index]
+        begun = _LaneBegun(dict(before), dict(self.live.strays[index]))
         found = self._pieces(lane, self.live.partitioning, after)
         used = {*before.values()}
         unused = [number for number in range(slots.declared.size) if number not in used]
@@ -196,7 +195,7 @@ class Repartitions:
 
 @dataclass(eq=False)
 class _LaneBegun:
-    """A lane in a transition: its numbers afterwards, strays until then and from then on, and what is to be done."""
+    """A lane in a transition: its numbers afterwards, strays during it (`coming`) and after it, and reassignments."""
 
     numbers: dict[InstanceId, int]
     coming: dict[int, InstanceId]
@@ -204,13 +203,13 @@ class _LaneBegun:
     orders: list[Reassignment] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Nothing is to be done yet."""
+        """Start with the present strays."""
         self.strays = dict(self.coming)
 
     def add(
         self, piece: Piece, before: Mapping[InstanceId, int], after: Mapping[InstanceId, int], declared: Sequence[int]
     ) -> None:
-        """One more piece, whose operator has these declared numbers."""
+        """Add a piece, whose operator has these declared numbers."""
         self.numbers |= after
         old = {before[name]: name for name in piece.before}
         for number in {*after.values()}.difference(old):
@@ -227,7 +226,7 @@ class _LaneBegun:
 def _order(
     piece: Piece, before: tuple[int, ...], number_of: Mapping[InstanceId, int], declared: Sequence[int]
 ) -> Reassignment:
-    """A piece in the numbers of its lane."""
+    """A piece as a reassignment of numbers of its lane."""
     return Reassignment(
         before,
         tuple(number_of.values()),

@@ -1,4 +1,4 @@
-"""Guests and those who leave: instances between two workers, as each of the two sees them."""
+"""Instances between two workers: incoming at the target, outgoing at the old owner (package docstring, steps 3-6)."""
 
 import time
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from shoal.runtimes.local.dataflow.lane_state import LaneState
 
 
 @dataclass
-class Guest:
-    """An instance whose old owner may still pass rows on: by which inputs, and up to which mark there are none.
+class IncomingInstance:
+    """An instance whose old owner may still forward rows, by the inputs in `open`, later than `promised_us`.
 
-    `held` are rows that came by the new way of such inputs, with how far this worker was when the first did, and when
-    that was. `source` is the worker it came from, None where nobody has to hear that it is settled here.
+    `held` are rows that came directly by such an input; `held_us` and `held_since_s` are this worker's watermark and
+    the time when the first of them came. `source` is the old owner; None if the move needs no report.
     """
 
     state: LaneState
@@ -26,30 +26,30 @@ class Guest:
     frozen_s: float = 0.0
     late_s: float = 0.0
 
-    def hold(self, number: int, block: Block, mark_us: int) -> None:
-        """Keep rows of an input until nothing can come by the old way; this worker is as far as a mark."""
+    def hold(self, number: int, block: Block, watermark_us: int) -> None:
+        """Buffer rows of an input that is not drained; `watermark_us` is that of this worker."""
         self.held.setdefault(number, []).append(block)
         if number not in self.held_us:
-            self.held_us[number], self.held_since_s[number] = mark_us, time.perf_counter()
+            self.held_us[number], self.held_since_s[number] = watermark_us, time.perf_counter()
 
     def settle(self, number: int) -> list[Block]:
-        """Nothing comes by the old way of an input any more; what was held of it."""
+        """Mark an input as drained; returns the rows buffered for it."""
         self.open.remove(number)
         self.held_us.pop(number, None)
         if number in self.held_since_s:
             self.late_s = max(self.late_s, time.perf_counter() - self.held_since_s.pop(number))
         return self.held.pop(number, [])
 
-    def limit_us(self, mark_us: int) -> int:
-        """How far its windows may be closed, where those of others are closed up to a mark."""
-        return min([mark_us, *self.held_us.values(), *([self.promised_us] if self.open else [])])
+    def limit_us(self, watermark_us: int) -> int:
+        """The watermark of this instance, where that of the worker is `watermark_us`."""
+        return min([watermark_us, *self.held_us.values(), *([self.promised_us] if self.open else [])])
 
 
 @dataclass
-class Leaving:
-    """An instance that was given away: to whom, by which change of owners, and what was promised since.
+class OutgoingInstance:
+    """An instance given to `target` by `version` of the ownership, with the last watermark promised since.
 
-    `open` are the inputs by which rows of it may still come here.
+    `open` are the inputs by which its rows may still come here.
     """
 
     target: int

@@ -1,4 +1,4 @@
-"""Machines: the cores that this process may use, and the memory nodes they belong to, as the operating system tells."""
+"""Machines: the cores that this process may use, and their memory nodes, as the operating system reports them."""
 
 import os
 from collections.abc import Callable
@@ -10,15 +10,15 @@ from shoal.model.control.topology import Topology
 
 NODES = Path("/sys/devices/system/node")
 PINNINGS = ("none", "node", "core")
-"""What threads of workers are held to: nothing, the cores of their memory node, or one core."""
+"""What worker threads are pinned to: nothing, the cores of their memory node, or one core."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Cores by memory node; only those that may be used, and no node without any.
+    """The usable cores by memory node; nodes without any are left out.
 
-    Worker number w has the core of that number, node by node, so that few workers are close to each other and one that
-    is added changes nothing for the others. Where there are more workers than cores, they begin again.
+    Worker w gets the w-th core, node by node. So a few workers are close to each other, and adding one does not move
+    the others. With more workers than cores, cores are shared.
 
     >>> machine = Machine(((0, 1), (4, 5)))
     >>> [machine.core_of(worker) for worker in range(5)]
@@ -31,11 +31,11 @@ class Machine:
 
     @classmethod
     def here(cls, nodes: Path = NODES) -> "Machine":
-        """This machine; one without memory nodes, or that does not tell, is one node."""
+        """This machine; if it does not report memory nodes, it is one node."""
         usable = _usable()
         found = [
-            tuple(sorted(core for core in cores_in(place.read_text()) if core in usable))
-            for place in sorted(nodes.glob("node[0-9]*/cpulist"), key=lambda place: int(place.parent.name[4:]))
+            tuple(sorted(core for core in cores_in(path.read_text()) if core in usable))
+            for path in sorted(nodes.glob("node[0-9]*/cpulist"), key=lambda path: int(path.parent.name[4:]))
         ]
         known = {core for cores in found for core in cores}
         if known != usable:
@@ -44,7 +44,7 @@ class Machine:
 
     @property
     def cores(self) -> int:
-        """How many there are."""
+        """The number of usable cores."""
         return sum(map(len, self.cores_of))
 
     def core_of(self, worker: int) -> int:
@@ -52,14 +52,14 @@ class Machine:
         return [core for cores in self.cores_of for core in cores][worker % self.cores]
 
     def pin(self, pinning: str) -> Callable[[int], None]:
-        """What the thread of a worker calls to be held to where it belongs."""
+        """A function that pins the calling thread, given the number of its worker."""
         if pinning == "none":
             return lambda _worker: None
         if not hasattr(os, "sched_setaffinity"):
             raise ConfigError(f"threads cannot be pinned on this system; leave pinning={pinning} out")
-        return lambda worker: os.sched_setaffinity(0, self.places_of(worker, pinning))
+        return lambda worker: os.sched_setaffinity(0, self.cores_for(worker, pinning))
 
-    def places_of(self, worker: int, pinning: str) -> set[int]:
+    def cores_for(self, worker: int, pinning: str) -> set[int]:
         """The cores that a worker may run on.
 
         >>> machine = Machine(((0, 1), (4, 5)))
@@ -70,13 +70,13 @@ class Machine:
         return {core} if pinning == "core" else set(next(cores for cores in self.cores_of if core in cores))
 
     def topology(self, workers: int) -> Topology:
-        """The nodes of so many workers."""
+        """The memory nodes of a number of workers."""
         nodes = [node for node, cores in enumerate(self.cores_of) for _ in cores]
         return Topology(tuple(nodes[worker % len(nodes)] for worker in range(workers)))
 
 
 def cores_in(text: str) -> set[int]:
-    """The cores of a list as Linux writes it.
+    """Parse a list of cores as Linux writes it.
 
     >>> sorted(cores_in("0-3,8,10-11"))
     [0, 1, 2, 3, 8, 10, 11]

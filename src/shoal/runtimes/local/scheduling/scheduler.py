@@ -1,4 +1,4 @@
-"""The scheduler: worker threads that run operators, one worker per operator at a time, as a policy says."""
+"""The scheduler: worker threads that run the nodes that a policy chooses, each node on one worker at a time."""
 
 import threading
 import time
@@ -7,130 +7,130 @@ from dataclasses import dataclass
 
 from shoal.policies.scheduling.policy import Candidate, OperatorCost, SchedulingPolicy, Turn, latency_weight
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
-from shoal.runtimes.local.scheduling.worker_pool import EPOCH_S, Crew
+from shoal.runtimes.local.scheduling.worker_pool import IDLE_WAIT_S, WorkerPool
 
 MEASURE_S = 0.05
-"""How often costs, selectivities and priorities are computed anew."""
+"""How often costs, selectivities and priorities are computed again."""
 LATENCY_S = 0.1
-"""How often the latency of queries is compared with what it was before."""
+"""How often the latency of queries is compared with that of the window before."""
 
 
 @dataclass
-class _Post:
-    """What the scheduler knows of a node; changed under its lock only."""
+class _NodeStats:
+    """What the scheduler knows of a node; changed only under its lock."""
 
     node: Node
     downstream: tuple[int, ...]
     cost_s: float = 0.0
     selectivity: float = 1.0
     weight: float = 1.0
-    _seen: tuple[float, int, int] = (0.0, 0, 0)
+    _observed: tuple[float, int, int] = (0.0, 0, 0)
 
     def measure(self, cpu_s: float) -> None:
-        """Cost and selectivity since the last time; kept where nothing happened."""
-        node, (before_s, consumed, produced) = self.node, self._seen
+        """Update cost and selectivity from the events since the last call; keep them if there were none."""
+        node, (before_s, consumed, produced) = self.node, self._observed
         events = node.produced - produced if node.is_source else node.consumed - consumed
         if events > 0:
             self.cost_s = (cpu_s - before_s) / events
             self.selectivity = 1.0 if node.is_source else (node.produced - produced) / events
-        self._seen = (cpu_s, node.consumed, node.produced)
+        self._observed = (cpu_s, node.consumed, node.produced)
 
     def costs(self) -> OperatorCost:
-        """The node as priorities see it."""
+        """The input of `SchedulingPolicy.priorities` for this node."""
         return OperatorCost(self.cost_s, self.selectivity, self.downstream, self.weight)
 
 
 @dataclass
 class _Latency:
-    """The latency of what comes to one outlet, window by window, as its markers tell."""
+    """The latency at one outlet, window by window, measured by markers."""
 
     outlet: OutletNode
-    place: int
+    index: int
     mean_s: float | None = None
-    _seen: tuple[int, float] = (0, 0.0)
+    _observed: tuple[int, float] = (0, 0.0)
 
     def gradient(self) -> float | None:
-        """The change of the mean since the window before, as a share of it; None where there is nothing to compare."""
+        """The relative change of the mean since the window before; None if there is nothing to compare."""
         arrived, waited_s = self.outlet.transit.total, self.outlet.transit.sum_s
-        markers = arrived - self._seen[0]
+        markers = arrived - self._observed[0]
         if not markers:
             return None
-        mean_s, before_s = (waited_s - self._seen[1]) / markers, self.mean_s
-        self.mean_s, self._seen = mean_s, (arrived, waited_s)
+        mean_s, before_s = (waited_s - self._observed[1]) / markers, self.mean_s
+        self.mean_s, self._observed = mean_s, (arrived, waited_s)
         return None if not before_s else (mean_s - before_s) / before_s
 
 
-class Scheduler(Crew):
+class Scheduler(WorkerPool):
     """Workers that ask a policy for every turn."""
 
     def __init__(self, nodes: Sequence[Node], policy: SchedulingPolicy, workers: int) -> None:
-        """Find out who reads from whom."""
+        """Find the readers of every node."""
         super().__init__(nodes, workers)
         self.policy = policy
-        reader = {id(channel): place for place, node in enumerate(nodes) for channel in node.inputs}
-        self._posts = [
-            _Post(node, tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))) for node in nodes
+        reader = {id(channel): index for index, node in enumerate(nodes) for channel in node.inputs}
+        self._stats = [
+            _NodeStats(node, tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))) for node in nodes
         ]
-        self._latencies = [_Latency(node, place) for place, node in enumerate(nodes) if isinstance(node, OutletNode)]
+        self._latencies = [_Latency(node, index) for index, node in enumerate(nodes) if isinstance(node, OutletNode)]
         self._priorities: list[float] = []
         self._measured_s = 0.0
         self._compared_s = 0.0
         self._deciding = threading.Lock()
 
     def next_turn(self, worker: int) -> tuple[int, int] | None:
-        """What the policy says."""
+        """The node that the policy chooses."""
         with self._deciding:
             turn = self._decide(time.time())
             if turn is None:
                 return None
-            self._mark(turn.position, worker)
+            self._claim(turn.position, worker)
             return turn.position, turn.events
 
     def _decide(self, now_s: float) -> Turn | None:
         if now_s - self._measured_s >= MEASURE_S or not self._priorities:
             self._measure(now_s)
         running, candidates = self.running, []
-        for place, post in enumerate(self._posts):
-            if not running[place] and post.node.ready:
-                candidates.append(self._candidate(place, post, now_s))
-        return self.policy.choose(candidates, EPOCH_S) if candidates else None
+        for index, stats in enumerate(self._stats):
+            if not running[index] and stats.node.ready:
+                candidates.append(self._candidate(index, stats, now_s))
+        return self.policy.choose(candidates, IDLE_WAIT_S) if candidates else None
 
-    def _candidate(self, place: int, post: _Post, now_s: float) -> Candidate:
-        """A node as a choice sees it."""
+    def _candidate(self, index: int, stats: _NodeStats, now_s: float) -> Candidate:
+        """The input of `SchedulingPolicy.choose` for a node."""
         pending, oldest_s, holds_back = 0, now_s, False
-        for channel in post.node.inputs:
+        for channel in stats.node.inputs:
             pending += channel.pending
             holds_back = holds_back or channel.full
             oldest_s = min(oldest_s, channel.oldest_s or now_s)
         return Candidate(
-            place,
+            index,
             pending,
-            self._priorities[place],
-            post.cost_s,
+            self._priorities[index],
+            stats.cost_s,
             now_s - oldest_s,
-            now_s - self.last_run_s[place],
-            self.turns[place],
-            post.node.is_source,
+            now_s - self.last_run_s[index],
+            self.turns[index],
+            stats.node.is_source,
             holds_back,
         )
 
     def _measure(self, now_s: float) -> None:
-        for post, cpu_s in zip(self._posts, self.cpu_s, strict=True):
-            post.measure(cpu_s)
+        for stats, cpu_s in zip(self._stats, self.cpu_s, strict=True):
+            stats.measure(cpu_s)
         if now_s - self._compared_s >= LATENCY_S:
             self._compare_latencies()
             self._compared_s = now_s
-        self._priorities = self.policy.priorities([post.costs() for post in self._posts])
+        self._priorities = self.policy.priorities([stats.costs() for stats in self._stats])
         self._measured_s = now_s
 
     def _compare_latencies(self) -> None:
-        """Weigh operators by the latency of the queries they serve, and let the policy follow it."""
-        gradients = {each.place: gradient for each in self._latencies if (gradient := each.gradient()) is not None}
+        """Weight operators by the latency of the queries they serve, and adapt the policy to it."""
+        gradients = {each.index: gradient for each in self._latencies if (gradient := each.gradient()) is not None}
         if not gradients:
             return
         self.policy = self.policy.adapted(max(gradients.values()))
-        for place in reversed(range(len(self._posts))):  # readers before writers
-            post = self._posts[place]
-            behind = [self._posts[next_].weight for next_ in post.downstream]
-            own = [latency_weight(gradients[place])] if place in gradients else []
-            post.weight = max([*own, *behind], default=1.0)
+        for index in reversed(range(len(self._stats))):  # readers before writers
+            stats = self._stats[index]
+            behind = [self._stats[next_].weight for next_ in stats.downstream]
+            own = [latency_weight(gradients[index])] if index in gradients else []
+            stats.weight = max([*own, *behind], default=1.0)

@@ -1,26 +1,26 @@
-"""A thread per operator: what the operating system makes of scheduling, for comparison."""
+"""A thread per operator: scheduling by the operating system, for comparison."""
 
 from collections.abc import Sequence
 
 from shoal.policies.scheduling.policy import BLOCK_EVENTS
 from shoal.runtimes.local.dataflow.node import Node
-from shoal.runtimes.local.scheduling.worker_pool import Crew
+from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
 
-class ThreadPerNode(Crew):
+class ThreadPerNode(WorkerPool):
     """Runs every node on a thread of its own."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        """As many threads as nodes."""
+        """One thread per node."""
         super().__init__(nodes, len(nodes))
 
     def next_turn(self, worker: int) -> tuple[int, int] | None:
-        """Its own node, whenever there is something to do."""
+        """The worker's own node, if it is ready."""
         if not self.nodes[worker].ready:
             return None
-        self._mark(worker, worker)
+        self._claim(worker, worker)
         return worker, BLOCK_EVENTS
 
-    def _can_go_on(self) -> bool:
-        """Nobody else runs the node of a thread."""
+    def _can_continue(self) -> bool:
+        """No other thread can run the node of a lost one."""
         return False

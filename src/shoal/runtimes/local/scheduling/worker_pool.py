@@ -1,6 +1,6 @@
-"""Crews: the threads that run nodes until every source has ended and nothing waits anywhere.
+"""Worker pools: the threads that run nodes until every source has ended and no rows wait.
 
-A worker may be lost, by whatever goes wrong outside of a node's own work: the others then do what it would have done.
+A worker is lost if an error occurs outside of a node's turn; the others then take over its work.
 """
 
 import threading
@@ -12,31 +12,31 @@ from collections.abc import Callable, Sequence
 from shoal.errors import RunError
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.source_node import SourceNode
-from shoal.runtimes.local.scheduling.barrier import Meeting
+from shoal.runtimes.local.scheduling.barrier import Barrier
 
-EPOCH_S = 0.0005
-"""How long a thread that finds nothing to do waits before it looks again, unless another tells it sooner."""
+IDLE_WAIT_S = 0.0005
+"""How long an idle thread waits before it asks for a turn again, unless it is notified."""
 
 
-class Crew(ABC):
+class WorkerPool(ABC):
     """Threads that take turns at nodes.
 
-    `running`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by who runs it; `in_hand`,
-    `worked_s`, `stood_s` and the books on decisions have one per thread, written by that thread. Who is present is
-    written under a lock. `lost` are workers with what went wrong. What threads may rely on when they read each other's
-    numbers is in docs/design/local.md, "What threads rely on".
+    `running`, `busy_s`, `cpu_s`, `turns` and `last_run_s` have an entry per node, written by the thread that runs it;
+    `current_node`, `worked_s`, `stopped_s` and the statistics of decisions have one per thread, written by that thread.
+    `_running_threads` is written under `_threads_lock`. `lost` are workers with their errors. What threads may rely on
+    when they read each other's numbers is in docs/design/local.md, "What threads rely on".
     """
 
-    def __init__(self, nodes: Sequence[Node], threads: int, most: int = 0) -> None:
-        """A crew of so many, which may become more, that has not begun; `nodes` with inputs before outputs."""
+    def __init__(self, nodes: Sequence[Node], threads: int, max_threads: int = 0) -> None:
+        """A pool of `threads`, later up to `max_threads`, that has not started; `nodes` with inputs before outputs."""
         self.nodes = list(nodes)
         self.threads = threads
-        self.most = max(threads, most)
-        self._decisions = [0] * self.most
-        self._deciding_s = [0.0] * self.most
-        self.worked_s = [0.0] * self.most
-        self.stood_s = [0.0] * self.most
-        self.in_hand: list[int | None] = [None] * self.most
+        self.max_threads = max(threads, max_threads)
+        self._decisions = [0] * self.max_threads
+        self._deciding_s = [0.0] * self.max_threads
+        self.worked_s = [0.0] * self.max_threads
+        self.stopped_s = [0.0] * self.max_threads
+        self.current_node: list[int | None] = [None] * self.max_threads
         self.error: Exception | None = None
         self.lost: deque[tuple[int, BaseException]] = deque()
         self.running = [False] * len(self.nodes)
@@ -45,136 +45,143 @@ class Crew(ABC):
         self.turns = [0] * len(self.nodes)
         self.last_run_s = [0.0] * len(self.nodes)
         self.changed = threading.Condition()
-        self._roster = threading.Lock()
-        self._present: dict[int, threading.Thread] = {}
-        self._meeting: Meeting | None = None
-        self._over = False
-        self.settle: Callable[[int], None] = lambda _worker: None
-        """What every thread of a worker does first."""
+        self._threads_lock = threading.Lock()
+        self._running_threads: dict[int, threading.Thread] = {}
+        self._barrier: Barrier | None = None
+        self._ended = False
+        self.on_thread_start: Callable[[int], None] = lambda _worker: None
+        """Called first by every thread, with the number of its worker."""
 
     def start(self) -> list[threading.Thread]:
         """Start the threads."""
-        with self._roster:
-            return [self._hire(worker) for worker in range(self.threads)]
+        with self._threads_lock:
+            return [self._start_thread(worker) for worker in range(self.threads)]
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for a while, or for somebody to end; whether anybody was still at work."""
-        with self._roster:
-            thread = next(iter(self._present.values()), None)
+        """Wait for one thread to exit, or for the timeout; returns whether any thread was running."""
+        with self._threads_lock:
+            thread = next(iter(self._running_threads.values()), None)
         if thread is not None:
             thread.join(timeout_s)
         return thread is not None
 
-    def meet(self, action: Callable[[], None]) -> None:
-        """Have all workers stop between two turns, one of them act for all, and all go on."""
+    def stop_the_world(self, action: Callable[[], None]) -> None:
+        """Have all workers stop between two turns, one of them run the action, and all continue.
+
+        Returns at once. If a barrier is already pending, the action is dropped and the caller must retry.
+        """
 
         def act() -> None:
             try:
                 action()
-            except Exception as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
+            except Exception as error:  # noqa: BLE001  (the run must report any error)
                 self.error = self.error or error
-            self._meeting = None
+            self._barrier = None
 
-        with self._roster:
-            if self._meeting is None:
-                self._meeting = Meeting(act)
+        with self._threads_lock:
+            if self._barrier is None:
+                self._barrier = Barrier(act)
 
     @property
-    def standing_since_s(self) -> float:
-        """When the first worker stopped for the meeting that takes place now; for its action."""
-        meeting = self._meeting
-        return time.perf_counter() if meeting is None else meeting.began_s
+    def stopped_since_s(self) -> float:
+        """When the first worker stopped at the present barrier; for its action."""
+        barrier = self._barrier
+        return time.perf_counter() if barrier is None else barrier.began_s
 
     @property
     def decisions(self) -> int:
-        """How often a thread has asked what to do."""
+        """How often a thread has asked for a turn."""
         return sum(self._decisions)
 
     @property
     def deciding_s(self) -> float:
-        """Time spent on that, waiting for each other included."""
+        """Time spent on choosing turns, including waits for locks."""
         return sum(self._deciding_s)
 
     @abstractmethod
     def next_turn(self, worker: int) -> tuple[int, int] | None:
-        """The place of the node a worker runs next, now marked as running, and its events; None if none is ready."""
+        """Choose and claim the next node of a worker: its index and a number of events; None if none is ready.
+
+        Called by the worker's thread between two turns. Afterwards no other worker may get the same node.
+        """
 
     def finished(self) -> bool:
-        """Whether nothing is left to do.
+        """Whether no work is left.
 
-        Nothing waited, nobody ran, and no turn has ended while that was looked at twice: so nothing was on its way.
+        If two checks find no rows waiting and no node running, and no turn has ended meanwhile, then no rows were in
+        flight between the checks.
         """
-        if self.error is not None or self._over:
+        if self.error is not None or self._ended:
             return True
         turns = list(self.turns)
-        return self._quiet() and self._quiet() and turns == self.turns
+        return self._idle() and self._idle() and turns == self.turns
 
-    def _quiet(self) -> bool:
-        for place, node in enumerate(self.nodes):
-            if node.waiting or (isinstance(node, SourceNode) and not node.ended) or self.running[place]:
+    def _idle(self) -> bool:
+        for index, node in enumerate(self.nodes):
+            if node.waiting or (isinstance(node, SourceNode) and not node.ended) or self.running[index]:
                 return False
         return True
 
-    def _mark(self, place: int, worker: int) -> None:
-        """A worker takes a node; whoever decides calls this while nobody else can decide the same."""
-        self.in_hand[worker] = place
-        self.running[place] = True
+    def _claim(self, index: int, worker: int) -> None:
+        """Mark a node as taken by a worker; called by `next_turn` under the lock that guards its choice."""
+        self.current_node[worker] = index
+        self.running[index] = True
 
-    def _hire(self, worker: int) -> threading.Thread:
-        """Start a thread; who calls this has the roster."""
+    def _start_thread(self, worker: int) -> threading.Thread:
+        """Start a thread; the caller holds `_threads_lock`."""
         thread = threading.Thread(target=self._work, args=(worker,), name=f"shoal-worker-{worker}", daemon=True)
-        self._present[worker] = thread
+        self._running_threads[worker] = thread
         thread.start()
         return thread
 
     def _work(self, worker: int) -> None:
         try:
-            self.settle(worker)
-            while not self._leaves(worker):
+            self.on_thread_start(worker)
+            while not self._exits(worker):
                 self._take_turns(worker)
-        except BaseException as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
+        except BaseException as error:  # noqa: BLE001  (the run must report any error)
             self._lose(worker, error)
         with self.changed:
             self.changed.notify_all()
-        meeting = self._meeting
-        if meeting is not None:
-            meeting.look_again()
+        barrier = self._barrier
+        if barrier is not None:
+            barrier.recheck()
 
-    def _leaves(self, worker: int) -> bool:
-        """Whether a worker goes, since nothing is left to do or it is needed no longer."""
-        with self._roster:
+    def _exits(self, worker: int) -> bool:
+        """Whether a thread exits, because no work is left or the pool has shrunk; if so, it is deregistered."""
+        with self._threads_lock:
             if worker < self.threads and not self.finished():
                 return False
-            self._over = self._over or worker < self.threads  # what is asked for from now on is too late
-            del self._present[worker]
+            self._ended = self._ended or worker < self.threads  # later requests come too late
+            del self._running_threads[worker]
             return True
 
     def _lose(self, worker: int, error: BaseException) -> None:
-        """Others go on without a worker, also with what it had just taken."""
-        with self._roster:
-            del self._present[worker]
-            place = self.in_hand[worker]
-            if place is not None:
-                self.running[place], self.in_hand[worker] = False, None
+        """Deregister a lost worker and release the node that it had claimed."""
+        with self._threads_lock:
+            del self._running_threads[worker]
+            index = self.current_node[worker]
+            if index is not None:
+                self.running[index], self.current_node[worker] = False, None
             self.lost.append((worker, error))
-            if not self._can_go_on() and not self.finished():
+            if not self._can_continue() and not self.finished():
                 failure = RunError(f"no worker is left; worker {worker} was lost: {type(error).__name__}: {error}")
                 failure.__cause__ = error
                 self.error = self.error or failure
-            self._share_out()
+            self._assign_queues()
 
-    def _can_go_on(self) -> bool:
-        """Whether those who are present, and stay, can do all that is to be done."""
-        return any(worker < self.threads for worker in self._present)
+    def _can_continue(self) -> bool:
+        """Whether the threads that keep running can do all the work."""
+        return any(worker < self.threads for worker in self._running_threads)
 
-    def _share_out(self) -> None:  # noqa: B027  (where any worker may run any node, there is nothing to divide)
-        """Divide the work anew among those who are present; who calls this has the roster."""
+    def _assign_queues(self) -> None:  # noqa: B027  (pools whose workers run any node have nothing to assign)
+        """Assign the work again to the running threads; the caller holds `_threads_lock`."""
 
     def _take_turns(self, worker: int) -> None:
         while worker < self.threads and not self.finished():
-            meeting = self._meeting
-            if meeting is not None:
-                self.stood_s[worker] += meeting.attend(lambda: len(self._present))
+            barrier = self._barrier
+            if barrier is not None:
+                self.stopped_s[worker] += barrier.wait_for_all(lambda: len(self._running_threads))
                 continue
             began = time.perf_counter()
             turn = self.next_turn(worker)
@@ -182,26 +189,26 @@ class Crew(ABC):
             self._decisions[worker] += 1
             if turn is None:
                 with self.changed:
-                    self.changed.wait(EPOCH_S)
+                    self.changed.wait(IDLE_WAIT_S)
             else:
                 self.worked_s[worker] += self._run(*turn)
-                self.in_hand[worker] = None
+                self.current_node[worker] = None
 
-    def _run(self, place: int, events: int) -> float:
-        """Take a turn; returns how long it took."""
+    def _run(self, index: int, events: int) -> float:
+        """Run a turn of a node; returns how long it took."""
         began, began_cpu = time.perf_counter(), time.thread_time()
         try:
-            self.nodes[place].turn(events)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
+            self.nodes[index].turn(events)
+        except Exception as error:  # noqa: BLE001  (the run must report any error)
             self.error = self.error or error
-        except BaseException as error:  # noqa: BLE001  (a function of the user's may try to end the thread)
-            self.error = self.error or RunError(f"{self.nodes[place].name} ended with {type(error).__name__}: {error}")
+        except BaseException as error:  # noqa: BLE001  (a user function may try to end the thread)
+            self.error = self.error or RunError(f"{self.nodes[index].name} ended with {type(error).__name__}: {error}")
         took_s = time.perf_counter() - began
-        self.busy_s[place] += took_s
-        self.cpu_s[place] += time.thread_time() - began_cpu
-        self.turns[place] += 1
-        self.last_run_s[place] = time.time()
-        self.running[place] = False
+        self.busy_s[index] += took_s
+        self.cpu_s[index] += time.thread_time() - began_cpu
+        self.turns[index] += 1
+        self.last_run_s[index] = time.time()
+        self.running[index] = False
         with self.changed:
             self.changed.notify_all()
         return took_s
