@@ -170,8 +170,8 @@ def test_concepts_list_every_reason_of_a_dead_letter() -> None:
     columns = ", ".join(f"`{name}`" for name in DEAD_LETTER_SCHEMA.names[:-1])
     assert columns in text
     source = "".join((ROOT / "src/shoal" / name).read_text() for name in (
-        "connectors/admission.py", "compiler/late.py", "runtimes/spark/tasks/intake.py"
+        "connectors/admission.py", "compiler/late.py", "runtimes/admitted.py"
     ))  # fmt: skip
-    given = set(re.findall(r'(?:Refusal\(|_refused\[|"range" if .* else )"(\w+)"', source))
+    given = set(re.findall(r'(?:Refusal\(|refused\[|"range" if .* else )"(\w+)"', source))
     assert given, "the reasons are no longer written where this test looks"
     assert {reason for reason in given if f"`{reason}`" not in text} == set()
