@@ -1,4 +1,4 @@
-"""What the conformance tests need to know of a kernel, and how cases of each kind are made."""
+"""The description of a kernel for the conformance tests, and how cases of each kind are made."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,13 @@ from tests.conformance.oracles import (
     PORT,
     RIGHT,
     TYPES,
-    Answer,
     Event,
     Oracle,
+    Result,
+    count_windows_in_sql,
     joined_in_sql,
     ranks_in_sql,
     row_by_row,
-    row_windows_in_sql,
     sessions_in_sql,
     windows_in_sql,
 )
@@ -45,7 +45,7 @@ INSTANCES = 3
 
 
 def _squarable(value: float) -> float:
-    """Zero for what has a square that floats hold with few digits or not at all: no variance is exact there."""
+    """Zero for values whose squares are subnormal or underflow: no variance is exact there."""
     return value if abs(value) > 1e-140 else 0.0
 
 
@@ -57,7 +57,7 @@ EVENTS: st.SearchStrategy[Event] = st.fixed_dictionaries(
         "kind": st.sampled_from(["", "car", "truck", "Fähre"]),
         "toll": st.booleans(),
         "day": st.sampled_from([-86_400_000_000, 0, 86_400_000_000]),
-        "seen": st.integers(-(10**15), 10**15),
+        "observed": st.integers(-(10**15), 10**15),
         "n": st.one_of(st.integers(-9, 9), st.integers(-(2**55), 2**55)),
         "speed": st.one_of(st.sampled_from([0.0, 0.1, 1e9, -1e9, 1e-9]), st.floats(-1e6, 1e6).map(_squarable)),
         INSTANCE: st.integers(0, INSTANCES - 1),
@@ -68,25 +68,25 @@ Same = Callable[[Any, Any], bool]
 
 
 def nearly(got: float, wanted: float) -> bool:
-    """Equal but for the last digits of a float."""
+    """Equal up to the last digits of a float."""
     return abs(got - wanted) <= 1e-12 * max(abs(got), abs(wanted))
 
 
 def about(got: int, wanted: int) -> bool:
-    """Equal but for what an estimate may be wrong by."""
+    """Equal up to the error of an estimate."""
     return abs(got - wanted) <= max(2, 0.05 * wanted)
 
 
 SAME: Mapping[str, Same] = {"var": nearly, "dev": nearly, "n_var": nearly}
-"""Variances depend on the order of adding in their last digits."""
+"""The last digits of variances depend on the order of addition."""
 
 
 @dataclass(frozen=True)
 class KernelCase:
-    """A kernel, what an event's instance is, and the answers it must give for a set of events, none of them late.
+    """A kernel, the instance of each event, and the results it must emit for a set of events, none of them late.
 
-    `names`: the columns of its answers. `ports`: its inputs. `adapted`: events in the form that makes it work hardest.
-    `same`: columns whose values need not be equal, and what they must be instead.
+    `names`: the columns of its results. `ports`: its inputs. `adapted`: changes events to exercise the kernel.
+    `same`: the comparison of columns that need not be equal.
     """
 
     id: str
@@ -99,12 +99,12 @@ class KernelCase:
     same: Mapping[str, Same] = field(default_factory=dict)
 
     def bound(self, events: Sequence[Event]) -> list[Event]:
-        """Events with the instance and the input that the case says."""
+        """Events with the instance and the input that the case assigns."""
         adapted = [dict(self.adapted(event)) for event in events]
         return [{**e, INSTANCE: self.instance_of(e), PORT: e[PORT] % self.ports} for e in adapted]
 
     def block(self, events: Sequence[Event]) -> Block:
-        """Events as the kernel takes them."""
+        """Events as a block."""
         columns = {
             name: pa.array([event[name] for event in events], ARROW_TYPES[type_])  # type: ignore[index]
             for name, type_ in TYPES.items()
@@ -113,17 +113,17 @@ class KernelCase:
         instances = np.array([event[INSTANCE] for event in events], np.int64)
         return Block({**block.columns, INSTANCE: instances}, block.length)
 
-    def answers(self, block: Block) -> list[Answer]:
-        """A kernel's answers as plain rows."""
+    def results(self, block: Block) -> list[Result]:
+        """A kernel's results as plain rows."""
         if not block.length:
             return []
         columns = [block.columns[name] for name in (INSTANCE, *self.names)]
         return list(zip(*(c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns), strict=True))
 
-    def disagreement(self, got: Sequence[Answer], wanted: Sequence[Answer]) -> str:
-        """The first answers that are not the same, in whatever order they came; nothing where all are."""
+    def disagreement(self, got: Sequence[Result], wanted: Sequence[Result]) -> str:
+        """A description of the first results that differ, in any order of arrival; empty if all agree."""
         if len(got) != len(wanted):
-            return f"got {len(got)} answers {sorted(got)}; wanted {len(wanted)}: {sorted(wanted)}"
+            return f"got {len(got)} results {sorted(got)}; wanted {len(wanted)}: {sorted(wanted)}"
         checks = [self.same.get(name, _equal) for name in (INSTANCE, *self.names)]
         for one, other in zip(sorted(got), sorted(wanted), strict=True):
             if not all(check(a, b) for check, a, b in zip(checks, one, other, strict=True)):
@@ -143,7 +143,7 @@ def windowed(
     instance_of: Callable[[Event], int] | None = None,
     same: Mapping[str, Same] | None = None,
 ) -> KernelCase:
-    """A windowed aggregate; with `instance_of`, its keys alone tell the instance."""
+    """A windowed aggregate; with `instance_of`, its keys determine the instance."""
     used = {*keys, *(aggregate.column for aggregate in aggregates.values())}
     types = tuple((name, type_) for name, type_ in TYPES.items() if name in used)
     shape = PaneShape(tuple(keys), window, tuple(aggregates.items()), types, by_instance=instance_of is None)
@@ -167,7 +167,7 @@ def of_flow(
     *,
     timed: bool = False,
 ) -> KernelCase:
-    """The kernel of a flow's last operator; `timed`: the oracle tells the answers' event time, too."""
+    """The kernel of a flow's last operator; `timed`: the oracle also has the event time of results."""
     operator = flow.operators[-1]
     before = {each.id: each for each in flow.operators}[operator.inputs[0]]
     kernel = kernel_of(operator, before if before.kind == "window" else None, "", by_instance=True)
@@ -182,30 +182,30 @@ def sessions(id_: str, gap_us: int, keys: Sequence[str], aggregates: Mapping[str
     return of_flow(id_, flow, sessions_in_sql(window, keys, list(aggregates.values())), same=SAME)
 
 
-def row_windows(id_: str, window: Rows, keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> KernelCase:
-    """Aggregates over windows of so many rows."""
+def count_windows(id_: str, window: Rows, keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> KernelCase:
+    """Aggregates over count windows."""
     flow = EVENT_FLOW.key_by(*keys).window(window).aggregate(**aggregates)
-    oracle = row_windows_in_sql(window, keys, list(aggregates.values()), list(TYPES))
+    oracle = count_windows_in_sql(window, keys, list(aggregates.values()), list(TYPES))
     return of_flow(id_, flow, oracle, same=SAME)
 
 
 def external(id_: str, window: Window, keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> KernelCase:
-    """Aggregates over windows of another time than event time."""
+    """Aggregates over windows of a time other than event time."""
     flow = EVENT_FLOW.key_by(*keys).window(window).aggregate(**aggregates)
-    return of_flow(id_, flow, row_by_row(flow), lambda event: {**event, "seen": event["seen"] % 50}, SAME)
+    return of_flow(id_, flow, row_by_row(flow), lambda event: {**event, "observed": event["observed"] % 50}, SAME)
 
 
 def ranked(
     id_: str, by: str | Sequence[tuple[str, bool]], k: int, keys: Sequence[str] = (), *, ties: bool = False
 ) -> KernelCase:
-    """The first rows of every time; times are few, so that there is something to rank."""
+    """The first rows of every time; times are few, so that many rows share one."""
     flow = EVENT_FLOW.key_by(*keys).rank(by, k, ties=ties)
     oracle = ranks_in_sql(flow.operators[-1].parameters)
     return of_flow(id_, flow, oracle, lambda event: {**event, "ts": event["ts"] // 30 * 30, "n": event["n"] % 4})
 
 
 def deduplicated(id_: str, within_us: int, keys: Sequence[str]) -> KernelCase:
-    """Rows whose keys were not kept a short time before."""
+    """Rows whose key was not kept within the interval before."""
     flow = EVENT_FLOW.key_by(*keys).deduplicate(within_us * US)
     return of_flow(id_, flow, row_by_row(flow))
 
@@ -217,7 +217,7 @@ def joined(
     adapted: Callable[[Event], Event] = dict,
     **terms: Any,
 ) -> KernelCase:
-    """Pairs of rows of two inputs; `condition` is the one of `where` in SQL."""
+    """Pairs of rows of two inputs; `condition` is `where` in SQL."""
     ours = EVENT_FLOW.select("ts", "road", "kind", "n", "speed")
     theirs = OTHER_FLOW.select("ts", "road", "toll", "day", "n", "speed", "kind")
     flow = ours.join(theirs, within_s=(within_us[0] * US, within_us[1] * US), **terms)
@@ -238,27 +238,27 @@ MEASURES = {
 
 
 def matched(id_: str, pattern: str, within_us: int, keys: Sequence[str] = ("road",), **terms: Any) -> KernelCase:
-    """Matches of a pattern, in rows of few columns and values, so that many are equal."""
+    """Matches of a pattern, in rows of few columns and values, so that many rows are equal."""
     flow = EVENT_FLOW.select("ts", "road", "n").key_by(*keys)
-    said = {name: what for name, what in MEASURES.items() if "A" in pattern and ("B" in pattern or "B" not in what)}
+    measures = {name: what for name, what in MEASURES.items() if "A" in pattern and ("B" in pattern or "B" not in what)}
     define = {name: condition for name, condition in DEFINE.items() if name in pattern} | terms.pop("define", {})
-    flow = flow.match(pattern, within_s=within_us * US, measures=said, define=define, **terms)
+    flow = flow.match(pattern, within_s=within_us * US, measures=measures, define=define, **terms)
     return of_flow(id_, flow, row_by_row(flow), few_values)
 
 
 def few_values(event: Event) -> Event:
-    """An event of which many others are equals."""
+    """An event that many others are equal to."""
     return {**event, "ts": event["ts"] // 4, "n": event["n"] % 4, "road": event["road"] % 2}
 
 
 def processed(case: KernelCase, state: State, events: Sequence[Event], port: int) -> Block:
-    """Take events of an input into a state; the late ones."""
+    """Process events of an input; returns the late ones."""
     late: Block = case.kernel.process(state, case.block(events), port)
     return late
 
 
 def filled(case: KernelCase, events: Sequence[Event]) -> State:
-    """A state that has taken events in, with the watermark before all of them."""
+    """A state that has processed events, with the watermark before all of them."""
     state: State = case.kernel.open()
     bound = case.bound(events)
     for port in range(case.ports):
@@ -267,12 +267,12 @@ def filled(case: KernelCase, events: Sequence[Event]) -> State:
 
 
 def resent(tables: Tables) -> Tables:
-    """Tables after a journey through Arrow's stream format."""
+    """Tables after a round trip through Arrow's stream format."""
     return {number: sent(table) for number, table in tables.items()}
 
 
 def sent(table: Any) -> Any:
-    """A table after a journey through Arrow's stream format."""
+    """A table after a round trip through Arrow's stream format."""
     sink = pa.BufferOutputStream()
     batch = table.to_arrow()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -282,6 +282,6 @@ def sent(table: Any) -> Any:
 
 
 def blocks_of(events: Sequence[Event], draw: random.Random) -> list[Sequence[Event]]:
-    """Events cut at random, with an empty block here and there."""
+    """Events split at random into blocks, some of them empty."""
     cuts = sorted(draw.randint(0, len(events)) for _ in range(draw.randint(0, 5)))
     return [events[start:end] for start, end in pairwise([0, *cuts, len(events)])]

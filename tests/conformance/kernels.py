@@ -1,4 +1,4 @@
-"""The kernels that must pass the conformance tests, each with its oracle; a new kernel is one more entry of `CASES`."""
+"""The kernels that must pass the conformance tests, each with its oracle; a new kernel is a new entry of `CASES`."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ from tests.conformance.kernel_case import (
     SAME,
     KernelCase,
     about,
+    count_windows,
     deduplicated,
     external,
     few_values,
     joined,
     matched,
     ranked,
-    row_windows,
     sessions,
     windowed,
 )
@@ -38,7 +38,7 @@ from shoal.model.query.window import Rows, Window
 
 
 class Spread:
-    """A user's aggregate: the largest integer less the smallest."""
+    """A user-defined aggregate: the largest integer minus the smallest."""
 
     def zero(self) -> list[int]:
         return []
@@ -55,7 +55,7 @@ class Spread:
 
 
 class Longest:
-    """A user's aggregate: the longest text."""
+    """A user-defined aggregate: the longest text."""
 
     def zero(self) -> str:
         return ""
@@ -82,8 +82,8 @@ EVERYTHING = {
     "highest": max_("n"),
     "slowest": min_("speed"),
     "fastest": max_("speed"),
-    "first": min_("seen"),
-    "last": max_("seen"),
+    "first": min_("observed"),
+    "last": max_("observed"),
     "top": top_k("speed", 3),
     "top_n": top_k("n", 2),
 }
@@ -101,21 +101,24 @@ CASES: Sequence[KernelCase] = (
     windowed("hopping sum of floats per text", HOPPING, ["kind"], {"total": sum_("speed"), "avg": mean("speed")}),
     windowed("hopping mean of integers per boolean", HOPPING, ["toll"], {"avg": mean("n")}),
     windowed(
-        "hopping extremes per time", HOPPING, ["day"], {"low": min_("speed"), "high": max_("n"), "last": max_("seen")}
+        "hopping extremes per time",
+        HOPPING,
+        ["day"],
+        {"low": min_("speed"), "high": max_("n"), "last": max_("observed")},
     ),
     windowed("tumbling top speeds per text", TUMBLING, ["kind"], {"top": top_k("speed", 3)}),
     windowed("hopping tops per far integer", HOPPING, ["far"], {"one": top_k("n", 1), "four": top_k("n", 4)}),
     windowed("everything at once", HOPPING, [], EVERYTHING),
     windowed("everything per four keys", TUMBLING, ["road", "kind", "toll", "day"], EVERYTHING),
     windowed(
-        "the key tells the instance",
+        "the key determines the instance",
         HOPPING,
         ["road"],
         {"total": sum_("speed"), "top": top_k("n", 2)},
         instance_of=lambda event: int(event["road"]) % INSTANCES,
     ),
     windowed(
-        "one of two keys tells the instance",
+        "one of two keys determines the instance",
         TUMBLING,
         ["kind", "toll"],
         {"low": min_("n"), "events": count()},
@@ -123,19 +126,19 @@ CASES: Sequence[KernelCase] = (
     ),
     windowed("a single instance without keys", HOPPING, [], {"avg": mean("speed")}, instance_of=lambda _: 0),
     windowed("tumbling variances per text", TUMBLING, ["kind"], SPREAD, same=SAME),
-    windowed("hopping numbers of different values", HOPPING, ["road"], DISTINCT),
-    windowed("hopping estimates of different values", HOPPING, [], ESTIMATES, same=dict.fromkeys(ESTIMATES, about)),
-    windowed("hopping aggregates of the user's own", HOPPING, ["toll"], OWN),
+    windowed("hopping counts of distinct values", HOPPING, ["road"], DISTINCT),
+    windowed("hopping estimates of distinct values", HOPPING, [], ESTIMATES, same=dict.fromkeys(ESTIMATES, about)),
+    windowed("hopping user-defined aggregates", HOPPING, ["toll"], OWN),
     sessions("sessions per integer", 7, ["road"], SOME),
     sessions("sessions without keys", 3, [], {"events": count(), "n_var": variance("n")}),
     sessions("sessions per text and boolean", 20, ["kind", "toll"], {"avg": mean("speed")} | DISTINCT),
-    row_windows("windows of three rows, one after another", Rows(3, 3), ["road"], SOME),
-    row_windows("windows of five rows every two", Rows(5, 2), ["kind"], SOME),
-    row_windows("windows of four rows every one, also while filling", Rows(4, 1, partial=True), ["toll"], SOME),
-    row_windows("windows of six rows every four, also while filling", Rows(6, 4, partial=True), [], {"n": count()}),
-    external("tumbling windows by an external time", Window(10, 10, on="seen"), ["road"], PLAIN),
-    external("hopping windows by an external time", Window(12, 4, on="seen"), [], PLAIN),
-    external("hopping windows by an external time per text", Window(30, 10, on="seen"), ["kind"], PLAIN),
+    count_windows("windows of three rows, one after another", Rows(3, 3), ["road"], SOME),
+    count_windows("windows of five rows every two", Rows(5, 2), ["kind"], SOME),
+    count_windows("windows of four rows every one, also while filling", Rows(4, 1, partial=True), ["toll"], SOME),
+    count_windows("windows of six rows every four, also while filling", Rows(6, 4, partial=True), [], {"n": count()}),
+    external("tumbling windows by an external time", Window(10, 10, on="observed"), ["road"], PLAIN),
+    external("hopping windows by an external time", Window(12, 4, on="observed"), [], PLAIN),
+    external("hopping windows by an external time per text", Window(30, 10, on="observed"), ["kind"], PLAIN),
     ranked("the two largest of one time", "n", 2),
     ranked(
         "the first of one time and key by three columns", [("toll", False), ("kind", True), ("n", True)], 1, ["road"]
@@ -146,7 +149,7 @@ CASES: Sequence[KernelCase] = (
     deduplicated("rows once in forty microseconds per two keys", 40, ["kind", "toll"]),
     joined("an equi join of rows close in time", (-10, 10), on="road"),
     joined("an equi join by two keys, the other side before", (-20, -3), on=("road", "kind")),
-    joined("an equi join with rows that come later", (5, 15), on="kind"),
+    joined("an equi join with the other side later", (5, 15), on="kind"),
     joined("a join within a time alone", (-2, 2)),
     joined("a band join of floats", (-20, 20), on="road", band=("speed", "speed", -1.5, 1000.0)),
     joined("a band join of integers open above", (-20, 20), band=("n", "n", 1, None)),
@@ -169,24 +172,24 @@ CASES: Sequence[KernelCase] = (
     matched("the strict pattern A+ B", "A+ B", 4),
     matched("the strict pattern A* (B | C) with every beginning", "A* (B | C)", 6, after="next_row"),
     matched("the strict pattern A+? B? C{1,2} without keys", "A+? B? C{1,2}", 3, ()),
-    matched("the pattern A B C with rows passed over", "A B C", 8, selection="next"),
-    matched("the pattern A+ !C B with rows passed over", "A+ !C B", 6, selection="next"),
+    matched("the pattern A B C with skipped rows", "A B C", 8, selection="next"),
+    matched("the pattern A+ !C B with skipped rows", "A+ !C B", 6, selection="next"),
     matched(
-        "the pattern A !C B+? A with rows passed over and every beginning",
+        "the pattern A !C B+? A with skipped rows and every beginning",
         "A !C B+? A",
         9,
         selection="next",
         after="next_row",
     ),
     matched(
-        "a pattern that looks at the row before",
+        "a pattern that reads the previous row",
         "A B+",
         6,
         (),
         define={"A": col("n") > prev("n"), "B": col("n") <= prev("n")},
     ),
     matched(
-        "every beginning of a pattern that looks at the row before",
+        "every beginning of a pattern that reads the previous row",
         "A+ B",
         6,
         after="next_row",

@@ -1,7 +1,7 @@
-"""Oracles of the kernels: what each must answer for all events at once.
+"""Oracles of the kernels: the results that each must emit for a whole stream.
 
-Most are DuckDB: windows as a join with the slide's grid, sessions as gaps and islands, windows of rows and ranks by
-`row_number`, joins as joins. What SQL cannot say goes to `tests.naive`, row by row. None shares code with the kernels.
+Most use DuckDB: windows as a join with the grid of slides, sessions as gaps and islands, count windows and ranks by
+`row_number`, joins as joins. The others use `tests.naive`, row by row. None shares code with the kernels.
 """
 
 import math
@@ -20,9 +20,9 @@ from shoal.model.query.graph import Graph
 from shoal.model.query.window import Rows, Session, Window
 
 Event = Mapping[str, Any]
-Answer = tuple[Any, ...]
-"""Instance, then what the case's names say."""
-Oracle = Callable[[Sequence[Event]], list[Answer]]
+Result = tuple[Any, ...]
+"""Instance, then the columns that the case names."""
+Oracle = Callable[[Sequence[Event]], list[Result]]
 TYPES = {
     "ts": "timestamp",
     "road": "int64",
@@ -30,13 +30,13 @@ TYPES = {
     "kind": "string",
     "toll": "bool",
     "day": "timestamp",
-    "seen": "timestamp",
+    "observed": "timestamp",
     "n": "int64",
     "speed": "float64",
 }
-"""Columns of the events all cases are fed with."""
+"""Columns of the events of all cases."""
 PORT = "#port"
-"""Column that tells which input of a kernel an event goes to."""
+"""Column with the input of the kernel that an event goes to."""
 LEFT, RIGHT = "events", "others"
 """The streams of a flow, and the tables of an oracle, by port."""
 _INSTANCE = f'"{INSTANCE}"'
@@ -57,7 +57,7 @@ _SQL: Mapping[str, str] = {
 
 
 def _exactly(aggregate: Aggregate, value: Any) -> Any:
-    """What SQL gives back as the list of values, added without rounding."""
+    """Compute an aggregate without rounding from the list of values that SQL returns."""
     if aggregate.kind == "top_k":
         return value[: aggregate.k]
     if aggregate.kind == "mean":
@@ -79,8 +79,8 @@ def _variance(values: Sequence[Fraction]) -> float:
     return float(sum(((value - middle) ** 2 for value in values), Fraction(0)) / (len(values) - 1))
 
 
-def _asked(query: str, events: Sequence[Event], parameters: Sequence[Any] = ()) -> list[Answer]:
-    """The rows a query gives, with the events of each input as a table."""
+def _queried(query: str, events: Sequence[Event], parameters: Sequence[Any] = ()) -> list[Result]:
+    """The rows of a query over the events of each input as a table."""
     with duckdb.connect() as connection:
         for port, table in enumerate((LEFT, RIGHT)):
             rows = [event for event in events if event[PORT] == port]
@@ -96,7 +96,7 @@ def _aggregates(aggregates: Sequence[Aggregate], table: str) -> str:
     return ", ".join(_SQL[aggregate.kind].format(column=f"{table}.{aggregate.column}") for aggregate in aggregates)
 
 
-def _exact_rows(rows: Sequence[Answer], aggregates: Sequence[Aggregate]) -> list[Answer]:
+def _exact_rows(rows: Sequence[Result], aggregates: Sequence[Aggregate]) -> list[Result]:
     fixed = len(rows[0]) - len(aggregates) if rows else 0
     return [(*row[:fixed], *map(_exactly, aggregates, row[fixed:])) for row in rows]
 
@@ -111,15 +111,15 @@ def windows_in_sql(window: Window, keys: Sequence[str], aggregates: Sequence[Agg
         GROUP BY {grouped}
     """
 
-    def answers(events: Sequence[Event]) -> list[Answer]:
+    def results(events: Sequence[Event]) -> list[Result]:
         if not events:
             return []
         times = [event["ts"] for event in events]
         first = (min(times) // window.slide_us) * window.slide_us
         last = max(times) + window.size_us + window.slide_us
-        return _exact_rows(_asked(query, events, [first, last]), aggregates)
+        return _exact_rows(_queried(query, events, [first, last]), aggregates)
 
-    return answers
+    return results
 
 
 def sessions_in_sql(window: Session, keys: Sequence[str], aggregates: Sequence[Aggregate]) -> Oracle:
@@ -135,28 +135,28 @@ def sessions_in_sql(window: Session, keys: Sequence[str], aggregates: Sequence[A
         SELECT {grouped}, min(ts), max(ts) + {window.gap_us}, {_aggregates(aggregates, "numbered")}
         FROM numbered GROUP BY {grouped}, island
     """
-    return lambda events: _exact_rows(_asked(query, events), aggregates)
+    return lambda events: _exact_rows(_queried(query, events), aggregates)
 
 
-def row_windows_in_sql(
+def count_windows_in_sql(
     window: Rows, keys: Sequence[str], aggregates: Sequence[Aggregate], names: Sequence[str]
 ) -> Oracle:
-    """Instance, keys, time of the last row and aggregates, from the places of rows within their keys."""
+    """Instance, keys, time of the last row and aggregates, from the positions of rows within their keys."""
     grouped = ", ".join([_INSTANCE, *keys])
     same = " AND ".join(f"ends.{key} = numbered.{key}" for key in [_INSTANCE, *keys])
     owned = ", ".join(f"ends.{key}" for key in [_INSTANCE, *keys])
-    enough = "TRUE" if window.partial else f"place >= {window.size}"
+    enough = "TRUE" if window.partial else f"nth >= {window.size}"
     query = f"""
         WITH numbered AS (
-            SELECT *, row_number() OVER (PARTITION BY {grouped} ORDER BY ts, {", ".join(names)}) AS place FROM events),
+            SELECT *, row_number() OVER (PARTITION BY {grouped} ORDER BY ts, {", ".join(names)}) AS nth FROM events),
         ends AS (
-            SELECT {grouped}, ts AS window_end, place AS stop FROM numbered
-            WHERE (place - {window.size}) % {window.jump} = 0 AND {enough})
+            SELECT {grouped}, ts AS window_end, nth AS stop FROM numbered
+            WHERE (nth - {window.size}) % {window.jump} = 0 AND {enough})
         SELECT {owned}, window_end, {_aggregates(aggregates, "numbered")}
-        FROM ends JOIN numbered ON {same} AND place > stop - {window.size} AND place <= stop
+        FROM ends JOIN numbered ON {same} AND nth > stop - {window.size} AND nth <= stop
         GROUP BY {owned}, window_end, stop
     """
-    return lambda events: _exact_rows(_asked(query, events), aggregates)
+    return lambda events: _exact_rows(_queried(query, events), aggregates)
 
 
 def ranks_in_sql(parameters: Mapping[str, Any]) -> Oracle:
@@ -167,10 +167,10 @@ def ranks_in_sql(parameters: Mapping[str, Any]) -> Oracle:
     number = "rank()" if parameters["ties"] else "row_number()"
     order = order if parameters["ties"] else ", ".join([order, *names])
     query = f"""
-        SELECT {_INSTANCE}, {", ".join(names)}, {number} OVER (PARTITION BY {grouped} ORDER BY {order}) AS place
-        FROM events QUALIFY place <= {parameters["k"]}
+        SELECT {_INSTANCE}, {", ".join(names)}, {number} OVER (PARTITION BY {grouped} ORDER BY {order}) AS nth
+        FROM events QUALIFY nth <= {parameters["k"]}
     """
-    return lambda events: _asked(query, events)
+    return lambda events: _queried(query, events)
 
 
 def joined_in_sql(parameters: Mapping[str, Any], where: str = "TRUE") -> Oracle:
@@ -197,14 +197,14 @@ def joined_in_sql(parameters: Mapping[str, Any], where: str = "TRUE") -> Oracle:
     query = f"""
         SELECT {", ".join(columns)} FROM {LEFT} {parameters["how"]} JOIN {RIGHT} ON {" AND ".join(met)}
     """
-    return lambda events: _asked(query, events)
+    return lambda events: _queried(query, events)
 
 
 def row_by_row(flow: Flow) -> Oracle:
     """Instance and the columns of a flow's result, with the flow of each instance interpreted on its own."""
     graph = Graph.of([flow.sink("all")])
 
-    def answers(events: Sequence[Event]) -> list[Answer]:
+    def results(events: Sequence[Event]) -> list[Result]:
         found = []
         for instance in sorted({event[INSTANCE] for event in events}):
             own = [event for event in events if event[INSTANCE] == instance]
@@ -213,4 +213,4 @@ def row_by_row(flow: Flow) -> Oracle:
             found += [(instance, *(row[name] for name in flow.schema.names)) for row in rows]
         return found
 
-    return answers
+    return results

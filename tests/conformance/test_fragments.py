@@ -1,4 +1,4 @@
-"""State of every kernel can be taken apart and put together in any way, and its fragments keep their ids."""
+"""State of every kernel can be extracted and absorbed in any order, and its fragments keep their ids."""
 
 import random
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conformance.kernel_case import EVENTS, KernelCase, blocks_of, filled, processed, resent
 from tests.conformance.kernels import CASES
-from tests.conformance.oracles import PORT, Answer, Event
+from tests.conformance.oracles import PORT, Event, Result
 
 from shoal.kernels.columns.table import Tables
 from shoal.kernels.join import JoinKernel
@@ -23,52 +23,52 @@ STREAMS = st.lists(EVENTS, min_size=1, max_size=25)
 
 
 class Disturbed:
-    """A state whose fragments go to another state, or nowhere for a while, and come back in any order."""
+    """A state whose fragments move to another state, or are in transit for a while, and return in any order."""
 
     def __init__(self, case: KernelCase, draw: random.Random) -> None:
         self.kernel, self.draw = case.kernel, draw
         self.home: State = case.kernel.open()
         self.other: State = case.kernel.open()
-        self.away: list[Tables] = []
+        self.in_transit: list[Tables] = []
 
     def disturb(self) -> None:
         for _ in range(self.draw.randint(0, 6)):
             state = self.draw.choice([self.home, self.other])
-            if self.away and self.draw.random() < 0.5:
-                self.kernel.absorb(state, self.away.pop(self.draw.randrange(len(self.away))))
+            if self.in_transit and self.draw.random() < 0.5:
+                self.kernel.absorb(state, self.in_transit.pop(self.draw.randrange(len(self.in_transit))))
             else:
-                self.away.append(resent(self.kernel.extract(state, self._some(state))))
+                self.in_transit.append(resent(self.kernel.extract(state, self._some(state))))
 
     def restore(self) -> None:
         while len(self.kernel.fragments(self.other)):
-            self.away.append(self.kernel.extract(self.other, self._some(self.other)))
-        self.draw.shuffle(self.away)
-        for piece in self.away:
+            self.in_transit.append(self.kernel.extract(self.other, self._some(self.other)))
+        self.draw.shuffle(self.in_transit)
+        for piece in self.in_transit:
             self.kernel.absorb(self.home, piece)
-        self.away = []
+        self.in_transit = []
 
     def _some(self, state: State) -> Any:
         ids = self.kernel.fragments(state).ids
         return np.array(self.draw.sample(ids.tolist(), self.draw.randint(0, ids.size)), np.uint64)
 
 
-def results(case: KernelCase, blocks: Sequence[Sequence[Event]], draw: random.Random | None) -> list[Answer]:
-    """All results, with moves between the blocks where there is something to draw them from."""
+def results(case: KernelCase, blocks: Sequence[Sequence[Event]], draw: random.Random | None) -> list[Result]:
+    """All results, with random moves between the blocks if `draw` is given."""
     run = Disturbed(case, draw or random.Random(0))
-    found: list[Answer] = []
+    found: list[Result] = []
     for number, block in enumerate(blocks):
         if draw is not None:
             run.disturb()
-            if isinstance(case.kernel, JoinKernel):  # pairs rows as they come, so all that they may meet must be there
+            if isinstance(case.kernel, JoinKernel):  # pairs rows on arrival, so all possible matches must be present
                 run.restore()
         for port in range(case.ports):
             assert not processed(case, run.home, [event for event in block if event[PORT] == port], port).length
         if draw is not None:
             run.disturb()
             run.restore()
-        still_to_come = [event["ts"] for later in blocks[number + 1 :] for event in later]
-        found += case.answers(case.kernel.close_until(run.home, min(still_to_come, default=run.home.watermark_us)))
-    return found + case.answers(case.kernel.close_until(run.home, FOREVER_US))
+        remaining = [event["ts"] for later in blocks[number + 1 :] for event in later]
+        found += case.results(case.kernel.close_until(run.home, min(remaining, default=run.home.watermark_us)))
+    return found + case.results(case.kernel.close_until(run.home, FOREVER_US))
 
 
 @every_kernel
@@ -85,7 +85,7 @@ def test_no_sequence_of_extracts_and_absorbs_changes_a_result(case: KernelCase) 
 
 
 @every_kernel
-def test_fragments_stay_what_they_are_while_others_go_and_come_back(case: KernelCase) -> None:
+def test_fragments_do_not_change_while_others_are_extracted_and_absorbed(case: KernelCase) -> None:
     @settings(deadline=None, max_examples=8)
     @given(STREAMS, st.integers(-60, 60), st.integers(0, 2**32))
     def holds(events: list[Event], watermark_us: int, seed: int) -> None:
@@ -106,7 +106,7 @@ def test_fragments_stay_what_they_are_while_others_go_and_come_back(case: Kernel
 
 
 @every_kernel
-def test_ids_tell_fragments_apart_and_do_not_depend_on_where_rows_lie(case: KernelCase) -> None:
+def test_ids_are_unique_and_do_not_depend_on_the_order_of_rows(case: KernelCase) -> None:
     @settings(deadline=None, max_examples=8)
     @given(STREAMS, st.integers(-60, 60), st.integers(0, 2**32))
     def holds(events: list[Event], watermark_us: int, seed: int) -> None:
@@ -124,7 +124,7 @@ def test_ids_tell_fragments_apart_and_do_not_depend_on_where_rows_lie(case: Kern
 
 
 def known(case: KernelCase, state: State) -> dict[int, tuple[Any, ...]]:
-    """What is known of every fragment by its id, but for its size, which depends on how texts are encoded."""
+    """The properties of every fragment by its id, except its size, which depends on how texts are encoded."""
     found: list[Fragment] = list(case.kernel.fragments(state))
     by_id = {each.id: (each.table, each.instance, each.deadline_us, each.utility, each.essential) for each in found}
     assert len(by_id) == len(found)
@@ -132,7 +132,7 @@ def known(case: KernelCase, state: State) -> dict[int, tuple[Any, ...]]:
 
 
 def identities(case: KernelCase, state: State) -> set[tuple[Any, ...]]:
-    """Table, instance and the columns that say what a row is, for every row of state."""
+    """Table, instance and the identifying columns of every row of state."""
     found: set[tuple[Any, ...]] = set()
     for number, table in state.tables.items():
         columns = [table.instance, *case.kernel.identity(number, table)]

@@ -1,4 +1,4 @@
-"""Every kernel gives the oracle's answers, however its events are cut and whenever its state moves."""
+"""Every kernel emits the oracle's results, for any split of its events and with moves of its state at any time."""
 
 import random
 from collections import Counter
@@ -22,7 +22,7 @@ from tests.conformance.kernel_case import (
     sent,
 )
 from tests.conformance.kernels import CASES
-from tests.conformance.oracles import PORT, Answer, Event
+from tests.conformance.oracles import PORT, Event, Result
 
 from shoal.kernels.aggregate.windowed import AggregateKernel
 from shoal.kernels.columns.block import Block
@@ -45,7 +45,7 @@ class Workers:
     case: KernelCase
     states: list[State] = field(default_factory=list)
     home: list[int] = field(default_factory=lambda: [0] * INSTANCES)
-    answers: list[Answer] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     watermark_us: int = NEVER_US
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class Workers:
             assert not late.length
 
     def advance(self, events: Sequence[Event], watermark_us: int, draw: random.Random) -> None:
-        """What lanes do: lift blocks where they are read, send them, and take them in as the watermark goes on."""
+        """As lanes do: lift blocks where they are read, send them, and merge them as the watermark advances."""
         kernel = self.case.kernel
         fresh: list[list[Tables]] = [[] for _ in self.states]
         for worker, port, bound in self._spread(events):
@@ -66,14 +66,14 @@ class Workers:
                 assert not kernel.late(port, rows, self.watermark_us).any()
                 fresh[worker].append(resent(kernel.lift(port, rows)))
         for state, lifted in zip(self.states, fresh, strict=True):
-            come = kernel.merged(lifted) if lifted else {}
-            tables, answers = kernel.advance(state.tables, come, self.watermark_us, watermark_us)
+            merged = kernel.merged(lifted) if lifted else {}
+            tables, results = kernel.advance(state.tables, merged, self.watermark_us, watermark_us)
             state.tables, state.watermark_us = tables, watermark_us
-            self._answered(answers)
+            self._emitted(results)
         self.watermark_us = watermark_us
 
     def take_out(self, instance: int, draw: random.Random) -> Tables:
-        """Some, all or none of an instance's fragments, as they are on their way to another worker."""
+        """Extract some, all or none of an instance's fragments, as sent to another worker."""
         kernel, state = self.case.kernel, self.states[self.home[instance]]
         before = kernel.fragments(state)
         held = before.ids[before.instance == instance].tolist()
@@ -83,7 +83,7 @@ class Workers:
         return resent(taken)
 
     def move(self, instance: int, target: int) -> None:
-        """All that is left of an instance goes to another worker."""
+        """Move the remaining fragments of an instance to another worker."""
         kernel, source = self.case.kernel, self.states[self.home[instance]]
         fragments = kernel.fragments(source)
         rest = fragments.where(fragments.instance == instance)
@@ -95,7 +95,7 @@ class Workers:
 
     def close_until(self, watermark_us: int) -> None:
         for state in self.states:
-            self._answered(self.case.kernel.close_until(state, watermark_us))
+            self._emitted(self.case.kernel.close_until(state, watermark_us))
         self.watermark_us = max(self.watermark_us, watermark_us)
 
     def _spread(self, events: Sequence[Event]) -> Iterator[tuple[int, int, list[Event]]]:
@@ -107,44 +107,44 @@ class Workers:
                     [event for event in events if self.home[event[INSTANCE]] == worker and event[PORT] == port],
                 )
 
-    def _answered(self, answers: Block) -> None:
-        """Answers may lie behind the watermark before them by what the kernel holds back, and not further."""
+    def _emitted(self, results: Block) -> None:
+        """The time of a result is at most `hold_us` behind the watermark before it."""
         kernel = self.case.kernel
-        assert answers.columns[TIME].min(initial=FOREVER_US) >= self.watermark_us - kernel.hold_us
-        self.answers += self.case.answers(answers)
+        assert results.columns[TIME].min(initial=FOREVER_US) >= self.watermark_us - kernel.hold_us
+        self.results += self.case.results(results)
 
 
-def run(case: KernelCase, events: Sequence[Event], draw: random.Random) -> list[Answer]:
-    """All answers, with a move at every cut and watermarks that make nothing late."""
+def run(case: KernelCase, events: Sequence[Event], draw: random.Random) -> list[Result]:
+    """All results, with a move at every cut and watermarks that make no row late."""
     workers = Workers(case)
     blocks = blocks_of(events, draw)
     for number, block in enumerate(blocks):
         instance = draw.randrange(INSTANCES)
-        travelling = workers.take_out(instance, draw)
+        in_transit = workers.take_out(instance, draw)
         if draw.random() < 0.5:
             workers.move(instance, draw.randrange(WORKERS))
-        still_to_come = [event["ts"] for later in blocks[number + 1 :] for event in later]
-        mark = min(still_to_come) - draw.choice([0, 0, 1, 7, 100]) if still_to_come else workers.watermark_us
+        remaining = [event["ts"] for later in blocks[number + 1 :] for event in later]
+        mark = min(remaining) - draw.choice([0, 0, 1, 7, 100]) if remaining else workers.watermark_us
         if draw.random() < 0.5:
-            workers.put_in(instance, travelling)
+            workers.put_in(instance, in_transit)
             workers.advance(block, max(mark, workers.watermark_us), draw)
             continue
-        if isinstance(case.kernel, JoinKernel):  # pairs rows as they come, so all that they may meet must be there
-            workers.put_in(instance, travelling)
+        if isinstance(case.kernel, JoinKernel):  # pairs rows on arrival, so all possible matches must be present
+            workers.put_in(instance, in_transit)
             workers.process(block)
         else:
             workers.process(block)
-            workers.put_in(instance, travelling)
+            workers.put_in(instance, in_transit)
         workers.close_until(mark)
     workers.close_until(10**9)
     check_bounded(case, workers.states, events)
     workers.close_until(FOREVER_US)
     check_ended(case, workers.states)
-    return workers.answers
+    return workers.results
 
 
 def check_bounded(case: KernelCase, states: Sequence[State], events: Sequence[Event]) -> None:
-    """Behind a watermark that has passed all events no state is left but what each key needs to go on."""
+    """After a watermark past all events, only the state is left that each key needs to resume."""
     kernel = case.kernel
     left = [table for state in states for number, table in state.tables.items() if len(table) and number < 2]
     known = [table for state in states for number, table in state.tables.items() if len(table) and number == 2]
@@ -153,7 +153,7 @@ def check_bounded(case: KernelCase, states: Sequence[State], events: Sequence[Ev
         assert all(not len(state.tables.get(0, ())) for state in states)
         assert max(Counter(pieces).values(), default=0) <= kernel.measure.span**2
         assert sum(len(table) for table in known) == owners(kernel.keys(0), events)
-    elif isinstance(kernel, MatchKernel) and kernel.looked_back:
+    elif isinstance(kernel, MatchKernel) and kernel.previous_columns:
         assert not left
         assert sum(len(table) for table in known) == owners(kernel.keys(0), events)
     else:
@@ -162,13 +162,13 @@ def check_bounded(case: KernelCase, states: Sequence[State], events: Sequence[Ev
 
 
 def check_ended(case: KernelCase, states: Sequence[State]) -> None:
-    """Behind the end of time there are no rows that wait and no windows by time."""
+    """After the last watermark there are no waiting rows and no open windows of time."""
     numbers = {number for state in states for number, table in state.tables.items() if len(table)}
     kernel = case.kernel
     if isinstance(kernel, CountWindowKernel):
         assert numbers <= ({2} if hasattr(kernel.window, "on") else {1, 2})
     else:
-        assert numbers <= ({2} if isinstance(kernel, MatchKernel) and kernel.looked_back else set())
+        assert numbers <= ({2} if isinstance(kernel, MatchKernel) and kernel.previous_columns else set())
 
 
 def owners(keys: Sequence[str], events: Sequence[Event]) -> int:
@@ -186,7 +186,7 @@ def arrivals(events: Sequence[Event], disorder: int, draw: random.Random) -> lis
 
 
 @every_kernel
-def test_answers_are_the_oracles_with_state_moved_at_every_cut(case: KernelCase) -> None:
+def test_results_are_the_oracles_with_state_moved_at_every_cut(case: KernelCase) -> None:
     @settings(deadline=None, max_examples=25)
     @given(st.lists(EVENTS, max_size=30), st.integers(0, 40), st.integers(0, 2**32))
     def holds(events: list[Event], disorder: int, seed: int) -> None:
@@ -199,7 +199,7 @@ def test_answers_are_the_oracles_with_state_moved_at_every_cut(case: KernelCase)
 
 @pytest.mark.slow
 @every_kernel
-def test_answers_are_the_oracles_for_many_more_streams(case: KernelCase) -> None:
+def test_results_are_the_oracles_for_many_more_streams(case: KernelCase) -> None:
     @settings(deadline=None, max_examples=250)
     @given(st.lists(EVENTS, max_size=80), st.integers(0, 80), st.integers(0, 2**32))
     def holds(events: list[Event], disorder: int, seed: int) -> None:
@@ -211,7 +211,7 @@ def test_answers_are_the_oracles_for_many_more_streams(case: KernelCase) -> None
 
 
 @every_kernel
-def test_answers_do_not_depend_on_the_split(case: KernelCase) -> None:
+def test_results_do_not_depend_on_the_split(case: KernelCase) -> None:
     @settings(deadline=None, max_examples=10)
     @given(st.lists(EVENTS, min_size=2, max_size=30), st.integers(0, 2**32))
     def holds(events: list[Event], seed: int) -> None:
@@ -225,18 +225,18 @@ def test_answers_do_not_depend_on_the_split(case: KernelCase) -> None:
 
 
 @every_kernel
-def test_an_untouched_state_answers_nothing(case: KernelCase) -> None:
+def test_an_empty_state_emits_nothing(case: KernelCase) -> None:
     kernel = case.kernel
     state = kernel.open()
     assert not any(processed(case, state, [], port).length for port in range(case.ports))
     assert not len(kernel.fragments(state))
     assert not kernel.extract(state, np.array([0, 1], np.uint64))
-    assert not case.answers(kernel.close_until(state, 0))
-    assert not case.answers(kernel.close_until(state, FOREVER_US))
+    assert not case.results(kernel.close_until(state, 0))
+    assert not case.results(kernel.close_until(state, FOREVER_US))
 
 
 @every_kernel
-def test_a_table_survives_its_journey_as_it_was(case: KernelCase) -> None:
+def test_a_table_survives_a_round_trip_unchanged(case: KernelCase) -> None:
     @settings(deadline=None, max_examples=10)
     @given(st.lists(EVENTS, max_size=20), st.integers(-60, 60))
     def holds(events: list[Event], watermark_us: int) -> None:
@@ -302,7 +302,7 @@ def owners_in(case: KernelCase, tables: Tables) -> set[tuple[Any, ...]]:
 
 
 @every_kernel
-def test_fragments_tell_whose_they_are_and_when_they_are_due(case: KernelCase) -> None:
+def test_fragments_have_the_instance_and_the_deadline_of_their_rows(case: KernelCase) -> None:
     @settings(deadline=None, max_examples=10)
     @given(st.lists(EVENTS, min_size=1, max_size=20))
     def holds(events: list[Event]) -> None:
@@ -313,12 +313,12 @@ def test_fragments_tell_whose_they_are_and_when_they_are_due(case: KernelCase) -
         if isinstance(kernel, AggregateKernel | SessionKernel):
             assert fragments.utility.sum() == len(events)
         deadlines = [fragment.deadline_us for fragment in fragments]
-        if isinstance(kernel, CountWindowKernel):  # a row tells nothing of the one that will close its window
+        if isinstance(kernel, CountWindowKernel):  # a row does not determine which row closes its window
             assert set(deadlines) == {None}
             return
         last_due = max(deadlines)
         kernel.close_until(state, last_due - 1)
-        assert len(kernel.fragments(state)) or isinstance(kernel, MatchKernel)  # a match may fail before its time is up
+        assert len(kernel.fragments(state)) or isinstance(kernel, MatchKernel)  # a match may fail before its deadline
         kernel.close_until(state, last_due)
         assert all((fragment.deadline_us or FOREVER_US) > last_due for fragment in kernel.fragments(state))
 

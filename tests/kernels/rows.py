@@ -1,4 +1,4 @@
-"""Blocks and kernels for the tests of kernels over rows: a flow's last operator, fed with plain rows."""
+"""Blocks and kernels for tests of kernels over rows: the last operator of a flow, and plain rows as its input."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ TYPES = {"ts": "timestamp", "k": "string", "n": "int64", "x": "float64"}
 LEFT, RIGHT = Stream("left", TYPES, time="ts"), Stream("right", TYPES, time="ts")
 US = 1e-6
 Row = tuple[Any, ...]
-"""Values of `TYPES`, in order; those that are left out are 0 or empty."""
+"""Values of `TYPES`, in order; omitted values are 0 or empty."""
 
 
 def kernel(flow: Flow) -> Any:
@@ -38,24 +38,24 @@ def block(rows: Sequence[Row], instance: int = 0) -> Block:
     return Block({**made.columns, INSTANCE: np.full(len(rows), instance)}, len(rows))
 
 
-def rows(answers: Block, *names: str) -> list[Row]:
-    """Some columns of answers as sorted plain rows."""
-    if not answers.length:
+def rows(results: Block, *names: str) -> list[Row]:
+    """Some columns of results as sorted plain rows."""
+    if not results.length:
         return []
-    columns = [answers.columns[name] for name in names]
+    columns = [results.columns[name] for name in names]
     return sorted(zip(*(c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns), strict=True))
 
 
-def answered(flow: Flow, *inputs: Sequence[Row], until_us: int = FOREVER_US) -> Block:
-    """The answers for rows that come at once, one list per input."""
+def results_of(flow: Flow, *inputs: Sequence[Row], until_us: int = FOREVER_US) -> Block:
+    """The results for rows that arrive in one block, one list per input."""
     made = kernel(flow)
     state = made.open()
     for port, each in enumerate(inputs):
         made.process(state, block(each), port)
-    answers: Block = made.close_until(state, until_us)
-    return answers
+    results: Block = made.close_until(state, until_us)
+    return results
 
 
 def sizes(state: Any) -> Mapping[int, int]:
-    """How many rows each table of a state has."""
+    """The number of rows of each table of a state."""
     return {number: len(table) for number, table in state.tables.items()}

@@ -1,7 +1,7 @@
 """The deduplicate kernel: which rows of a key are dropped, and how long a key is remembered."""
 
 import pytest
-from tests.kernels.rows import LEFT, US, answered, block, kernel, rows, sizes
+from tests.kernels.rows import LEFT, US, block, kernel, results_of, rows, sizes
 
 from shoal.kernels.kernel import FOREVER_US
 
@@ -9,24 +9,24 @@ from shoal.kernels.kernel import FOREVER_US
 @pytest.mark.parametrize(
     ("times", "kept"),
     [
-        pytest.param([0, 9], [0], id="a row shortly behind goes"),
-        pytest.param([0, 10], [0, 10], id="a row exactly so much later stays"),
-        pytest.param([0, 6, 12], [0, 12], id="a row that went does not make others go"),
-        pytest.param([-3, -3], [-3], id="of rows of one time one stays"),
-        pytest.param([8, 0], [0], id="the order of time counts, not that of arrival"),
+        pytest.param([0, 9], [0], id="a row within the interval is dropped"),
+        pytest.param([0, 10], [0, 10], id="a row exactly one interval later is kept"),
+        pytest.param([0, 6, 12], [0, 12], id="a dropped row does not drop others"),
+        pytest.param([-3, -3], [-3], id="one of two rows of the same time is kept"),
+        pytest.param([8, 0], [0], id="order is by time, not by arrival"),
     ],
 )
-def test_a_row_goes_if_its_key_was_kept_shortly_before(times: list[int], kept: list[int]) -> None:
-    found = answered(LEFT.key_by("k").deduplicate(10 * US), [(time, "a") for time in times])
+def test_a_row_is_dropped_if_its_key_was_kept_less_than_the_interval_before(times: list[int], kept: list[int]) -> None:
+    found = results_of(LEFT.key_by("k").deduplicate(10 * US), [(time, "a") for time in times])
     assert rows(found, "ts") == [(time,) for time in kept]
 
 
-def test_of_rows_of_one_time_the_first_in_the_order_of_columns_stays() -> None:
-    found = answered(LEFT.key_by("k").deduplicate(10 * US), [(0, "a", 2), (0, "a", 1), (0, "b", 3)])
+def test_of_rows_of_one_time_the_first_in_the_order_of_columns_is_kept() -> None:
+    found = results_of(LEFT.key_by("k").deduplicate(10 * US), [(0, "a", 2), (0, "a", 1), (0, "b", 3)])
     assert rows(found, "k", "n") == [("a", 1), ("b", 3)]
 
 
-def test_a_key_is_known_across_watermarks_until_it_does_not_matter_any_more() -> None:
+def test_a_key_is_remembered_across_watermarks_until_its_interval_ends() -> None:
     made = kernel(LEFT.key_by("k").deduplicate(10 * US))
     state = made.open()
     made.process(state, block([(0, "a")]))
@@ -41,7 +41,7 @@ def test_a_key_is_known_across_watermarks_until_it_does_not_matter_any_more() ->
     assert sizes(state) == {}
 
 
-def test_a_state_that_lost_all_known_keys_takes_rows_in() -> None:
+def test_a_state_whose_known_keys_were_all_extracted_still_accepts_rows() -> None:
     made = kernel(LEFT.key_by("k").deduplicate(10 * US))
     state = made.open()
     made.process(state, block([(0, "a")]))

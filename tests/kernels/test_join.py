@@ -1,10 +1,10 @@
-"""The join kernel: who meets whom, when it is told, and what is kept meanwhile."""
+"""The join kernel: which rows match, when pairs are emitted, and how long rows are kept."""
 
 import math
 from typing import Any
 
 import pytest
-from tests.kernels.rows import LEFT, RIGHT, US, Row, answered, block, kernel, rows, sizes
+from tests.kernels.rows import LEFT, RIGHT, US, Row, block, kernel, results_of, rows, sizes
 
 from shoal.model.query.expression import col
 from shoal.model.query.schema import TIME
@@ -17,30 +17,30 @@ def within(lower: int, upper: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "met"),
+    ("bounds", "matched"),
     [
         pytest.param((0, 0), [10], id="only at the same time"),
         pytest.param((-1, 1), [9, 10, 11], id="both bounds are included"),
         pytest.param((-2, -1), [8, 9], id="only before"),
         pytest.param((1, 2), [11, 12], id="only after"),
-        pytest.param((3, 9), [], id="nobody comes so late"),
+        pytest.param((3, 9), [], id="no row is that late"),
     ],
 )
-def test_rows_meet_within_bounds_of_time(bounds: tuple[int, int], met: list[int]) -> None:
+def test_rows_match_within_bounds_of_time(bounds: tuple[int, int], matched: list[int]) -> None:
     flow = LEFT.join(RIGHT, within_s=within(*bounds))
-    found = answered(flow, [(10,)], [(time,) for time in (8, 9, 10, 11, 12)])
-    assert rows(found, "ts_right") == [(time,) for time in met]
-    assert rows(found, TIME) == [(max(10, time),) for time in met]
+    found = results_of(flow, [(10,)], [(time,) for time in (8, 9, 10, 11, 12)])
+    assert rows(found, "ts_right") == [(time,) for time in matched]
+    assert rows(found, TIME) == [(max(10, time),) for time in matched]
 
 
 @pytest.mark.parametrize(
-    ("band", "here", "there", "met"),
+    ("band", "here", "there", "matched"),
     [
         pytest.param(("n", "n", 0, 5), 3, [2, 3, 8, 9], [3, 8], id="both bounds are included"),
         pytest.param(("n", "n", 0.5, 1.5), 3, [3, 4, 5], [4], id="bounds of integers between integers"),
         pytest.param(("n", "n", None, -1), 3, [-(10**15), 2, 3], [-(10**15), 2], id="open below"),
         pytest.param(("n", "n", 1, None), 3, [3, 4, 10**15], [4, 10**15], id="open above"),
-        pytest.param(("n", "n", 5, 1), 3, [3, 4, 8], [], id="bounds the wrong way round"),
+        pytest.param(("n", "n", 5, 1), 3, [3, 4, 8], [], id="lower bound above the upper"),
         pytest.param(
             ("x", "x", -0.1, 0.2), 0.1, [0.0, 0.1, 0.3, 0.31], [0.0, 0.1, 0.3], id="floats by their difference"
         ),
@@ -52,21 +52,21 @@ def test_rows_meet_within_bounds_of_time(bounds: tuple[int, int], met: list[int]
         pytest.param(("n", "n", -5, -2), 1 - 2**63, [2**63 - 1, -(2**63)], [], id="nothing lies below all integers"),
         pytest.param(("x", "x", 0.0, None), -INF, [-INF, 1.0, INF], [1.0, INF], id="minus infinity is below all"),
         pytest.param(("x", "x", None, 0.0), INF, [-INF, 1.0, INF, NAN], [-INF, 1.0], id="infinity is far from all"),
-        pytest.param(("x", "x", -1.0, 1.0), NAN, [1.0, NAN], [], id="what is no number meets nothing"),
-        pytest.param(("x", "x", -1.0, 1.0), 1.0, [1.0, NAN], [1.0], id="nothing meets what is no number"),
+        pytest.param(("x", "x", -1.0, 1.0), NAN, [1.0, NAN], [], id="NaN on the left matches nothing"),
+        pytest.param(("x", "x", -1.0, 1.0), 1.0, [1.0, NAN], [1.0], id="NaN on the right matches nothing"),
     ],
 )
-def test_rows_meet_within_a_band_of_values(band: Any, here: float, there: list[float], met: list[float]) -> None:
+def test_rows_match_within_a_band_of_values(band: Any, here: float, there: list[float], matched: list[float]) -> None:
     column = band[0]
 
     def row(value: float) -> Row:
         return (0, "", value) if column == "n" else (0, "", 0, value)
 
-    found = answered(LEFT.join(RIGHT, within_s=(0, 0), band=band), [row(here)], [row(value) for value in there])
-    assert rows(found, f"{column}_right") == [(value,) for value in met]
+    found = results_of(LEFT.join(RIGHT, within_s=(0, 0), band=band), [row(here)], [row(value) for value in there])
+    assert rows(found, f"{column}_right") == [(value,) for value in matched]
 
 
-def test_the_order_in_which_two_rows_come_does_not_matter() -> None:
+def test_the_order_of_arrival_of_two_rows_does_not_matter() -> None:
     made = kernel(LEFT.join(RIGHT, on="k", within_s=within(-5, 5)))
     for first, second in ((0, 1), (1, 0)):
         state = made.open()
@@ -75,7 +75,7 @@ def test_the_order_in_which_two_rows_come_does_not_matter() -> None:
         assert rows(made.close_until(state, 0), "k", "ts", "ts_right", TIME) == [("a", 1, 2, 2)]
 
 
-def test_a_pair_is_told_once_however_often_the_watermark_goes_on() -> None:
+def test_a_pair_is_emitted_once_although_the_watermark_advances_several_times() -> None:
     made = kernel(LEFT.join(RIGHT, on="k", within_s=within(-50, 50)))
     state = made.open()
     made.process(state, block([(0, "a")]), 0)
@@ -88,11 +88,11 @@ def test_a_pair_is_told_once_however_often_the_watermark_goes_on() -> None:
     [
         pytest.param(0, (-3, 5), 15, 16, id="the left until the upper bound is past"),
         pytest.param(1, (-3, 5), 13, 14, id="the right until the lower bound is past"),
-        pytest.param(0, (-5, -2), 8, 9, id="the left not longer than the right may come before it"),
-        pytest.param(1, (2, 5), 8, 9, id="the right not longer than the left may come before it"),
+        pytest.param(0, (-5, -2), 8, 9, id="the left only as long as an earlier right row may arrive"),
+        pytest.param(1, (2, 5), 8, 9, id="the right only as long as an earlier left row may arrive"),
     ],
 )
-def test_a_row_is_kept_while_a_partner_may_come(side: int, bounds: Any, alive_at: int, gone_at: int) -> None:
+def test_a_row_is_kept_while_a_match_may_arrive(side: int, bounds: Any, alive_at: int, gone_at: int) -> None:
     made = kernel(LEFT.join(RIGHT, within_s=within(*bounds)))
     state = made.open()
     made.process(state, block([(10,)]), side)
@@ -103,7 +103,7 @@ def test_a_row_is_kept_while_a_partner_may_come(side: int, bounds: Any, alive_at
     assert sizes(state) == {}
 
 
-def test_a_row_that_stays_alone_is_told_when_no_partner_can_come_any_more_with_its_own_time() -> None:
+def test_an_unmatched_row_is_emitted_with_its_own_time_once_the_watermark_rules_out_a_match() -> None:
     made = kernel(LEFT.join(RIGHT, on="k", within_s=within(-3, 5), how="full", defaults={"n_right": 7}))
     state = made.open()
     made.process(state, block([(10, "a", 1)]), 0)
@@ -118,24 +118,24 @@ def test_a_row_that_stays_alone_is_told_when_no_partner_can_come_any_more_with_i
 @pytest.mark.parametrize(
     ("how", "bounds", "hold_us"),
     [
-        pytest.param("inner", (-9, 9), 0, id="pairs are told at once"),
+        pytest.param("inner", (-9, 9), 0, id="pairs are emitted at once"),
         pytest.param("left", (-9, 4), 4, id="a left row waits for the right"),
-        pytest.param("left", (-9, -4), 0, id="a left row does not wait for what came before"),
+        pytest.param("left", (-9, -4), 0, id="a left row does not wait for earlier rows"),
         pytest.param("full", (-9, 4), 9, id="each waits for the other"),
-        pytest.param("full", (2, 4), 4, id="a right row does not wait for what came before"),
+        pytest.param("full", (2, 4), 4, id="a right row does not wait for earlier rows"),
     ],
 )
 def test_a_join_holds_back_what_it_waits_for(how: str, bounds: tuple[int, int], hold_us: int) -> None:
     assert kernel(LEFT.join(RIGHT, within_s=within(*bounds), how=how)).hold_us == hold_us
 
 
-def test_a_row_that_met_only_what_the_condition_refuses_stays_alone() -> None:
+def test_a_row_whose_pairs_all_fail_the_condition_is_unmatched() -> None:
     flow = LEFT.join(RIGHT, on="k", within_s=(0, 0), how="left", where=col("n") < col("n_right"))
-    found = answered(flow, [(0, "a", 5), (0, "b", 5)], [(0, "a", 5), (0, "b", 6)])
+    found = results_of(flow, [(0, "a", 5), (0, "b", 5)], [(0, "a", 5), (0, "b", 6)])
     assert rows(found, "k", "n_right", "has_right") == [("a", 0, False), ("b", 6, True)]
 
 
-def test_rows_of_different_instances_do_not_meet() -> None:
+def test_rows_of_different_instances_do_not_match() -> None:
     made = kernel(LEFT.join(RIGHT, on="k", within_s=(0, 0)))
     state = made.open()
     made.process(state, block([(0, "a")], instance=0), 0)
@@ -143,7 +143,7 @@ def test_rows_of_different_instances_do_not_meet() -> None:
     assert made.close_until(state, 9).length == 0
 
 
-def test_late_rows_meet_nothing() -> None:
+def test_late_rows_match_nothing() -> None:
     made = kernel(LEFT.join(RIGHT, within_s=within(-9, 9)))
     state = made.open()
     made.process(state, block([(10,)]), 0)
@@ -153,6 +153,6 @@ def test_late_rows_meet_nothing() -> None:
     assert rows(made.close_until(state, 11), "ts_right") == [(10,)]
 
 
-def test_a_text_that_is_missing_has_its_default() -> None:
+def test_a_missing_text_has_its_default() -> None:
     flow = LEFT.select("ts", "n").join(RIGHT, on="n", within_s=(0, 0), how="left", defaults={"k": "none", "x": 1})
-    assert rows(answered(flow, [(0, "", 1)], []), "n", "k", "x") == [(1, "none", 1.0)]
+    assert rows(results_of(flow, [(0, "", 1)], []), "n", "k", "x") == [(1, "none", 1.0)]

@@ -1,4 +1,4 @@
-"""Compilation of hot loops: released GIL, machine code cached on disk beside the source."""
+"""Compilation of hot loops: they release the GIL, and their machine code is cached beside the source."""
 
 import os
 import uuid

@@ -1,8 +1,8 @@
-"""The kernel of windows that rows themselves close: windows of so many rows, and windows by an external time.
+"""The kernel of windows that rows close: windows of a number of rows, and windows over a time other than event time.
 
-Rows wait until the watermark has passed them, then go on in order, key by key. A piece is what some rows of a key
-contribute to windows: its pane, the first window it may still count in, and running values. Table 0 holds the
-waiting rows, table 1 the pieces, table 2 how far each key has come.
+Rows wait until the watermark has passed them and are then processed in order, key by key. A piece is the contribution
+of some rows of a key to windows: a pane, the first window that it may still count in, and running values. Table 0
+holds the waiting rows, table 1 the pieces, table 2 the progress of each key: its number of rows, or its largest time.
 """
 
 import math
@@ -28,13 +28,16 @@ from shoal.model.query.schema import TIME
 from shoal.model.query.window import Rows, Window
 
 _PANE, _FROM = "#pane", "#from"
-_COME, _SEEN = "#come", "#seen"
+_PROGRESS, _LAST_TIME = "#come", "#seen"
 NEVER = -(1 << 62)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How far a key has come, as a number of panes: windows are `span` panes, every `step`, the first at `offset`."""
+    """A window in panes of `unit`: windows are `span` panes long, every `step` panes, one of them ends at `offset`.
+
+    `first` is the first pane at which a window may end.
+    """
 
     unit: int
     span: int
@@ -54,7 +57,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class CountWindowKernel(WholeRowKernel):
-    """Aggregates per key over windows that rows close."""
+    """Aggregates per key over windows that are closed by rows of the key."""
 
     key_names: tuple[str, ...]
     window: Rows | Window
@@ -74,7 +77,7 @@ class CountWindowKernel(WholeRowKernel):
         return Measure.of(self.window)
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
-        """Go through the rows before the watermark, key by key, and answer the windows they close."""
+        """Process the rows before the watermark, key by key, and emit the windows that they close."""
         rows = concatenated_rows([{n: t for n, t in state.items() if n == 0}, fresh]).get(0)
         ready, waiting = due(rows, after_us)
         ending = after_us >= FOREVER_US // 2 and isinstance(self.window, Window)
@@ -84,13 +87,13 @@ class CountWindowKernel(WholeRowKernel):
         if ready is None:
             return kept({0: waiting}), NO_RESULTS
         step = _Step(self, ready, state.get(1), state.get(2), ending=ending)
-        answers = step.answers()
-        if ending and answers.length:  # closed by no row, but by the end: not before what has been answered already
-            answers = Block({**answers.columns, TIME: np.maximum(answers.columns[TIME], before_us)}, answers.length)
-        return kept({0: waiting, 1: step.pieces_left(), 2: step.progress()}), answers
+        results = step.results()
+        if ending and results.length:  # closed by the end, not by a row: results must not precede earlier results
+            results = Block({**results.columns, TIME: np.maximum(results.columns[TIME], before_us)}, results.length)
+        return kept({0: waiting, 1: step.pieces_left(), 2: step.progress()}), results
 
     def identity(self, number: int, table: RowTable) -> list[Column]:
-        """All of a waiting row; key, pane and first window of a piece; the key of how far it has come."""
+        """All columns of a waiting row; key, pane and first window of a piece; the key of a row of progress."""
         columns = super().identity(number, table)
         return [*columns, table[_PANE], table[_FROM]] if number == 1 else columns
 
@@ -108,7 +111,7 @@ class CountWindowKernel(WholeRowKernel):
 
 
 class _Step:
-    """One pass over rows in order; groups are numbered over rows, pieces and keys together."""
+    """One pass over rows in order; rows, pieces and known keys share one numbering of groups."""
 
     def __init__(
         self,
@@ -131,23 +134,23 @@ class _Step:
         self._measure_rows(ending)
 
     def _measure_rows(self, ending: bool) -> None:
-        """The pane of every row, the first window it may count in, and how far each group has come."""
+        """Compute the pane of every row, the first window it may count in, and the progress of each group."""
         kernel, unit = self.kernel, self.kernel.measure.unit
         external = isinstance(kernel.window, Window)
         before = np.full(self.size, NEVER if external else 0, np.int64)
         if self.known is not None:
-            before[self.known_groups] = self.known[_COME]
+            before[self.known_groups] = self.known[_PROGRESS]
         self.before = before
-        self.come = np.empty(self.groups.size, np.int64)
+        self.reached = np.empty(self.groups.size, np.int64)
         after = before.copy()
         values = (
             self.rows[kernel.window.on] if isinstance(kernel.window, Window) else np.ones(self.groups.size, np.int64)
         )
-        _progress(self.groups, values, external, after, self.come)
+        _progress(self.groups, values, external, after, self.reached)
         self.after = after
-        self.panes = (values if external else self.come - 1) // unit
+        self.panes = (values if external else self.reached - 1) // unit
         earlier = np.empty(self.groups.size, np.int64)
-        _earlier(self.groups, self.come, before, earlier)
+        _earlier(self.groups, self.reached, before, earlier)
         self.first = np.maximum(self.panes, earlier // unit) + 1 if external else self.panes + 1
         self.closed = np.full(self.size, NEVER if not ending else 1 << 61, np.int64)
         if not ending:
@@ -182,18 +185,18 @@ class _Step:
             owners if both is None else both,
         )
 
-    def answers(self) -> Block:
-        """The windows that have been closed on the way."""
+    def results(self) -> Block:
+        """The windows that the rows have closed."""
         measure = self.kernel.measure
         groups, panes, first, *_ = self._all_pieces
         lowest = np.maximum(first, self.before[groups] // measure.unit + 1)
         lowest = np.maximum(lowest, measure.first)
         highest = np.minimum(panes + measure.span, self.closed[groups])
         runs = _runs(lowest, highest, measure)
-        return concat_blocks([self._answered(lowest, highest, *run) for run in runs]) if runs else NO_RESULTS
+        return concat_blocks([self._run_results(lowest, highest, *run) for run in runs]) if runs else NO_RESULTS
 
-    def _answered(self, lowest: Ints, highest: Ints, first: int, last: int) -> Block:
-        """The windows of a run of numbers that have been closed."""
+    def _run_results(self, lowest: Ints, highest: Ints, first: int, last: int) -> Block:
+        """The closed windows number first..last."""
         kernel, measure = self.kernel, self.kernel.measure
         groups, _, _, values, owners = self._all_pieces
         pieces, windows = _windows(np.maximum(lowest, first), np.minimum(highest, last), measure)
@@ -219,13 +222,13 @@ class _Step:
         return Block(columns, size)
 
     def _closing_times(self, groups: Ints, ends: Ints) -> Ints:
-        """Event time of the row that closed each window: the first of its group to come as far as the end."""
+        """Event time of the row that closed each window: the first of its group to reach the end."""
         begin = np.searchsorted(self.groups, np.arange(self.size + 1))
         times = np.empty(groups.size, np.int64)
-        seen = np.full(self.size, NEVER, np.int64)
+        last_times = np.full(self.size, NEVER, np.int64)
         if self.known is not None:
-            seen[self.known_groups] = self.known[_SEEN]
-        _first_to_reach(begin, self.come, self.rows[TIME], groups, ends, seen, times)
+            last_times[self.known_groups] = self.known[_LAST_TIME]
+        _first_to_reach(begin, self.reached, self.rows[TIME], groups, ends, last_times, times)
         return times
 
     def pieces_left(self) -> RowTable | None:
@@ -251,24 +254,24 @@ class _Step:
         return RowTable({**kept_columns, _PANE: panes[rows][sample], _FROM: first[sample], **slots})
 
     def progress(self) -> RowTable | None:
-        """How far every group has come, and when its last row was."""
+        """The progress of every group, and the time of its last row."""
         last = np.flatnonzero(np.diff(self.groups, append=-1))
         rows = self.rows.take(last)
-        told = RowTable(
+        updated = RowTable(
             {
                 INSTANCE: rows.instance,
                 **{key: rows[key] for key in self.kernel.key_names},
-                _COME: self.after[self.groups[last]],
-                _SEEN: rows[TIME],
+                _PROGRESS: self.after[self.groups[last]],
+                _LAST_TIME: rows[TIME],
             }
         )
         if self.known is None:
-            return told
-        return concat_rows([self.known.where(~np.isin(self.known_groups, self.groups)), told])
+            return updated
+        return concat_rows([self.known.where(~np.isin(self.known_groups, self.groups)), updated])
 
 
 def _runs(lowest: Ints, highest: Ints, measure: Measure) -> list[tuple[int, int]]:
-    """Cut the numbers of closed windows into runs of which each has not too many pieces, counted once per window."""
+    """Split the numbers of closed windows into runs of limited size: pieces, counted once per window."""
     some = lowest <= highest
     if not some.any():
         return []
@@ -318,30 +321,32 @@ def _list_windows(lowest: Ints, highest: Ints, step: int, offset: int, pieces: I
 
 
 @compiled
-def _progress(groups: Ints, values: Ints, external: bool, come: Ints, after_row: Ints) -> None:
-    """How far each group has come after every row: the number of rows, or the largest value."""
+def _progress(groups: Ints, values: Ints, external: bool, progress: Ints, after_row: Ints) -> None:
+    """The progress of each group after every row: the number of rows, or the largest value."""
     for i in range(groups.size):
         group = groups[i]
-        come[group] = max(come[group], values[i]) if external else come[group] + values[i]
-        after_row[i] = come[group]
+        progress[group] = max(progress[group], values[i]) if external else progress[group] + values[i]
+        after_row[i] = progress[group]
 
 
 @compiled
-def _earlier(groups: Ints, come: Ints, before: Ints, earlier: Ints) -> None:
-    """How far each row's group had come before it."""
+def _earlier(groups: Ints, reached: Ints, before: Ints, earlier: Ints) -> None:
+    """The progress of each row's group before the row."""
     for i in range(groups.size):
-        earlier[i] = come[i - 1] if i > 0 and groups[i] == groups[i - 1] else before[groups[i]]
+        earlier[i] = reached[i - 1] if i > 0 and groups[i] == groups[i - 1] else before[groups[i]]
 
 
 @compiled
-def _first_to_reach(begin: Ints, come: Ints, times: Ints, groups: Ints, ends: Ints, seen: Ints, out: Ints) -> None:
-    """Time of the first row of a group that came as far as an end; of the group's last row where none has."""
+def _first_to_reach(
+    begin: Ints, reached: Ints, times: Ints, groups: Ints, ends: Ints, last_times: Ints, out: Ints
+) -> None:
+    """Time of the first row of a group that reached an end; of the group's last row if none did."""
     for i in range(groups.size):
         low, high = begin[groups[i]], begin[groups[i] + 1]
         stop = high
         while low < high:
             middle = (low + high) // 2
-            if come[middle] >= ends[i]:
+            if reached[middle] >= ends[i]:
                 high = middle
             else:
                 low = middle + 1
@@ -350,4 +355,4 @@ def _first_to_reach(begin: Ints, come: Ints, times: Ints, groups: Ints, ends: In
         elif stop > begin[groups[i]]:
             out[i] = times[stop - 1]
         else:
-            out[i] = seen[groups[i]]
+            out[i] = last_times[groups[i]]

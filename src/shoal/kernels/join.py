@@ -1,8 +1,8 @@
-"""The join kernel: rows of two inputs that meet in time, by key, and within a band of values.
+"""The join kernel: pairs of rows of two inputs that match by time, key, and a band of values.
 
-Both sides are kept while a partner may still come. What comes is paired with what is there, over an index: one side
-sorted by key and by the band's column, or by time, the other looking its range up. Answers are given as soon as both
-rows are there; a row that stays alone is answered, where asked for, once no partner can come any more.
+Rows of both sides are kept while a match may still arrive. Input is paired with state over an index: one side is sorted
+by key and by the band's column, or by time, and each row of the other side looks up its range. A pair is emitted as
+soon as both rows are present; an unmatched row, in outer joins, once the watermark rules out a match.
 """
 
 import math
@@ -25,8 +25,8 @@ from shoal.kernels.row_kernel import RowKernel
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME
 
-MET = "#met"
-"""Column that tells whether a row has had a partner."""
+MATCHED = "#met"
+"""Column that says whether a row has had a match."""
 HAS_LEFT, HAS_RIGHT = "has_left", "has_right"
 LEFT, RIGHT = 0, 1
 OLD, NEW = 0, 1
@@ -52,7 +52,7 @@ class JoinKernel(RowKernel):
 
     @cached_property
     def hold_us(self) -> int:  # type: ignore[override]
-        """Rows that stay alone are answered late, with their own time."""
+        """Unmatched rows are emitted late, with their own time."""
         left = max(0, self.upper_us) if self.how != "inner" else 0
         return max(left, -self.lower_us) if self.how == "full" else left
 
@@ -66,49 +66,49 @@ class JoinKernel(RowKernel):
 
     @cached_property
     def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
-        """The columns of both sides that are answered or compared."""
+        """The columns of both sides that are emitted or compared."""
         kept_columns = []
         for side in (LEFT, RIGHT):
             compared = [pair[side] for pair in self.key_pairs] + ([str(self.band[side])] if self.band else [])
-            answered = [column for _, column in self.outputs[side]]
-            kept_columns.append(tuple(dict.fromkeys([*answered, *compared])))
+            emitted = [column for _, column in self.outputs[side]]
+            kept_columns.append(tuple(dict.fromkeys([*emitted, *compared])))
         return kept_columns
 
     def lift(self, port: int, block: Block) -> Tables:
-        """The rows, none of which has met another yet."""
+        """The rows, all without a match yet."""
         lifted = super().lift(port, block)
         if not lifted or self.how == "inner" or (port == RIGHT and self.how == "left"):
             return lifted
         table: RowTable = lifted[port]
-        return {port: table.with_columns(**{MET: np.zeros(len(table), bool)})}
+        return {port: table.with_columns(**{MATCHED: np.zeros(len(table), bool)})}
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
-        """Pair what has come with what is there, and let go of what can have no partner any more."""
+        """Pair input with state and with itself, and drop rows that can have no further match."""
         sides: list[list[RowTable | None]] = [[state.get(side), fresh.get(side)] for side in (LEFT, RIGHT)]
-        answers = [self._paired(sides, *ages) for ages in ((NEW, OLD), (OLD, NEW), (NEW, NEW))]
+        results = [self._paired(sides, *ages) for ages in ((NEW, OLD), (OLD, NEW), (NEW, NEW))]
         left, right = (concat_rows([table for table in side if table is not None]) for side in sides)
         if left is not None:
-            left, alone = self._parted(left, left[TIME] + self.upper_us >= after_us)
-            if self.how != "inner" and len(alone):
-                answers.append(self._alone(alone, LEFT))
+            left, unmatched = self._split(left, left[TIME] + self.upper_us >= after_us)
+            if self.how != "inner" and len(unmatched):
+                results.append(self._unmatched(unmatched, LEFT))
         if right is not None:
-            right, alone = self._parted(right, right[TIME] - self.lower_us >= after_us)
-            if self.how == "full" and len(alone):
-                answers.append(self._alone(alone, RIGHT))
-        return kept({LEFT: left, RIGHT: right}), concat_blocks([block for block in answers if block.length])
+            right, unmatched = self._split(right, right[TIME] - self.lower_us >= after_us)
+            if self.how == "full" and len(unmatched):
+                results.append(self._unmatched(unmatched, RIGHT))
+        return kept({LEFT: left, RIGHT: right}), concat_blocks([block for block in results if block.length])
 
     def deadlines_us(self, number: int, table: RowTable) -> Ints | None:
-        """When no partner can come any more."""
+        """When the watermark rules out a further match."""
         reach: Ints = table[TIME] + (self.upper_us if number == LEFT else -self.lower_us) + 1
         return reach
 
-    def _parted(self, table: RowTable, alive: NDArray[np.bool_]) -> tuple[RowTable, RowTable]:
-        """The rows that may still meet another, and those that have not met any and never will."""
-        alone = ~alive & ~table[MET] if MET in table.columns else np.zeros(len(table), bool)
-        return table.where(alive), table.take(np.flatnonzero(alone))
+    def _split(self, table: RowTable, alive: NDArray[np.bool_]) -> tuple[RowTable, RowTable]:
+        """The rows that may still have a match, and those that had none and never will."""
+        unmatched = ~alive & ~table[MATCHED] if MATCHED in table.columns else np.zeros(len(table), bool)
+        return table.where(alive), table.take(np.flatnonzero(unmatched))
 
     def _paired(self, sides: list[list[RowTable | None]], our_age: int, their_age: int) -> Block:
-        """Answers for the pairs of two tables, whose rows are told that they have met."""
+        """The pairs of two tables as results; marks their rows as matched, in `sides`."""
         left, right = sides[LEFT][our_age], sides[RIGHT][their_age]
         if left is None or right is None:
             return NO_RESULTS
@@ -117,8 +117,8 @@ class JoinKernel(RowKernel):
         if self.where is not None and joined.length:
             fits = np.flatnonzero(evaluate(self.where, joined))
             joined, lefts, rights = joined.take(fits), lefts[fits], rights[fits]
-        sides[LEFT][our_age] = _told(left, lefts)
-        sides[RIGHT][their_age] = _told(right, rights)
+        sides[LEFT][our_age] = _with_matched(left, lefts)
+        sides[RIGHT][their_age] = _with_matched(right, rights)
         return joined
 
     def _pairs(self, left: RowTable, right: RowTable) -> tuple[Ints, Ints]:
@@ -138,9 +138,9 @@ class JoinKernel(RowKernel):
         least, most = (-np.inf if reach[0] is None else reach[0]), (np.inf if reach[1] is None else reach[1])
         bounds = (float(least), float(most), values[0].dtype == np.float64)
         counts, nothing = np.empty(len(left), np.int64), np.zeros(0, np.int64)
-        _meet(rows, index, bounds, within, counts, nothing, nothing)
+        _find_pairs(rows, index, bounds, within, counts, nothing, nothing)
         lefts, rights = np.empty(int(counts.sum()), np.int64), np.empty(int(counts.sum()), np.int64)
-        _meet(rows, index, bounds, within, counts, lefts, rights)
+        _find_pairs(rows, index, bounds, within, counts, lefts, rights)
         return lefts, order[rights]
 
     def _groups(self, left: RowTable, right: RowTable) -> tuple[Ints, Ints]:
@@ -160,8 +160,8 @@ class JoinKernel(RowKernel):
         columns[TIME] = np.maximum(left[TIME][lefts], right[TIME][rights])
         return Block(columns, lefts.size)
 
-    def _alone(self, table: RowTable, side: int) -> Block:
-        """Answers for rows that have met none: the other side has its defaults, but for keys named alike."""
+    def _unmatched(self, table: RowTable, side: int) -> Block:
+        """Results for unmatched rows: the other side has its defaults, except for keys of the same name."""
         defaults = dict(self.defaults)
         same = {ours for ours, theirs in self.key_pairs if ours == theirs}
         columns: dict[str, Column] = {INSTANCE: table.instance}
@@ -181,19 +181,19 @@ class JoinKernel(RowKernel):
         return flags if self.how == "full" else {HAS_RIGHT: flags[HAS_RIGHT]}
 
 
-def _told(table: RowTable, rows: Ints) -> RowTable:
-    """A table whose given rows know that they have met another."""
-    if MET not in table.columns or not rows.size:
+def _with_matched(table: RowTable, rows: Ints) -> RowTable:
+    """A table with the given rows marked as matched."""
+    if MATCHED not in table.columns or not rows.size:
         return table
-    met = table[MET].copy()
-    met[rows] = True
-    return table.with_columns(**{MET: met})
+    matched = table[MATCHED].copy()
+    matched[rows] = True
+    return table.with_columns(**{MATCHED: matched})
 
 
 def _reached(values: NDArray[Any], reach: Reach) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The least and the most that a partner of each value may be; None leaves a side open.
+    """The smallest and largest match of each value; None leaves a bound open.
 
-    Floats look a little further, since a sum of floats is not their difference turned round.
+    Bounds of floats have some slack, because a sum of floats is not the exact inverse of their difference.
     """
     least, most = reach
     if values.dtype == np.float64:
@@ -203,13 +203,13 @@ def _reached(values: NDArray[Any], reach: Reach) -> tuple[NDArray[Any], NDArray[
         return low, np.full(values.size, np.inf) if most is None else values + most + slack
     low, none_above = _sums(values, _SMALLEST if least is None else math.ceil(least), is_open=least is None)
     high, none_below = _sums(values, _LARGEST if most is None else math.floor(most), is_open=most is None)
-    nobody = (none_above > 0) | (none_below < 0)
-    low[nobody], high[nobody] = _LARGEST, _SMALLEST
+    empty = (none_above > 0) | (none_below < 0)
+    low[empty], high[empty] = _LARGEST, _SMALLEST
     return low, high
 
 
 def _sums(values: Ints, by: int, *, is_open: bool) -> tuple[Ints, Ints]:
-    """Integers and a number added up, at most as far as 64 bits go, and in which direction they would go beyond."""
+    """Add a number to integers, clamped to 64 bits; also returns the direction of each overflow."""
     by = min(max(by, _SMALLEST), _LARGEST)
     if is_open:
         return np.full(values.size, by), np.zeros(values.size, np.int64)
@@ -224,7 +224,7 @@ def _repeated(value: Any, type_: str, length: int) -> Column:
 
 
 @compiled
-def _meet(
+def _find_pairs(
     rows: tuple[Ints, NDArray[Any], NDArray[Any], NDArray[Any], Ints],
     index: tuple[Ints, NDArray[Any], Ints],
     bounds: tuple[float, float, bool],
@@ -233,10 +233,10 @@ def _meet(
     lefts: Ints,
     rights: Ints,
 ) -> None:
-    """For every row (group, value, least, most, time) the others of its group within its reach of values and times.
+    """Find, for every row (group, value, least, most, time), the others of its group in its range of values and times.
 
-    Counted where the lists are empty, listed where they are not. The index is sorted by group and value.
-    `bounds`: what differences must lie between, and whether to look at them at all, as floats need.
+    Counts pairs if `lefts` is empty, else lists them. The index is sorted by group and value.
+    `bounds`: the range of differences, and whether to check it, which floats need.
     """
     groups, values, least, most, times = rows
     begin, others, other_times = index

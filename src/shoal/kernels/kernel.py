@@ -1,7 +1,7 @@
-"""What every kernel with state does: logic is constant, state is an argument.
+"""The contract of stateful kernels: logic is constant, state is an argument.
 
-A kernel lifts blocks into tables where they are read, brings the tables to its state where it is bound, and answers
-as the watermark goes on. State can be taken apart into fragments and put together again between any two blocks.
+A kernel lifts blocks into tables where they are read, merges the tables into its state where the instance is bound,
+and emits results as the watermark advances. Between any two blocks, fragments of state can be extracted and absorbed.
 """
 
 from abc import ABC, abstractmethod
@@ -31,94 +31,101 @@ class Kernel(Protocol):
 
     @property
     def hold_us(self) -> int:
-        """How far the times of answers may lie behind the watermark."""
+        """Largest distance between the watermark and the time of a result emitted after it."""
 
     def reads(self, port: int) -> frozenset[str]:
-        """Columns of an input that the kernel looks at."""
+        """Columns of an input that the kernel reads; others may be dropped before `lift`."""
 
     def keys(self, port: int) -> tuple[str, ...]:
-        """Columns of an input by which state is told apart within an instance; none where an instance is one key.
+        """Columns of an input that partition state within an instance; empty if an instance has a single key.
 
-        A key that is constant within every instance is left out. Every input has as many, in the same order.
+        A key that is constant within every instance is left out. All inputs have the same number, in the same order.
         """
 
     def table_keys(self, number: int, table: Any) -> list[Column]:
         """The key columns of the rows of state table `number`, in the order of `keys`.
 
-        A row of state has the key of the input rows that it came from, in whichever table it lies.
+        A row of state has the key of the input rows that it was computed from, in every table.
         """
 
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
-        """Which rows come too late to be counted."""
+        """Which rows of a block are late at a watermark; they must not reach `advance`."""
 
     @property
     def late_reason(self) -> str:
-        """What an operator did that made a row late, as in "has closed all windows of this row"."""
+        """Why a row is late, as the rest of a sentence about the operator: "has closed all windows of this row"."""
 
     def lift(self, port: int, block: Block) -> Tables:
-        """A block in the form that travels: partial aggregates, or rows."""
+        """Turn a block into tables that can be sent: partial aggregates, or rows."""
 
     def lift_timely(self, port: int, block: Block, watermark_us: int, shared: "Shared") -> tuple[Tables, Block]:
-        """Lift the rows of a block that are not late; returns also those that are.
+        """Lift the rows of a block that are not late; also returns the late rows.
 
-        Called for every block where it is read. `shared` holds what other kernels have computed of the same block.
+        Called for every block where it is read. `shared` holds values that other kernels computed from this block.
         """
 
     def with_condition(self, condition: Expression) -> Self:
-        """The kernel that leaves out results which do not fulfil a condition, or itself where it cannot.
+        """A kernel that emits only results which satisfy a condition, or this kernel if it cannot check it.
 
-        Called while a program is built, if all readers of the results begin with this condition.
+        Called while a program is built, if all readers of the results filter by this condition first.
         """
 
     def merged(self, tables: Sequence[Tables]) -> Tables:
-        """Several tables as one, merged where that makes them smaller."""
+        """Merge tables, combining rows where that makes them fewer.
+
+        Called with lifted tables, with state, or with both; the order of the tables must not change any result.
+        """
 
     def concatenated(self, tables: Sequence[Tables]) -> Tables:
-        """Several tables one under another, as they are: the state of other instances, or what `advance` will merge."""
+        """Concatenate tables without merging rows: state of different instances, or input that `advance` will merge."""
 
     def due(self, before_us: int, after_us: int) -> bool:
-        """Whether what has come may be answered, or forgotten, when the watermark goes from one time to another."""
+        """Whether `advance` may emit results or drop state when the watermark goes from one time to another."""
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
-        """The state after what has come and after the watermark went on, and the answers, with instance and time."""
+        """Merge input into state and move the watermark; returns the new state and the results.
+
+        `fresh` holds lifted rows that are not late at `before_us`, and `before_us <= after_us`. Results have instance
+        and time. A result that is emitted here must not be emitted again from the returned state.
+        """
 
     def open(self) -> "State":
-        """The state before any event."""
+        """An empty state, before any event."""
 
     def process(self, state: "State", block: Block, port: int = 0) -> Block:
-        """Take a block of an input into a state; returns the rows that came too late, which are not taken in."""
+        """Add a block of an input to a state; returns the late rows, which are not added."""
 
     def close_until(self, state: "State", watermark_us: int) -> Block:
-        """Move the watermark of a state on, never back; returns the results not yet asked for, each once."""
+        """Advance the watermark of a state, never back; returns the results not yet returned, each once."""
 
     def identity(self, number: int, table: Any) -> list[Column]:
-        """The columns that say, beside the instance, what a row of state table `number` is.
+        """The columns that identify, with the instance, a row of state table `number`.
 
-        They do not change while the row stays in the state, so that its fragment keeps its id. Rows that are equal in
-        them are one fragment and always move together.
+        They must not change while the row stays in the state: its fragment keeps its id. Rows that are equal in these
+        columns are one fragment and always move as one.
         """
 
     def fragments(self, state: "State") -> Fragments:
         """List all fragments of a state."""
 
     def extract(self, state: "State", ids: Ids) -> Tables:
-        """Take the fragments with some ids out of a state; ids that it does not have are ignored.
+        """Remove the fragments with the given ids from a state and return them; unknown ids are ignored.
 
         May be called between any two blocks. The other fragments keep their ids.
         """
 
     def absorb(self, state: "State", piece: Tables) -> None:
-        """Put what was extracted, here or elsewhere, into a state, merged with what it has of the same fragments.
+        """Merge extracted fragments, of this or another state, into a state.
 
-        Pieces may come in any order, and with others out. Results are those of an undisturbed run if all that a
-        result depends on is back before it is decided: before the watermark moves on, and, where results are given as
-        rows meet (a join), before the next block.
+        Pieces may arrive in any order, while others are still missing. Results equal those of an undisturbed run if
+        all state that a result depends on is back before the result is decided: before the watermark advances and,
+        where results are emitted as rows match (a join), before the next block.
         """
 
 
 @dataclass
 class State:
-    """The state of one or many instances: tables, the watermark, and results not yet asked for."""
+    """The state of one or many instances: tables, the watermark, and results not yet returned."""
 
     tables: Tables = field(default_factory=dict)
     watermark_us: int = NEVER_US
@@ -127,9 +134,9 @@ class State:
 
 @dataclass(frozen=True)
 class Shared:
-    """What has been computed of one block already, for all kernels that read it.
+    """Values computed from one block, cached for all kernels that read it.
 
-    `form`: what was done to the block before; blocks of one form are the same. `instances`: number of instances.
+    `form`: the steps applied to the block so far; blocks of one form are equal. `instances`: number of instances.
     """
 
     instances: int
@@ -137,7 +144,7 @@ class Shared:
     form: tuple[str, ...] = ()
 
     def once(self, name: tuple[Any, ...], make: Callable[[], T]) -> T:
-        """A value made for the first kernel that asks for it by name, and kept for the others."""
+        """The cached value of a name; made for the first kernel that asks for it."""
         key = (self.form, *name)
         if key not in self.cache:
             self.cache[key] = make()
@@ -146,80 +153,80 @@ class Shared:
 
 
 class StatefulKernel(ABC):
-    """What all kernels have in common: how blocks are taken in, and how state is taken apart into fragments."""
+    """The common part of all kernels: how blocks are processed, and how state is divided into fragments."""
 
     hold_us: int = 0
-    late_reason: str = "has gone on past the time of this row"
+    late_reason: str = "has advanced past the time of this row"
 
     @abstractmethod
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
-        """Which rows come too late to be counted."""
+        """Which rows of a block are late at a watermark."""
 
     @abstractmethod
     def lift(self, port: int, block: Block) -> Tables:
-        """A block in the form that travels."""
+        """Turn a block into tables that can be sent."""
 
     @abstractmethod
     def merged(self, tables: Sequence[Tables]) -> Tables:
-        """Several tables as one."""
+        """Merge tables."""
 
     @abstractmethod
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
-        """The state after new input and after the watermark moved on, and the results."""
+        """Merge input into state and move the watermark; returns the new state and the results."""
 
     @abstractmethod
     def identity(self, number: int, table: Any) -> list[Column]:
-        """The columns that say, beside the instance, what a row of a table is."""
+        """The columns that identify, with the instance, a row of a table."""
 
-    def deadlines_us(self, number: int, table: Any) -> Ints | None:  # noqa: ARG002  (a kernel may know better)
-        """The watermark at which each row of a table is needed at the latest; None where there is no such time."""
+    def deadlines_us(self, number: int, table: Any) -> Ints | None:  # noqa: ARG002  (for kernels to override)
+        """The watermark by which each row of a table is needed; None if no watermark needs it."""
         return None
 
-    def utility(self, number: int, table: Any) -> NDArray[np.float64]:  # noqa: ARG002  (a kernel may know better)
-        """What each row of a table is worth, compared with the others."""
+    def utility(self, number: int, table: Any) -> NDArray[np.float64]:  # noqa: ARG002  (for kernels to override)
+        """The relative value of each row of a table."""
         return np.ones(len(table))
 
     def lift_timely(self, port: int, block: Block, watermark_us: int, shared: Shared) -> tuple[Tables, Block]:  # noqa: ARG002
-        """Lift the rows of a block that are not late; returns also those that are."""
+        """Lift the rows of a block that are not late; also returns the late rows."""
         late = self.late(port, block, watermark_us)
         if not late.any():
             return self.lift(port, block), Block({}, 0)
         return self.lift(port, block.where(~late)), block.take(np.flatnonzero(late))
 
-    def with_condition(self, condition: Expression) -> Self:  # noqa: ARG002  (a kernel may know better)
-        """The kernel itself: it checks no condition."""
+    def with_condition(self, condition: Expression) -> Self:  # noqa: ARG002  (for kernels to override)
+        """This kernel: it checks no condition."""
         return self
 
     def open(self) -> State:
-        """The state before any event."""
+        """An empty state."""
         return State()
 
     def process(self, state: State, block: Block, port: int = 0) -> Block:
-        """Take a block into a state; returns the rows that came too late."""
+        """Add a block to a state; returns the late rows."""
         late = self.late(port, block, state.watermark_us)
         fresh = self.lift(port, block.where(~late))
         self._advance(state, fresh, state.watermark_us)
         return block.take(np.flatnonzero(late))
 
     def close_until(self, state: State, watermark_us: int) -> Block:
-        """Move the watermark of a state on; returns the results not yet asked for."""
+        """Advance the watermark of a state; returns the results not yet returned."""
         self._advance(state, {}, max(state.watermark_us, watermark_us))
         results, state.results = concat_blocks(state.results), []
         return results
 
     def fragments(self, state: State) -> Fragments:
-        """All fragments of a state: rows of equal identity are one."""
+        """All fragments of a state: rows of equal identity are one fragment."""
         return listed([self._rows(number, table) for number, table in sorted(state.tables.items()) if len(table)])
 
     def extract(self, state: State, ids: Ids) -> Tables:
-        """Take the fragments with some ids out of a state."""
+        """Remove the fragments with the given ids from a state and return them."""
         wanted = {number: np.isin(self._ids(number, table), ids) for number, table in state.tables.items()}
         taken = {number: table.where(wanted[number]) for number, table in state.tables.items()}
         state.tables = kept({number: table.where(~wanted[number]) for number, table in state.tables.items()})
         return kept(taken)
 
     def absorb(self, state: State, piece: Tables) -> None:
-        """Put what was extracted into a state."""
+        """Merge extracted fragments into a state."""
         state.tables = self.merged([state.tables, piece])
 
     def _ids(self, number: int, table: Any) -> Ids:
@@ -251,7 +258,7 @@ def kept(tables: Mapping[int, Any]) -> Tables:
 
 
 def concat_blocks(blocks: Sequence[Block]) -> Block:
-    """Blocks of the same columns one after another."""
+    """Concatenate blocks of the same columns."""
     if not blocks:
         return Block({INSTANCE: np.zeros(0, np.int64), TIME: np.zeros(0, np.int64)}, 0)
     if len(blocks) == 1:
@@ -261,4 +268,4 @@ def concat_blocks(blocks: Sequence[Block]) -> Block:
 
 
 NO_RESULTS = Block({INSTANCE: np.zeros(0, np.int64), TIME: np.zeros(0, np.int64)}, 0)
-"""No answers."""
+"""A block without results."""

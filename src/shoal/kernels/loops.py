@@ -3,10 +3,10 @@
 `cells[i]` is the cell of item i. Loops named `add_*` take events; loops named `merge_*` take partial
 results and the rows to read, so that the same partial can go into several cells (one per window).
 
-Float sums are kept as three floats: the sum, the sum of its rounding errors, and the sum of theirs. The three
-together are exact, so no order of addition shows, as long as the number of addends, cubed, times the largest
-over the smallest of them stays below 2^107 and no sum overflows: 14 orders of magnitude for a million addends.
-In comparisons NaN is the largest value, as in SQL, and zero has no sign, so no order shows there either.
+Float sums are kept as three floats: the sum, the sum of its rounding errors, and the sum of theirs. Their total is
+exact, so the order of addition does not matter, while the cube of the number of addends, times the ratio of the largest
+to the smallest of them, is below 2^107 and no sum overflows: 14 orders of magnitude for a million addends.
+In comparisons NaN is the largest value, as in SQL, and zero has no sign, so order does not matter there either.
 """
 
 from typing import Any
@@ -32,14 +32,14 @@ def add_one(cells: Ints, counts: Ints, sample: Ints) -> None:
 
 @compiled
 def add_int(cells: Ints, values: Ints, sums: Ints) -> None:
-    """Add integers up."""
+    """Add integers to the sums of their cells."""
     for i in range(cells.size):
         sums[cells[i]] += values[i]
 
 
 @compiled
 def two_sum(a: float, b: float) -> tuple[float, float]:
-    """Sum and rounding error of two floats, together exact."""
+    """Sum and rounding error of two floats; their total is exact."""
     total = a + b
     back = total - a
     return total, (a - (total - back)) + (b - back)
@@ -47,7 +47,7 @@ def two_sum(a: float, b: float) -> tuple[float, float]:
 
 @compiled
 def add_float(cells: Ints, values: Floats, sums: Floats) -> None:
-    """Add floats up."""
+    """Add floats to the three-part sums of their cells."""
     for i in range(cells.size):
         cell = cells[i]
         sums[cell, 0], error = two_sum(sums[cell, 0], values[i])
@@ -105,14 +105,14 @@ def add_top(cells: Ints, values: Numbers, tops: Numbers, filled: Ints) -> None:
 
 @compiled
 def merge_int(rows: Ints, cells: Ints, partial: Ints, sums: Ints) -> None:
-    """Add partial integer sums or counts up."""
+    """Merge partial integer sums or counts."""
     for i in range(cells.size):
         sums[cells[i]] += partial[rows[i]]
 
 
 @compiled
 def merge_float(rows: Ints, cells: Ints, partial: Floats, sums: Floats) -> None:
-    """Add partial float sums up, errors included."""
+    """Merge partial float sums, errors included."""
     for i in range(cells.size):
         cell = cells[i]
         row = rows[i]
@@ -126,9 +126,9 @@ def merge_float(rows: Ints, cells: Ints, partial: Floats, sums: Floats) -> None:
 
 @compiled
 def round_sums(sums: Floats, out: Floats) -> None:
-    """The float nearest to each sum's three parts together.
+    """The float nearest to the total of each sum's three parts.
 
-    The two larger parts decide, unless they lie exactly between two floats: then the smallest part does.
+    The two larger parts decide, unless their total is halfway between two floats: then the smallest part does.
     """
     for i in range(out.size):
         high, middle, low = sums[i, 0], sums[i, 1], sums[i, 2]
@@ -161,7 +161,7 @@ def merge_max(rows: Ints, cells: Ints, partial: Numbers, largest: Numbers) -> No
 
 @compiled
 def merge_top(rows: Ints, cells: Ints, partial: Numbers, counts: Ints, tops: Numbers, filled: Ints) -> None:
-    """Keep the k largest of partial tops; `counts` says how many events each partial has seen."""
+    """Keep the k largest of partial tops; `counts` is the number of events of each partial."""
     k = tops.shape[1]
     for i in range(cells.size):
         cell = cells[i]
@@ -188,7 +188,7 @@ def combine(cells: Ints, codes: Ints, size: int) -> None:
 def panes_of(times: Ints, slide_us: int, panes: Ints) -> None:
     """Number of the pane each time lies in, rounded down for times before 1970 too.
 
-    A float product is several times faster than a 64-bit division, which repairs it in the few cases where it is off.
+    A float product is several times faster than a 64-bit division, which corrects it in the few cases where it is off.
     """
     inverse = 1.0 / slide_us
     for i in range(times.size):

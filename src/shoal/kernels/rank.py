@@ -56,7 +56,7 @@ def _directed(column: object, descending: bool) -> NDArray[np.generic]:
 
 
 def _changes(values: Sequence[NDArray[np.generic]]) -> NDArray[np.bool_]:
-    """Whether each row differs from the row before it."""
+    """Whether each row differs from the previous row."""
     changed = np.zeros(len(values[0]), bool)
     changed[:1] = True
     for value in values:

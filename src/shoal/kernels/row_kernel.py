@@ -1,4 +1,4 @@
-"""What kernels over rows have in common: rows travel as they are, and wait in tables."""
+"""The common part of kernels over rows: rows are sent unchanged and wait in tables."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ from shoal.model.query.schema import TIME
 
 
 class RowKernel(StatefulKernel):
-    """The part that kernels over rows have in common: rows travel as they are, and every row is a fragment."""
+    """A kernel whose state is rows: they are sent unchanged, and every distinct row is a fragment."""
 
     columns: Sequence[tuple[str, ...]]
-    """Per input, the columns kept of it."""
+    """Per input, the columns that are kept."""
     times: Sequence[str]
     """Per input, the column that holds event time."""
 
     @abstractmethod
     def keys(self, port: int) -> tuple[str, ...]:
-        """Columns of an input by which state is told apart within an instance."""
+        """Columns of an input that partition state within an instance."""
 
-    def table_keys(self, number: int, table: RowTable) -> list[Column]:  # noqa: ARG002  (a kernel may know better)
-        """The key columns of the rows of a table: every table holds them under the names they have in the input."""
+    def table_keys(self, number: int, table: RowTable) -> list[Column]:  # noqa: ARG002  (for kernels to override)
+        """The key columns of a table; every table has them under the names of the input."""
         return [table[name] for name in self.keys(0)]
 
     def identity(self, number: int, table: RowTable) -> list[Column]:
@@ -33,31 +33,31 @@ class RowKernel(StatefulKernel):
         return [table[TIME], *(table[name] for name in self.columns[number])]
 
     def reads(self, port: int) -> frozenset[str]:
-        """Columns of an input that the kernel looks at."""
+        """Columns of an input that the kernel reads."""
         return frozenset({*self.columns[port], self.times[port]})
 
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
-        """Rows before the watermark: their order, or what they would meet, has been decided."""
+        """Rows before the watermark: the order of rows, or their pairs, up to there are already decided."""
         late: NDArray[np.bool_] = self._times(port, block) < watermark_us
         return late
 
     def lift(self, port: int, block: Block) -> Tables:
-        """The rows with the columns that are needed."""
+        """The rows, with only the columns that are kept."""
         if not block.length:
             return {}
         columns = {name: block.columns[name] for name in self.columns[port]}
         return {port: RowTable({INSTANCE: block.columns[INSTANCE], TIME: self._times(port, block), **columns})}
 
     def merged(self, tables: Sequence[Tables]) -> Tables:
-        """Tables of each number one under another."""
+        """The tables of each number, concatenated."""
         return concatenated_rows(tables)
 
     def concatenated(self, tables: Sequence[Tables]) -> Tables:
-        """Tables of each number one under another."""
+        """The tables of each number, concatenated."""
         return concatenated_rows(tables)
 
-    def due(self, before_us: int, after_us: int) -> bool:  # noqa: ARG002  (a kernel may know better)
-        """Any row may be answered at any time."""
+    def due(self, before_us: int, after_us: int) -> bool:  # noqa: ARG002  (for kernels to override)
+        """Any advance of the watermark may emit results."""
         return True
 
     def _times(self, port: int, block: Block) -> Ints:
@@ -66,7 +66,7 @@ class RowKernel(StatefulKernel):
 
 
 class WholeRowKernel(RowKernel):
-    """A kernel of one input that keeps its rows with all their columns, which also decide the order of ties."""
+    """A kernel of one input that keeps all columns of its rows; they also break ties in the order of rows."""
 
     key_names: tuple[str, ...]
     names: tuple[str, ...]
@@ -77,7 +77,7 @@ class WholeRowKernel(RowKernel):
         return self.key_names
 
     def identity(self, number: int, table: RowTable) -> list[Column]:
-        """All of a row that waits, in table 0; other tables tell something of a key."""
+        """All columns of a waiting row (table 0); the key in the other tables, which hold one row per key."""
         return super().identity(number, table) if number == 0 else self.table_keys(number, table)
 
     @property
@@ -87,12 +87,12 @@ class WholeRowKernel(RowKernel):
 
     @property
     def times(self) -> Sequence[str]:  # type: ignore[override]
-        """Where event time is."""
+        """The column of event time."""
         return (self.time,)
 
 
 def concatenated_rows(tables: Sequence[Tables]) -> Tables:
-    """Row tables of each number one under another."""
+    """The row tables of each number, concatenated; numbers without rows are left out."""
     numbers = sorted({number for each in tables for number in each})
-    together = {number: concat_rows([each[number] for each in tables if number in each]) for number in numbers}
-    return {number: table for number, table in together.items() if table is not None}
+    tables_by_number = {number: concat_rows([each[number] for each in tables if number in each]) for number in numbers}
+    return {number: table for number, table in tables_by_number.items() if table is not None}

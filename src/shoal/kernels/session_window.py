@@ -1,7 +1,7 @@
-"""The session kernel: aggregates over windows that end when a key falls silent.
+"""The session kernel: aggregates over windows that end when a key has no row for the length of the gap.
 
-A session in the making is a row with its first and last time; two of one key that come closer than the gap are one.
-Sessions of a part of the rows merge like those of single rows, so reading tasks send sessions, not rows.
+An open session is a row with its first and last time; two sessions of a key less than the gap apart are merged.
+Sessions of some of the rows merge like single rows, so reading tasks send sessions, not rows.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class SessionKernel(RowKernel):
         return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types))
 
     def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
-        """The keys that have sessions."""
+        """The keys of sessions."""
         return self.key_names
 
     def reads(self, port: int) -> frozenset[str]:  # noqa: ARG002
@@ -51,7 +51,7 @@ class SessionKernel(RowKernel):
 
     @cached_property
     def times(self) -> Sequence[str]:  # type: ignore[override]
-        """Where event time is."""
+        """The column of event time."""
         return (self.time,)
 
     def lift(self, port: int, block: Block) -> Tables:
@@ -67,46 +67,46 @@ class SessionKernel(RowKernel):
         return {0: self._table(block.columns[INSTANCE][sample], keys, first[used], last[used], values)}
 
     def merged(self, tables: Sequence[Tables]) -> Tables:
-        """Sessions that belong together made one."""
-        together = concat_rows([each[0] for each in tables if 0 in each])
-        if together is None:
+        """Merge sessions of a key that are less than the gap apart."""
+        table = concat_rows([each[0] for each in tables if 0 in each])
+        if table is None:
             return {}
-        first, last = together[_FIRST], together[_LAST]
-        cells, size = _sessions(group_numbers([together], self.key_names)[0], first, last, self.gap_us)
-        if size == len(together):
-            return {0: together}
-        partials = [together[f"#slot{i}"] for i in range(len(self.slots))]
-        values = merged_values(self.slots, partials, np.arange(len(together)), cells, size)
+        first, last = table[_FIRST], table[_LAST]
+        cells, size = _sessions(group_numbers([table], self.key_names)[0], first, last, self.gap_us)
+        if size == len(table):
+            return {0: table}
+        partials = [table[f"#slot{i}"] for i in range(len(self.slots))]
+        values = merged_values(self.slots, partials, np.arange(len(table)), cells, size)
         sample = np.zeros(size, np.int64)
-        sample[cells] = np.arange(len(together))
+        sample[cells] = np.arange(len(table))
         first, last = _bounds(cells, first, last, size)
-        keys = {key: take(together[key], sample) for key in self.key_names}
-        return {0: self._table(together.instance[sample], keys, first, last, values)}
+        keys = {key: take(table[key], sample) for key in self.key_names}
+        return {0: self._table(table.instance[sample], keys, first, last, values)}
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
-        """Sessions merged, and those that nothing can lengthen any more answered."""
+        """Merge sessions, and emit those that the watermark has closed."""
         table = self.merged([state, fresh]).get(0)
         if table is None:
             return {}, NO_RESULTS
         over = table[_LAST] + self.gap_us <= after_us
         done = table.where(over)
-        return kept({0: table.where(~over)}), self._answers(done) if len(done) else NO_RESULTS
+        return kept({0: table.where(~over)}), self._results(done) if len(done) else NO_RESULTS
 
     def identity(self, number: int, table: RowTable) -> list[Column]:
-        """Key and beginning of a session."""
+        """Key and first time of a session."""
         return [*self.table_keys(number, table), table[_FIRST]]
 
     def utility(self, number: int, table: RowTable) -> NDArray[np.float64]:  # noqa: ARG002
-        """As much as a session has seen events."""
+        """The number of events of a session."""
         counts: NDArray[np.float64] = table["#slot0"].astype(np.float64)
         return counts
 
     def deadlines_us(self, number: int, table: RowTable) -> Ints | None:  # noqa: ARG002
-        """When each session ends, if nothing more comes."""
+        """When each session ends, unless a further row extends it."""
         ends: Ints = table[_LAST] + self.gap_us
         return ends
 
-    def _answers(self, done: RowTable) -> Block:
+    def _results(self, done: RowTable) -> Block:
         ends = done[_LAST] + self.gap_us
         values = [done[f"#slot{i}"] for i in range(len(self.slots))]
         columns = {
@@ -127,7 +127,7 @@ class SessionKernel(RowKernel):
 
 
 def _sessions(groups: Ints, first: Ints, last: Ints, gap_us: int) -> tuple[Ints, int]:
-    """The number of the session that each piece belongs to, and how many sessions there are."""
+    """The number of the session that each piece belongs to, and the number of sessions."""
     order = np.lexsort((first, groups))
     cells = np.empty(order.size, np.int64)
     size = _sweep(order, groups, first, last, gap_us, cells)
@@ -136,7 +136,7 @@ def _sessions(groups: Ints, first: Ints, last: Ints, gap_us: int) -> tuple[Ints,
 
 @compiled
 def _sweep(order: Ints, groups: Ints, first: Ints, last: Ints, gap_us: int, cells: Ints) -> int:
-    """Number sessions in the order of groups and first times."""
+    """Number the sessions in the order of groups and first times."""
     number = -1
     end = 0
     for i in range(order.size):

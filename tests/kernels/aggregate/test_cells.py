@@ -20,7 +20,7 @@ INTEGERS = {
 
 
 def same_grouping(numbers: Sequence[int], values: Sequence[Hashable]) -> bool:
-    """Whether two sequences are equal in the same places: dict-based, no sorting, no arrays."""
+    """Whether two sequences are equal at the same positions: dict-based, no sorting, no arrays."""
     return len(set(zip(numbers, values, strict=True))) == len(set(numbers)) == len(set(values))
 
 

@@ -1,4 +1,4 @@
-"""Cells of objects: sets of values, and the states of the user's own aggregates."""
+"""Cells of objects: sets of values, and the states of user-defined aggregates."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from shoal.errors import RunError
-from shoal.kernels.aggregate.collections import add_set, add_user, merge_objects, merge_sets, user_answers
+from shoal.kernels.aggregate.collections import add_set, add_user, merge_objects, merge_sets, user_results
 
 
 def cells(size: int) -> Any:
@@ -74,13 +74,13 @@ class Total:
         return state[0] / state[1]
 
 
-def test_a_users_aggregate_is_given_the_values_of_one_cell_at_a_time() -> None:
+def test_a_user_aggregate_receives_the_values_of_one_cell_at_a_time() -> None:
     into = cells(3)
     add_user(np.array([0, 2, 0]), np.array([1.0, 5.0, 3.0]), into, Total())
     assert into.tolist() == [[4.0, 2], None, [5.0, 1]]
 
 
-def test_a_users_aggregate_is_given_texts_as_texts() -> None:
+def test_a_user_aggregate_receives_texts_as_texts() -> None:
     class Joined:
         def zero(self) -> str:
             return ""
@@ -93,7 +93,7 @@ def test_a_users_aggregate_is_given_texts_as_texts() -> None:
     assert into.tolist() == ["ab"]
 
 
-def test_partial_objects_are_merged_and_empty_ones_passed_over() -> None:
+def test_partial_objects_are_merged_and_empty_ones_skipped() -> None:
     into = cells(2)
     partial = cells(3)
     partial[0], partial[2] = [1.0, 1], [2.0, 1]
@@ -112,13 +112,13 @@ def test_partial_objects_are_merged_and_empty_ones_passed_over() -> None:
         pytest.param("list<int64>", [[1], []], [[1], []], id="lists of integers"),
     ],
 )
-def test_a_users_aggregate_gives_the_type_it_declares(type_: Any, results: list[Any], wanted: list[Any]) -> None:
+def test_a_user_aggregate_returns_the_type_it_declares(type_: Any, results: list[Any], wanted: list[Any]) -> None:
     class Given:
         def result(self, state: int) -> Any:
             return results[state]
 
     states = np.array([0, 1], object)
-    column = user_answers(states, Given(), type_)
+    column = user_results(states, Given(), type_)
     assert (column.to_pylist() if isinstance(column, pa.Array) else column.tolist()) == wanted
 
 
@@ -131,11 +131,11 @@ def test_a_users_aggregate_gives_the_type_it_declares(type_: Any, results: list[
         pytest.param("float64", None, "aggregate Wrong must give float64; got None", id="nothing"),
     ],
 )
-def test_a_users_aggregate_that_gives_something_else_is_an_error(type_: Any, result: Any, message: str) -> None:
+def test_a_user_aggregate_that_returns_another_type_is_an_error(type_: Any, result: Any, message: str) -> None:
     class Wrong:
         def result(self, state: int) -> Any:
             return result
 
     with pytest.raises(RunError) as caught:
-        user_answers(np.array([0], object), Wrong(), type_)
+        user_results(np.array([0], object), Wrong(), type_)
     assert str(caught.value).startswith(message)

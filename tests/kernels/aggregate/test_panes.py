@@ -29,8 +29,8 @@ def counts(panes: list[int], instance: int = 0) -> PaneTable:
 
 
 def closed(shape: PaneShape, table: PaneTable, first: int, last: int) -> list[tuple[int, int, int]]:
-    answers = closed_windows(shape, table, first, last)
-    columns = [answers.instance.tolist(), answers.window.tolist(), answers.columns["n"].tolist()]
+    results = closed_windows(shape, table, first, last)
+    columns = [results.instance.tolist(), results.window.tolist(), results.columns["n"].tolist()]
     return sorted(zip(*columns, strict=True))
 
 
@@ -41,7 +41,7 @@ PANES = st.lists(
 
 @settings(deadline=None, max_examples=150)
 @given(PANES, st.integers(1, 6), st.integers(-12, 12), st.integers(0, 20), st.booleans(), st.integers(1, 12))
-def test_closed_windows_are_those_with_events_whatever_may_be_expanded_at_once(
+def test_closed_windows_are_those_with_events_for_any_limit_of_expansion(
     numbers: list[int], span: int, first: int, length: int, to_the_end: bool, limit: int
 ) -> None:
     last = 10**15 if to_the_end else first + length
@@ -71,11 +71,11 @@ def test_a_gap_of_ten_thousand_years_costs_neither_time_nor_memory() -> None:
     closed(shape, table, 0, 5)
     tracemalloc.start()
     began = time.perf_counter()
-    answers = closed(shape, table, -(1 << 62), 1 << 62)
+    results = closed(shape, table, -(1 << 62), 1 << 62)
     seconds = time.perf_counter() - began
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(answers) == 90
+    assert len(results) == 90
     assert peak < 10_000_000
     assert seconds < 5
 
@@ -88,15 +88,15 @@ def test_many_gaps_cost_no_more_than_their_rows() -> None:
     assert time.perf_counter() - began < 5
 
 
-def test_long_tops_are_answered_in_small_runs() -> None:
+def test_long_tops_are_computed_in_small_runs() -> None:
     shape = PaneShape((), Window(40, 1), (("top", top_k("v", 1_024)),), (("v", "int64"),))
     size = 500
     top = np.zeros((size, 1_024), np.int64)
     top[:, 0] = np.arange(size)
     table = PaneTable(np.zeros(size, np.int64), np.arange(size), (), (np.ones(size, np.int64), top))
-    answers = closed_windows(shape, table, 1, 600)
-    assert answers.window.size == size + 39
-    by_window = dict(zip(answers.window.tolist(), answers.columns["top"].to_pylist(), strict=True))
+    results = closed_windows(shape, table, 1, 600)
+    assert results.window.size == size + 39
+    by_window = dict(zip(results.window.tolist(), results.columns["top"].to_pylist(), strict=True))
     assert by_window[1] == [0]
     assert by_window[45] == list(range(44, 4, -1))
     assert by_window[539] == [499]
@@ -109,7 +109,7 @@ def test_tables_of_the_same_rows_merge_into_one() -> None:
     assert rows == [(0, 1, 2), (0, 3, 1), (4, 1, 1)]
 
 
-def test_merging_leaves_the_merged_tables_as_they_were() -> None:
+def test_merging_does_not_change_its_input() -> None:
     shape = PaneShape((), Window(1, 1), (("sum", sum_("v")), ("top", top_k("v", 2))), (("v", "float64"),))
     slots = (np.array([2]), np.array([[3.0, 0.0, 0.0]]), np.array([[2.0, 1.0]]))
     table = PaneTable(np.array([0]), np.array([5]), (), slots)
@@ -119,14 +119,14 @@ def test_merging_leaves_the_merged_tables_as_they_were() -> None:
     assert table.to_arrow().equals(before)
 
 
-def test_nothing_but_empty_tables_is_an_empty_table() -> None:
+def test_empty_tables_merge_into_an_empty_table() -> None:
     shape = shape_of(Window(1, 1), road="int64", kind="string", toll="bool", day="timestamp")
     table = concat_tables(shape, [shape.empty(), shape.empty()])
     assert len(table) == 0
     assert [str(getattr(key, "dtype", "string")) for key in table.keys] == ["int64", "string", "bool", "int64"]
-    answers = closed_windows(shape, table, 0, 10)
-    assert answers.window.size == 0
-    assert set(answers.columns) == {"road", "kind", "toll", "day", "n"}
+    results = closed_windows(shape, table, 0, 10)
+    assert results.window.size == 0
+    assert set(results.columns) == {"road", "kind", "toll", "day", "n"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Estimates of different values: close enough, and the same however they are merged."""
+"""Estimates of distinct values: close enough, and independent of the order of merging."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_texts_are_estimated_as_well() -> None:
     assert abs(int(estimates(registers(texts))[0]) - 3000) <= 150
 
 
-def test_values_that_come_again_change_nothing() -> None:
+def test_repeated_values_change_nothing() -> None:
     values = np.arange(500)
     assert np.array_equal(registers(np.tile(values, 20)), registers(values))
 
@@ -48,13 +48,13 @@ def test_merged_registers_are_those_of_the_union() -> None:
     assert np.array_equal(merged, registers(np.arange(7000)))
 
 
-def test_cells_are_estimated_apart() -> None:
+def test_cells_are_estimated_separately() -> None:
     made = np.zeros((2, REGISTERS), np.uint8)
     add_registers(np.arange(100) % 2, hashes(np.arange(100) % 4), made)
     assert estimates(made).tolist() == [2, 2]
 
 
-def test_nothing_is_estimated_as_nothing() -> None:
+def test_no_values_are_estimated_as_zero() -> None:
     assert estimates(np.zeros((2, REGISTERS), np.uint8)).tolist() == [0, 0]
     assert estimates(np.zeros((0, REGISTERS), np.uint8)).tolist() == []
     assert hashes(pa.array([], pa.string())).tolist() == []

@@ -1,4 +1,4 @@
-"""Running values: no order of events, blocks or merges shows in an answer, down to the last bit."""
+"""Running values: the order of events, blocks and merges does not change a result, down to the last bit."""
 
 import math
 import random
@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.kernels.aggregate.slots import Slot, answer, slot_of, slots_of
+from shoal.kernels.aggregate.slots import Slot, result_column, slot_of, slots_of
 from shoal.kernels.columns.block import Block
 from shoal.model.query.aggregate import Aggregate, count, max_, mean, min_, sum_, top_k
 
 
-def answered(aggregate: Aggregate, parts: Sequence[Sequence[Any]], type_: str = "float64") -> Any:
-    """What an aggregate says of one cell whose events came in several parts, each merged in turn."""
+def aggregated(aggregate: Aggregate, parts: Sequence[Sequence[Any]], type_: str = "float64") -> Any:
+    """The result of an aggregate for one cell whose events are in several parts, merged in turn."""
     slot = slot_of(aggregate, {"v": type_})
     into, counts = slot.empty(1), np.zeros(1, np.int64)
     for part in parts:
@@ -29,7 +29,7 @@ def answered(aggregate: Aggregate, parts: Sequence[Sequence[Any]], type_: str = 
         into = slot.empty(1)
         slot.merge(np.arange(2), np.zeros(2, np.int64), both, both_counts, into)
         counts += len(part)
-    result = answer(aggregate, slot, into, counts)
+    result = result_column(aggregate, slot, into, counts)
     return result.to_pylist()[0] if isinstance(result, pa.Array) else result.tolist()[0]
 
 
@@ -45,7 +45,7 @@ def in_many_ways(values: Sequence[Any], seed: int, ways: int = 6) -> list[list[l
 
 
 def cancelling(draw: st.DrawFn, magnitudes: st.SearchStrategy[float]) -> list[float]:
-    """Values of which many are taken back, so that what is left is far smaller than what went through."""
+    """Values that mostly cancel, so that the sum is far smaller than its addends."""
     values = draw(st.lists(magnitudes, min_size=1, max_size=30))
     taken_back = [-value for value in values if draw(st.booleans())]
     return [*values, *taken_back]
@@ -69,8 +69,8 @@ def wide_values(draw: st.DrawFn) -> list[float]:
 def test_a_float_sum_over_twenty_orders_of_magnitude_is_exact_in_every_order(values: list[float], seed: int) -> None:
     exact = math.fsum(values)
     for parts in in_many_ways(values, seed):
-        assert answered(sum_("v"), parts) == exact
-        assert answered(mean("v"), parts) == exact / len(values)
+        assert aggregated(sum_("v"), parts) == exact
+        assert aggregated(mean("v"), parts) == exact / len(values)
 
 
 def test_a_sum_of_a_million_floats_over_ten_orders_of_magnitude_is_exact_in_every_order() -> None:
@@ -78,15 +78,15 @@ def test_a_sum_of_a_million_floats_over_ten_orders_of_magnitude_is_exact_in_ever
     values = draw.uniform(1, 10, 1_000_000) * 10.0 ** draw.integers(-5, 6, 1_000_000) * draw.choice([-1, 1], 1_000_000)
     exact = math.fsum(values)
     shuffled = np.array_split(draw.permutation(values), 37)
-    assert answered(sum_("v"), [values.tolist()]) == exact
-    assert answered(sum_("v"), [part.tolist() for part in shuffled]) == exact
-    assert answered(sum_("v"), [sorted(values.tolist())]) == exact
+    assert aggregated(sum_("v"), [values.tolist()]) == exact
+    assert aggregated(sum_("v"), [part.tolist() for part in shuffled]) == exact
+    assert aggregated(sum_("v"), [sorted(values.tolist())]) == exact
 
 
-def test_what_is_left_of_three_magnitudes_is_exact_in_every_order() -> None:
+def test_a_remainder_of_three_magnitudes_is_exact_in_every_order() -> None:
     values = [1.0, 2.0**-60, 2.0**-120, -1.0, -(2.0**-60)]
     for parts in in_many_ways(values, seed=1, ways=300):
-        assert answered(sum_("v"), parts) == 2.0**-120
+        assert aggregated(sum_("v"), parts) == 2.0**-120
 
 
 @settings(deadline=None, max_examples=100)
@@ -97,7 +97,7 @@ def test_what_is_left_of_three_magnitudes_is_exact_in_every_order() -> None:
 def test_a_sum_with_infinities_is_infinite_and_with_both_is_not_a_number(values: list[float], seed: int) -> None:
     wanted = repr(float(sum(values)))
     for parts in in_many_ways(values, seed):
-        assert repr(answered(sum_("v"), parts)) == wanted
+        assert repr(aggregated(sum_("v"), parts)) == wanted
 
 
 LIMITS = [-(2**63), 2**63 - 1, -1, 0, 1]
@@ -107,11 +107,11 @@ LIMITS = [-(2**63), 2**63 - 1, -1, 0, 1]
 @given(st.lists(st.one_of(st.sampled_from(LIMITS), st.integers(-9, 9)), min_size=1, max_size=12), st.integers(0, 99))
 def test_integers_at_the_limits_of_64_bits_have_the_right_extremes(values: list[int], seed: int) -> None:
     for parts in in_many_ways(values, seed, ways=3):
-        assert answered(min_("v"), parts, "int64") == min(values)
-        assert answered(max_("v"), parts, "int64") == max(values)
-        assert answered(top_k("v", 3), parts, "int64") == sorted(values, reverse=True)[:3]
-        assert answered(sum_("v"), parts, "int64") == (sum(values) + 2**63) % 2**64 - 2**63
-        assert answered(mean("v"), parts, "int64") == math.fsum(map(float, values)) / len(values)
+        assert aggregated(min_("v"), parts, "int64") == min(values)
+        assert aggregated(max_("v"), parts, "int64") == max(values)
+        assert aggregated(top_k("v", 3), parts, "int64") == sorted(values, reverse=True)[:3]
+        assert aggregated(sum_("v"), parts, "int64") == (sum(values) + 2**63) % 2**64 - 2**63
+        assert aggregated(mean("v"), parts, "int64") == math.fsum(map(float, values)) / len(values)
 
 
 def nan_last(value: float) -> tuple[bool, float]:
@@ -133,25 +133,25 @@ def test_floats_have_the_same_extremes_in_every_order_with_nan_as_the_largest(
 ) -> None:
     ordered = sorted((value + 0.0 for value in values), key=nan_last)
     for parts in in_many_ways(values, seed, ways=3):
-        assert repr(answered(min_("v"), parts)) == repr(ordered[0])
-        assert repr(answered(max_("v"), parts)) == repr(ordered[-1])
-        assert repr(answered(top_k("v", k), parts)) == repr(ordered[::-1][:k])
+        assert repr(aggregated(min_("v"), parts)) == repr(ordered[0])
+        assert repr(aggregated(max_("v"), parts)) == repr(ordered[-1])
+        assert repr(aggregated(top_k("v", k), parts)) == repr(ordered[::-1][:k])
 
 
 @pytest.mark.parametrize(
     ("values", "k", "wanted"),
     [
-        pytest.param([5, 5, 5, 4], 3, [5, 5, 5], id="ties fill the places"),
-        pytest.param([-5, -7, -1], 2, [-1, -5], id="negative values are not beaten by empty places"),
-        pytest.param([3], 4, [3], id="fewer values than places"),
-        pytest.param([1, 2, 3, 4, 5], 1, [5], id="one place"),
-        pytest.param(list(range(2_000)), 1_024, list(range(1_999, 975, -1)), id="as many places as there may be"),
+        pytest.param([5, 5, 5, 4], 3, [5, 5, 5], id="ties count towards k"),
+        pytest.param([-5, -7, -1], 2, [-1, -5], id="negative values are not beaten by empty entries"),
+        pytest.param([3], 4, [3], id="fewer values than k"),
+        pytest.param([1, 2, 3, 4, 5], 1, [5], id="k of one"),
+        pytest.param(list(range(2_000)), 1_024, list(range(1_999, 975, -1)), id="the largest k"),
     ],
 )
 def test_top_k_keeps_the_largest_first(values: list[int], k: int, wanted: list[int]) -> None:
     for parts in in_many_ways(values, 1):
-        assert answered(top_k("v", k), parts, "int64") == wanted
-        assert answered(top_k("v", k), parts, "float64") == wanted
+        assert aggregated(top_k("v", k), parts, "int64") == wanted
+        assert aggregated(top_k("v", k), parts, "float64") == wanted
 
 
 @pytest.mark.parametrize(
@@ -179,4 +179,4 @@ def test_aggregates_share_their_running_values(aggregates: list[Aggregate], want
 
 
 def test_a_mean_of_large_integers_does_not_wrap_around() -> None:
-    assert answered(mean("v"), [[2**62] * 8], "int64") == 2.0**62
+    assert aggregated(mean("v"), [[2**62] * 8], "int64") == 2.0**62

@@ -59,11 +59,11 @@ class PlainWindows:
     def close_until(self, watermark_us: int) -> list[tuple[int, int, int, int]]:
         closed = [key for key in self.open if key[1] <= watermark_us]
         self.watermark_us = max(self.watermark_us, watermark_us)
-        answers = [(key, self.open.pop(key)) for key in closed]
-        return sorted((*key, len(values), max(values)) for key, values in answers)
+        results = [(key, self.open.pop(key)) for key in closed]
+        return sorted((*key, len(values), max(values)) for key, values in results)
 
 
-def answers_of(block: Block) -> list[tuple[int, ...]]:
+def results_of(block: Block) -> list[tuple[int, ...]]:
     if not block.length:
         return []
     columns = [block.columns[name].tolist() for name in (INSTANCE, WINDOW_END, "n", "high")]
@@ -86,19 +86,19 @@ def test_rows_are_late_for_closed_windows_only(
         late = kernel.process(state, block_of(rows))
         got = list(zip(*(late.columns[name].tolist() for name in ("ts", INSTANCE, "v")), strict=True))
         assert got == plain.process(rows)
-        assert answers_of(kernel.close_until(state, watermark_us)) == plain.close_until(watermark_us)
+        assert results_of(kernel.close_until(state, watermark_us)) == plain.close_until(watermark_us)
         assert state.watermark_us == plain.watermark_us
     assert not len(state.tables[0])
 
 
-def test_a_row_behind_the_watermark_counts_for_the_windows_of_it_that_are_open() -> None:
+def test_a_row_behind_the_watermark_counts_in_its_open_windows() -> None:
     kernel = kernel_of(Window(30, 10))
     state = kernel.open()
     kernel.process(state, block_of([(25, 0, 1)]))
-    assert answers_of(kernel.close_until(state, 30)) == [(0, 30, 1, 1)]
+    assert results_of(kernel.close_until(state, 30)) == [(0, 30, 1, 1)]
     late = kernel.process(state, block_of([(5, 0, 9), (11, 0, 7)]))
     assert late.columns["ts"].tolist() == [5]
-    assert answers_of(kernel.close_until(state, FOREVER_US)) == [(0, 40, 2, 7), (0, 50, 1, 1)]
+    assert results_of(kernel.close_until(state, FOREVER_US)) == [(0, 40, 2, 7), (0, 50, 1, 1)]
 
 
 def test_a_watermark_that_goes_back_changes_nothing() -> None:
@@ -108,14 +108,14 @@ def test_a_watermark_that_goes_back_changes_nothing() -> None:
     kernel.close_until(state, 40)
     assert not kernel.close_until(state, -100).length
     assert state.watermark_us == 40
-    assert answers_of(kernel.close_until(state, FOREVER_US)) == [(0, 50, 1, 1)]
+    assert results_of(kernel.close_until(state, FOREVER_US)) == [(0, 50, 1, 1)]
 
 
 def test_windows_before_1970_are_aligned_to_it() -> None:
     kernel = kernel_of(Window(10, 10))
     state = kernel.open()
     kernel.process(state, block_of([(-1, 0, 1), (-10, 0, 2), (-11, 0, 3), (0, 0, 4)]))
-    assert answers_of(kernel.close_until(state, 0)) == [(0, -10, 1, 3), (0, 0, 2, 2)]
+    assert results_of(kernel.close_until(state, 0)) == [(0, -10, 1, 3), (0, 0, 2, 2)]
 
 
 def test_a_name_that_another_column_has_elsewhere_is_free_for_keys_and_aggregates() -> None:
@@ -129,8 +129,8 @@ def test_a_name_that_another_column_has_elsewhere_is_free_for_keys_and_aggregate
     state = kernel.open()
     columns = {"ts": np.array([3]), INSTANCE: np.array([2]), "instance": np.array([77]), "window": pa.array(["w"])}
     kernel.process(state, Block(columns, 1))
-    answers = kernel.close_until(state, FOREVER_US)
-    assert {name: list(column) for name, column in answers.columns.items()} == {
+    results = kernel.close_until(state, FOREVER_US)
+    assert {name: list(column) for name, column in results.columns.items()} == {
         INSTANCE: [2],
         "instance": [77],
         "window": [pa.scalar("w")],
@@ -162,7 +162,7 @@ def test_absorbing_a_fragment_twice_counts_it_twice() -> None:
     state = kernel.open()
     kernel.process(state, block_of([(0, 0, 5)]))
     kernel.absorb(state, state.tables)
-    assert answers_of(kernel.close_until(state, FOREVER_US)) == [(0, 10, 2, 5)]
+    assert results_of(kernel.close_until(state, FOREVER_US)) == [(0, 10, 2, 5)]
 
 
 def test_long_tops_of_few_keys_far_apart_need_no_memory_for_the_keys_between() -> None:
@@ -175,8 +175,8 @@ def test_long_tops_of_few_keys_far_apart_need_no_memory_for_the_keys_between() -
     state = kernel.open()
     kernel.process(state, block)
     kernel.process(state, block)
-    answers = kernel.close_until(state, FOREVER_US)
+    results = kernel.close_until(state, FOREVER_US)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert answers.columns["top"].to_pylist() == [[v, v] for v in answers.columns["key"] // 1_000]
+    assert results.columns["top"].to_pylist() == [[v, v] for v in results.columns["key"] // 1_000]
     assert peak < 20_000_000

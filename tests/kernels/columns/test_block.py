@@ -20,7 +20,7 @@ EXAMPLES: dict[FieldType, list[object]] = {
 
 
 @pytest.mark.parametrize("type_", FIELD_TYPES)
-def test_a_column_of_every_type_is_the_same_after_a_journey_through_a_block(type_: FieldType) -> None:
+def test_a_column_of_every_type_survives_a_round_trip_through_a_block(type_: FieldType) -> None:
     array = pa.array(EXAMPLES[type_], ARROW_TYPES[type_])
     assert as_arrow(as_column(array), ARROW_TYPES[type_]).equals(array)
 
@@ -52,7 +52,7 @@ def test_a_mask_that_selects_all_rows_copies_nothing() -> None:
     assert block.where(np.zeros(3, bool)).length == 0
 
 
-def test_texts_with_and_without_dictionary_go_one_after_another() -> None:
+def test_texts_with_and_without_dictionary_are_concatenated() -> None:
     plain = pa.array(["a", "b"])
     assert concat([plain, plain.dictionary_encode(), plain[:0]]).to_pylist() == ["a", "b", "a", "b"]
     assert take(plain.dictionary_encode(), np.array([1, 1])).to_pylist() == ["b", "b"]

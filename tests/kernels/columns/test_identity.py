@@ -1,4 +1,4 @@
-"""Ids of rows: equal for equal rows, however they are stored, and the same everywhere."""
+"""Ids of rows: equal for equal rows, in any encoding, and the same in every process."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ TEXTS = st.lists(st.text(max_size=9), min_size=1, max_size=12)
 
 @settings(deadline=None, max_examples=100)
 @given(TEXTS, st.integers(0, 5), st.integers(0, 5))
-def test_texts_have_the_ids_of_their_characters_however_they_are_stored(texts: list[str], skip: int, more: int) -> None:
+def test_ids_of_texts_do_not_depend_on_their_encoding(texts: list[str], skip: int, more: int) -> None:
     wanted = ids_of(0, [pa.array(texts, pa.string())], len(texts)).tolist()
     longer = pa.array(["before"] * skip + texts + ["behind"] * more, pa.string())
     stored = [
@@ -82,7 +82,7 @@ def test_no_rows_have_no_ids() -> None:
     assert ids_of(0, [pa.array(["", ""])], 2).size == 2
 
 
-def test_a_column_that_cannot_tell_rows_apart_is_rejected() -> None:
+def test_a_column_that_cannot_identify_rows_is_rejected() -> None:
     with pytest.raises(TypeError, match=r"numbers, texts or lists of these; got a column of type struct"):
         ids_of(0, [pa.array([{"a": 1}])], 1)
 
@@ -98,7 +98,7 @@ def test_rows_of_one_id_are_one_fragment() -> None:
     ]
 
 
-def test_an_id_of_two_instances_is_refused() -> None:
+def test_an_id_shared_by_two_instances_is_an_error() -> None:
     ids, ones = np.array([7, 8, 7], np.uint64), np.ones(3, np.int64)
     rows = Fragments(ids, 0 * ones, np.array([4, 4, 5]), ones, ones, np.ones(3), np.ones(3, bool))
     with pytest.raises(RunError, match="instances number 4 and 5 have the same id"):

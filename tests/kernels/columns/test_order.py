@@ -1,4 +1,4 @@
-"""Order and groups: the same for the same rows, whatever order they come in."""
+"""Order and groups: the same for the same rows, in any order of arrival."""
 
 import math
 import random
@@ -70,7 +70,7 @@ def test_rows_come_by_group_time_and_columns_whatever_order_they_came_in(rows: l
     ("column", "wanted"),
     [
         pytest.param(np.array([2, -1, 0]), [1, 2, 0], id="integers"),
-        pytest.param(np.array([math.nan, math.inf, -math.inf]), [2, 1, 0], id="floats, what is no number last"),
+        pytest.param(np.array([math.nan, math.inf, -math.inf]), [2, 1, 0], id="floats, NaN last"),
         pytest.param(np.array([True, False]), [1, 0], id="booleans"),
         pytest.param(pa.array(["b", "", "Z", "ä", "a"]), [1, 2, 4, 0, 3], id="texts by their characters' numbers"),
         pytest.param(pa.array(["b", "a", "c"]).dictionary_encode(), [1, 0, 2], id="texts with a dictionary"),

@@ -1,4 +1,4 @@
-"""Tables of state: what is taken apart, sent and put together again is what it was."""
+"""Tables of state: splitting, sending and concatenating them loses nothing."""
 
 from typing import Any
 
@@ -95,7 +95,7 @@ def test_a_table_with_other_columns_leaves_the_first_as_it_was() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["", "a", "b"])), max_size=12), st.integers(0, 12))
-def test_parts_put_together_are_the_whole(rows: list[tuple[int, str]], cut: int) -> None:
+def test_concatenated_parts_are_the_whole(rows: list[tuple[int, str]], cut: int) -> None:
     parts = [table([i for i, _ in part], [k for _, k in part]) for part in (rows[:cut], rows[cut:], [])]
     whole = concat_rows(parts)
     assert (whole is None) == (not rows)
@@ -103,21 +103,21 @@ def test_parts_put_together_are_the_whole(rows: list[tuple[int, str]], cut: int)
         assert list(zip(whole.instance.tolist(), whole["k"].to_pylist(), strict=True)) == rows
 
 
-def test_texts_with_and_without_a_dictionary_come_together() -> None:
+def test_texts_with_and_without_a_dictionary_are_concatenated() -> None:
     one = RowTable({INSTANCE: np.array([0]), "k": pa.array(["a"]).dictionary_encode()})
-    together = concat_rows([one, table([1], ["b"])])
-    assert together is not None
-    assert together["k"].to_pylist() == ["a", "b"]
+    both = concat_rows([one, table([1], ["b"])])
+    assert both is not None
+    assert both["k"].to_pylist() == ["a", "b"]
 
 
-def test_tables_of_each_number_come_together_and_empty_ones_go() -> None:
+def test_tables_of_each_number_are_concatenated_and_empty_ones_dropped() -> None:
     several = [{0: table([0], ["a"]), 2: table([], [])}, {0: table([1], ["b"]), 1: table([2], ["c"])}]
     assert {number: len(each) for number, each in concatenated_rows(several).items()} == {0: 2, 1: 1}
     assert list(kept({0: None, 1: table([], []), 2: table([1], ["x"])})) == [2]
     assert concatenated_rows([]) == {}
 
 
-def test_blocks_of_answers_come_together() -> None:
+def test_blocks_of_results_are_concatenated() -> None:
     block = table([0, 1], ["a", "b"]).block
     assert concat_blocks([]).length == 0
     assert concat_blocks([block]) is block

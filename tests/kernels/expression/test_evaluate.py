@@ -1,4 +1,4 @@
-"""Expressions over columns mean what they mean for every single row."""
+"""Expressions over columns have the value that they have for each row alone."""
 
 import math
 from typing import Any
@@ -76,20 +76,20 @@ ROW = {"i": 7, "j": -3, "x": 0.0, "y": math.nan, "s": "car", "r": "", "flag": Tr
     [
         pytest.param(lit(1).is_in([1, 2]), id="a constant among choices"),
         pytest.param(lit("a").is_in(["b"]), id="a constant text among choices"),
-        pytest.param(lookup(lit(7), {7: 1}, 0), id="a look-up of a constant"),
-        pytest.param(lookup(lit("car"), {"car": "x"}, "y"), id="a look-up of a constant text"),
+        pytest.param(lookup(lit(7), {7: 1}, 0), id="a lookup of a constant"),
+        pytest.param(lookup(lit("car"), {"car": "x"}, "y"), id="a lookup of a constant text"),
         pytest.param(lit("a") < lit("b"), id="a comparison of constant texts"),
         pytest.param(lit(2**62) + lit(2**62), id="a constant sum that wraps around"),
         pytest.param(lit(1) / lit(0), id="a constant quotient by zero"),
-        pytest.param(~lit(True), id="a constant condition turned round"),
+        pytest.param(~lit(True), id="a negated constant condition"),
         pytest.param(col("i").is_in([]), id="no choices"),
         pytest.param(col("s").is_in([]), id="no choices for a text"),
         pytest.param(lookup("i", {}, 3), id="an empty integer table"),
         pytest.param(lookup("s", {}, "x"), id="an empty text table"),
         pytest.param(1 / col("x"), id="a quotient by a column that is zero"),
-        pytest.param(0 / col("x"), id="nothing divided by nothing"),
+        pytest.param(0 / col("x"), id="zero divided by zero"),
         pytest.param((col("i") - 7) % -3, id="a remainder with the sign of the divisor"),
-        pytest.param(col("y") == col("y"), id="a number that is not one"),
+        pytest.param(col("y") == col("y"), id="NaN compared with itself"),
         pytest.param(col("i") == 2.0**53, id="an integer against a float"),
         pytest.param(col("ts") > col("due"), id="two times"),
         pytest.param(col("ts").is_in([5]), id="a time among choices"),

@@ -1,4 +1,4 @@
-"""The functions of expressions: a column at a time what Python says of each row."""
+"""The functions of expressions: over columns, equal to plain Python for each row."""
 
 import math
 from collections.abc import Callable
@@ -102,9 +102,9 @@ def test_a_function_of_columns_is_the_one_of_each_row(name: str, arguments: Any,
 @pytest.mark.parametrize(
     ("name", "argument", "wanted"),
     [
-        pytest.param("sqrt", -1.0, math.nan, id="the root of what is negative"),
-        pytest.param("ln", 0.0, -math.inf, id="the logarithm of nothing"),
-        pytest.param("ln", -1.0, math.nan, id="the logarithm of what is negative"),
+        pytest.param("sqrt", -1.0, math.nan, id="the root of a negative number"),
+        pytest.param("ln", 0.0, -math.inf, id="the logarithm of zero"),
+        pytest.param("ln", -1.0, math.nan, id="the logarithm of a negative number"),
         pytest.param("exp", 1000.0, math.inf, id="a power that overflows"),
         pytest.param("round", 2.5, 2, id="a half is rounded to the even number below"),
         pytest.param("round", 3.5, 4, id="a half is rounded to the even number above"),
@@ -155,16 +155,16 @@ def name() -> str:
 @pytest.mark.parametrize(
     ("expression", "wanted"),
     [
-        pytest.param(doubled("n"), [2, 4, 6], id="numbers come as arrays"),
+        pytest.param(doubled("n"), [2, 4, 6], id="numbers are passed as arrays"),
         pytest.param(doubled(col("n") + 1), [4, 6, 8], id="arguments are expressions"),
-        pytest.param(shouted("k"), ["a!", "b!", "a!"], id="texts come as lists"),
+        pytest.param(shouted("k"), ["a!", "b!", "a!"], id="texts are passed as lists"),
         pytest.param(day("n"), [1_000_000, 2_000_000, 3_000_000], id="times may be datetimes"),
         pytest.param(half(), [0.5, 0.5, 0.5], id="a single number is one for every row"),
         pytest.param(name(), ["x", "x", "x"], id="a single text is one for every row"),
         pytest.param(if_(col("n") > 1, doubled("n"), 0), [0, 4, 6], id="a function within another"),
     ],
 )
-def test_a_users_function_is_called_with_whole_columns(expression: Any, wanted: list[Any]) -> None:
+def test_a_user_function_is_called_with_whole_columns(expression: Any, wanted: list[Any]) -> None:
     assert plainly(evaluate(expression, BLOCK)) == wanted
 
 
@@ -174,11 +174,11 @@ def test_a_users_function_is_called_with_whole_columns(expression: Any, wanted: 
         pytest.param("int64", [1, 2], "function 'f' must give a value for each of 3 rows; got 2", id="too few"),
         pytest.param("int64", [0.5] * 3, "function 'f' must give int64; Cannot cast", id="fractions for integers"),
         pytest.param("string", [1, 2, 3], "function 'f' must give string; ", id="numbers for texts"),
-        pytest.param("string", ["a", None, "b"], "function 'f' must give string; got None", id="nothing for a text"),
+        pytest.param("string", ["a", None, "b"], "function 'f' must give string; got None", id="None for a text"),
         pytest.param("float64", ["a"] * 3, "function 'f' must give float64; ", id="texts for numbers"),
     ],
 )
-def test_a_users_function_that_gives_something_else_is_an_error(type_: str, given: Any, message: str) -> None:
+def test_a_user_function_that_returns_another_type_is_an_error(type_: str, given: Any, message: str) -> None:
     def f() -> Any:
         return given
 

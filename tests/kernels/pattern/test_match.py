@@ -1,9 +1,9 @@
-"""The pattern kernel: which rows a match takes, and when it is certain."""
+"""The pattern kernel: which rows a match takes, and when it is final."""
 
 from typing import Any
 
 import pytest
-from tests.kernels.rows import LEFT, US, Row, answered, block, kernel, rows, sizes
+from tests.kernels.rows import LEFT, US, Row, block, kernel, results_of, rows, sizes
 
 from shoal.kernels.kernel import FOREVER_US
 from shoal.language.python.flow import Flow
@@ -28,7 +28,7 @@ def spelled(text: str) -> list[Row]:
 
 
 def found(flow: Flow, text: str) -> list[Row]:
-    return rows(answered(flow, spelled(text)), "began", "ended", "taken")
+    return rows(results_of(flow, spelled(text)), "began", "ended", "taken")
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def found(flow: Flow, text: str) -> list[Row]:
         pytest.param("A+ B", "aaab", [(0, 3, 4)], id="greedy from the first"),
         pytest.param("A+ (A | B)", "aaa", [(0, 2, 3)], id="greedy gives a row back"),
         pytest.param("A* A A B", "aaab", [(0, 3, 4)], id="greedy gives rows back"),
-        pytest.param("A{2} A? B", "aaab", [(0, 3, 4)], id="an optional row is taken if it is there"),
+        pytest.param("A{2} A? B", "aaab", [(0, 3, 4)], id="an optional row is taken if present"),
         pytest.param("A{2} A? B", "aab", [(0, 2, 3)], id="an optional row may be missing"),
         pytest.param("A{2,3}", "aaaaa", [(0, 2, 3), (3, 4, 2)], id="not more rows than allowed"),
         pytest.param("A+?", "aaa", [(0, 0, 1), (1, 1, 1), (2, 2, 1)], id="reluctant takes as few as it can"),
-        pytest.param("A+? B", "aab", [(0, 2, 3)], id="reluctant takes what it must"),
+        pytest.param("A+? B", "aab", [(0, 2, 3)], id="reluctant takes as many as it needs"),
         pytest.param("A (B | C) D", "abdacdaed", [(0, 2, 3), (3, 5, 3)], id="alternatives"),
         pytest.param("A B? C? D", "adabdacdabcd", [(0, 1, 2), (2, 4, 3), (5, 7, 3), (8, 11, 4)], id="left out or not"),
         pytest.param("A B* C", "abbbbd", [], id="a run that ends in nothing"),
@@ -57,27 +57,27 @@ def test_a_strict_pattern_takes_rows_one_after_another(pattern: str, text: str, 
 @pytest.mark.parametrize(
     ("pattern", "text", "wanted"),
     [
-        pytest.param("A B", "axxb", [(0, 3, 2)], id="rows that do not fit are passed over"),
+        pytest.param("A B", "axxb", [(0, 3, 2)], id="rows that do not fit are skipped"),
         pytest.param("A B", "aab", [(0, 2, 2)], id="the first beginning is preferred"),
-        pytest.param("A !C B", "axb", [(0, 2, 2)], id="what is not forbidden is passed over"),
-        pytest.param("A !C B", "acb", [], id="what is forbidden ends it"),
-        pytest.param("A !C B", "acab", [(2, 3, 2)], id="another beginning behind what is forbidden"),
-        pytest.param("A !C B D", "abcd", [(0, 3, 3)], id="forbidden only where it stands"),
-        pytest.param("A+ !C B", "aacab", [(3, 4, 2)], id="a run must not reach over what is forbidden"),
+        pytest.param("A !C B", "axb", [(0, 2, 2)], id="a row that is not forbidden is skipped"),
+        pytest.param("A !C B", "acb", [], id="a forbidden row ends the match"),
+        pytest.param("A !C B", "acab", [(2, 3, 2)], id="another beginning after a forbidden row"),
+        pytest.param("A !C B D", "abcd", [(0, 3, 3)], id="forbidden only at its position"),
+        pytest.param("A+ !C B", "aacab", [(3, 4, 2)], id="a run must not span a forbidden row"),
         pytest.param("A !(C | D) B", "adbab", [(3, 4, 2)], id="one of several that are forbidden"),
         pytest.param("A !C !D B", "adbacbab", [(6, 7, 2)], id="two that are forbidden"),
-        pytest.param("A !B B", "acb", [(0, 2, 2)], id="a row that is wanted is not passed over"),
-        pytest.param("A B+ C", "axbxbxc", [(0, 6, 4)], id="a run with rows passed over"),
+        pytest.param("A !B B", "acb", [(0, 2, 2)], id="a row that fits is not skipped"),
+        pytest.param("A B+ C", "axbxbxc", [(0, 6, 4)], id="a run with skipped rows"),
     ],
 )
-def test_a_pattern_that_selects_the_next_passes_over_rows(pattern: str, text: str, wanted: list[Row]) -> None:
+def test_a_pattern_with_selection_next_skips_rows(pattern: str, text: str, wanted: list[Row]) -> None:
     assert found(matching(pattern, selection="next"), text) == wanted
 
 
 @pytest.mark.parametrize(
     ("after", "wanted"),
     [
-        pytest.param("past_last_row", [(0, 3, 4)], id="behind the last row"),
+        pytest.param("past_last_row", [(0, 3, 4)], id="after the last row"),
         pytest.param("next_row", [(0, 3, 4), (1, 3, 3), (2, 3, 2)], id="with the next row"),
     ],
 )
@@ -97,19 +97,19 @@ def test_a_match_lasts_no_longer_than_allowed(within_us: int, wanted: list[Row])
     assert found(matching("A+ B", within_us), "aaab") == wanted
 
 
-def test_a_match_is_told_once_nothing_longer_is_possible() -> None:
+def test_a_match_is_emitted_once_no_longer_match_is_possible() -> None:
     made = kernel(matching("A B+", within_us=5))
     state = made.open()
     made.process(state, block(spelled("ab")))
     assert made.close_until(state, 5).length == 0
     assert sizes(state) == {1: 2}
-    answers = made.close_until(state, 6)
-    assert rows(answers, "began", "ended", TIME) == [(0, 1, 1)]
+    results = made.close_until(state, 6)
+    assert rows(results, "began", "ended", TIME) == [(0, 1, 1)]
     assert made.hold_us == 6
     assert sizes(state) == {}
 
 
-def test_a_match_that_cannot_grow_is_told_at_once() -> None:
+def test_a_match_that_cannot_grow_is_emitted_at_once() -> None:
     made = kernel(matching("A B+?", within_us=50))
     state = made.open()
     made.process(state, block(spelled("ab")))
@@ -117,7 +117,7 @@ def test_a_match_that_cannot_grow_is_told_at_once() -> None:
     assert rows(made.close_until(state, 2), "began", "ended") == [(0, 1)]
 
 
-def test_a_row_that_comes_exactly_in_time_belongs_to_the_match() -> None:
+def test_a_row_exactly_at_the_deadline_belongs_to_the_match() -> None:
     made = kernel(matching("A B", within_us=5))
     state = made.open()
     made.process(state, block([(0, "a")]))
@@ -145,21 +145,21 @@ def test_beginnings_behind_an_undecided_one_wait_for_it() -> None:
     assert sizes(state) == {}
 
 
-def test_every_match_of_every_beginning_is_told_once() -> None:
+def test_every_match_of_every_beginning_is_emitted_once() -> None:
     made = kernel(matching("A+ B", within_us=50, after="next_row"))
     state = made.open()
-    told = []
+    emitted = []
     for time, letter in enumerate("aabab"):
         made.process(state, block([(time, letter)]))
-        told += rows(made.close_until(state, time + 1), "began", "ended")
-    told += rows(made.close_until(state, FOREVER_US), "began", "ended")
-    assert told == [(0, 2), (1, 2), (3, 4)]
+        emitted += rows(made.close_until(state, time + 1), "began", "ended")
+    emitted += rows(made.close_until(state, FOREVER_US), "began", "ended")
+    assert emitted == [(0, 2), (1, 2), (3, 4)]
 
 
-def test_keys_have_matches_of_their_own() -> None:
+def test_keys_have_separate_matches() -> None:
     flow = LEFT.key_by("n").match("A B", within_s=1, define={"A": col("k") == "a"}, measures={"rows": "count(*)"})
     several = [(0, "a", 1), (1, "a", 2), (2, "b", 1), (3, "b", 2)]
-    assert rows(answered(flow, several), "n", "rows") == [(1, 2), (2, 2)]
+    assert rows(results_of(flow, several), "n", "rows") == [(1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_keys_have_matches_of_their_own() -> None:
 )
 def test_a_match_is_measured(measure: str, wanted: Any) -> None:
     flow = matching("A+ B C?", measures={"it": measure})
-    found = answered(flow, [(0, "a", 1), (1, "a", 2), (2, "a", 5), (3, "b", 9)])
+    found = results_of(flow, [(0, "a", 1), (1, "a", 2), (2, "a", 5), (3, "b", 9)])
     assert rows(found, "it") == [(wanted,)]
 
 
@@ -195,28 +195,28 @@ def test_a_row_is_named_after_the_first_alternative_it_fits() -> None:
         define={"A": col("n") > 5, "B": col("n") > 0},
         measures={"a": "count(A)", "b": "count(B)"},
     )
-    assert rows(answered(flow, [(0, "", 9), (1, "", 3), (2, "", 7)]), "a", "b") == [(2, 1)]
+    assert rows(results_of(flow, [(0, "", 9), (1, "", 3), (2, "", 7)]), "a", "b") == [(2, 1)]
 
 
-def test_a_condition_looks_at_the_row_before_across_watermarks_and_never_holds_on_the_first() -> None:
+def test_a_condition_reads_the_previous_row_across_watermarks_and_fails_on_the_first_row() -> None:
     flow = LEFT.match("A", within_s=US, define={"A": col("n") >= prev("n")}, measures={"at": "first(ts)"})
     made = kernel(flow)
     state = made.open()
-    told = []
+    emitted = []
     for time, n in enumerate((5, 5, 3, 4)):
         made.process(state, block([(time, "", n)]))
-        told += rows(made.close_until(state, time + 1), "at")
-    assert told == [(1,), (3,)]
+        emitted += rows(made.close_until(state, time + 1), "at")
+    assert emitted == [(1,), (3,)]
     made.close_until(state, FOREVER_US)
     assert sizes(state) == {2: 1}
 
 
 def test_a_condition_that_always_holds_accepts_every_row() -> None:
     flow = LEFT.match("A B", within_s=1, define={"A": lit(1) == 1}, measures={"at": "last(ts)"})
-    assert rows(answered(flow, spelled("xyz")), "at") == [(1,)]
+    assert rows(results_of(flow, spelled("xyz")), "at") == [(1,)]
 
 
-def test_equal_rows_keep_their_places_when_a_state_moves_part_by_part() -> None:
+def test_equal_rows_keep_their_order_when_a_state_moves_part_by_part() -> None:
     conditions = {"S": col("n") == 0, "B": col("n") > prev("n"), "A": col("n") == prev("n"), "C": col("n") == 7}
     flow = LEFT.match("S B A C", within_s=1, define=conditions, measures={"rows": "count(*)"})
     made = kernel(flow)

@@ -12,10 +12,10 @@ from shoal.kernels.columns.block import Column, encoded
 from shoal.kernels.columns.numbering import numbered
 
 DENSE_CELLS = 1 << 22
-"""Numbers an array with a place for every cell may have."""
+"""Largest number of entries of an array that has one for every cell."""
 CELLS_PER_ROW = 8
 FEW_CELLS = 1 << 10
-"""Cells that cost nothing to speak of, however few rows there are."""
+"""A number of cells that is cheap to allocate, even for a few rows."""
 LARGEST_PRODUCT = 1 << 62
 
 
@@ -33,13 +33,13 @@ class Codes:
 
 @dataclass(frozen=True)
 class Cells:
-    """For every row the cell it falls into, 0 .. size - 1; some cells may stay empty."""
+    """The cell of every row, 0 .. size - 1; some cells may be empty."""
 
     of_row: NDArray[np.int64]
     size: int
 
     def fitting(self, width: int) -> "Cells":
-        """The same cells, without the empty ones where arrays with `width` numbers per cell would get too large."""
+        """The same cells; without the empty ones if arrays with `width` numbers per cell would become too large."""
         if self.size * width <= DENSE_CELLS:
             return self
         used = np.zeros(self.size, bool)
@@ -49,7 +49,7 @@ class Cells:
 
 
 def codes_of(column: Column) -> Codes:
-    """Number the values of a column: by offset where integers lie close together, else by hashing.
+    """Number the values of a column: by offset if integers are close to each other, else by hashing.
 
     >>> codes_of(np.array([7, 9, 7]))
     Codes(codes=array([0, 2, 0]), size=3)
@@ -73,8 +73,8 @@ def codes_of(column: Column) -> Codes:
 def cells_of(columns: Sequence[Codes], rows: int) -> Cells:
     """Number the combinations of several coded columns.
 
-    The product of the columns' sizes is used as it is while it stays near the number of rows;
-    beyond that the combinations that really occur are numbered by hashing.
+    While the product of the columns' sizes is near the number of rows, every combination has a number;
+    beyond that, only the combinations that occur are numbered, by hashing.
     """
     cells = np.zeros(rows, np.int64)
     size = 1

@@ -1,4 +1,4 @@
-"""Cells that hold objects: sets of different values, and the states of the user's own aggregates."""
+"""Cells that hold objects: sets of distinct values, and the states of user-defined aggregates."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ Objects = NDArray[np.object_]
 
 
 def add_set(cells: Ints, column: Column, into: Objects) -> None:
-    """The different values of each cell, in order; the cells are empty before."""
+    """Add the distinct values of each cell, sorted; the cells must be empty before."""
     if not cells.size:
         return
     values, codes = _coded(column)
@@ -30,7 +30,7 @@ def add_set(cells: Ints, column: Column, into: Objects) -> None:
 
 
 def _coded(column: Column) -> tuple[NDArray[Any], Ints]:
-    """The different values of a column in order, and for every row the place of its value among them."""
+    """The distinct values of a column, sorted, and the position of every row's value among them."""
     if not isinstance(column, pa.Array):
         numbers, distinct = numbered(np.ascontiguousarray(column, np.int64))
         values: NDArray[Any] = distinct
@@ -39,13 +39,13 @@ def _coded(column: Column) -> tuple[NDArray[Any], Ints]:
         values = np.asarray(texts.dictionary.to_pylist(), object)
         numbers = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     order = np.argsort(values)
-    place = np.empty(values.size, np.int64)
-    place[order] = np.arange(values.size)
-    return values[order], place[numbers]
+    position = np.empty(values.size, np.int64)
+    position[order] = np.arange(values.size)
+    return values[order], position[numbers]
 
 
 def merge_sets(rows: Ints, cells: Ints, partial: Objects, into: Objects) -> None:
-    """Merge partial sets: that of row `rows[i]` into cell `cells[i]`; the cells are empty before."""
+    """Merge partial sets: row `rows[i]` into cell `cells[i]`; the cells must be empty before."""
     sets = [partial[row] for row in rows.tolist()]
     filled = [number for number, each in enumerate(sets) if each is not None and each.size]
     if filled:
@@ -55,12 +55,12 @@ def merge_sets(rows: Ints, cells: Ints, partial: Objects, into: Objects) -> None
 
 
 def add_user(cells: Ints, column: Column, into: Objects, aggregate: Any) -> None:
-    """The state of the user's aggregate in each cell; the cells are empty before."""
+    """Add the state of a user-defined aggregate in each cell; the cells must be empty before."""
     values = column.to_pylist() if isinstance(column, pa.Array) else column.tolist()
-    gathered: dict[int, list[Any]] = {}
+    values_of_cell: dict[int, list[Any]] = {}
     for cell, value in zip(cells.tolist(), values, strict=True):
-        gathered.setdefault(cell, []).append(value)
-    for cell, each in gathered.items():
+        values_of_cell.setdefault(cell, []).append(value)
+    for cell, each in values_of_cell.items():
         into[cell] = aggregate.add(aggregate.zero(), each)
 
 
@@ -72,14 +72,14 @@ def merge_objects(rows: Ints, cells: Ints, partial: Objects, into: Objects, merg
             into[cell] = value if into[cell] is None else merge(into[cell], value)
 
 
-def user_answers(states: Objects, aggregate: Any, type_: FieldType) -> Column:
-    """What the user's aggregate says of each state."""
-    answers = [aggregate.result(state) for state in states]
+def user_results(states: Objects, aggregate: Any, type_: FieldType) -> Column:
+    """The result of a user-defined aggregate for each state."""
+    results = [aggregate.result(state) for state in states]
     try:
-        array = pa.array(answers, ARROW_TYPES[type_])
+        array = pa.array(results, ARROW_TYPES[type_])
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise RunError(f"aggregate {type(aggregate).__name__} must give {type_}: {error}") from error
-    if type_ == "int64" and any(isinstance(given, float) for given in answers):  # Arrow would cut fractions off
+    if type_ == "int64" and any(isinstance(given, float) for given in results):  # Arrow would cut fractions off
         raise RunError(f"aggregate {type(aggregate).__name__} must give int64; got a float")
     if array.null_count:
         raise RunError(f"aggregate {type(aggregate).__name__} must give {type_}; got None")

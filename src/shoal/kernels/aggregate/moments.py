@@ -1,7 +1,7 @@
 """Variances from exact sums: of the values, and of their squares, each as the three floats of `loops`.
 
-A square is itself split into two floats that are exact together. What is left of the difference between the mean
-square and the square of the mean is computed with twice the digits of a float, so that it survives cancellation.
+A square is itself split into two floats that are exact in sum. The difference between the mean
+square and the square of the mean is computed with twice the digits of a float, so that cancellation is harmless.
 Squares of values below 1e-140 are too small for that, and their variance is right to within 1e-300 only.
 """
 
@@ -18,7 +18,7 @@ _SPLIT = 134217729.0
 
 @compiled
 def _two_product(a: float, b: float) -> tuple[float, float]:
-    """Product and rounding error of two floats, together exact."""
+    """Product and rounding error of two floats; their sum is exact."""
     product = a * b
     wide = _SPLIT * a
     a_high = wide - (wide - a)
@@ -31,7 +31,7 @@ def _two_product(a: float, b: float) -> tuple[float, float]:
 
 @compiled
 def _add(moments: Floats, at: int, value: float) -> None:
-    """Add a value to the three-part sum that begins at a place."""
+    """Add a value to the three-part sum that begins at an index."""
     moments[at], error = two_sum(moments[at], value)
     moments[at + 1], error = two_sum(moments[at + 1], error)
     moments[at + 2] += error
@@ -39,7 +39,7 @@ def _add(moments: Floats, at: int, value: float) -> None:
 
 @compiled
 def add_moments(cells: Ints, values: Floats, moments: Floats) -> None:
-    """Add values and their squares up."""
+    """Add values and their squares to the sums of their cells."""
     for i in range(cells.size):
         row = moments[cells[i]]
         value = values[i]
@@ -52,7 +52,7 @@ def add_moments(cells: Ints, values: Floats, moments: Floats) -> None:
 
 @compiled
 def merge_moments(rows: Ints, cells: Ints, partial: Floats, moments: Floats) -> None:
-    """Add partial sums of values and squares up."""
+    """Merge partial sums of values and squares."""
     for i in range(cells.size):
         row = moments[cells[i]]
         for part in range(3):

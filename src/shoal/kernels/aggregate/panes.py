@@ -25,14 +25,14 @@ from shoal.model.query.window import Window
 
 Ints = NDArray[np.int64]
 LARGEST_EXPANSION = 1 << 22
-"""Panes, counted once per window they belong to, that are brought together at once."""
+"""Largest number of panes, counted once per window they belong to, that are merged in one step."""
 
 
 @dataclass(frozen=True)
 class PaneShape:
-    """What a pane table looks like: keys beside the instance, the window, the aggregates and their slots.
+    """The shape of a pane table: keys beside the instance, the window, the aggregates and their slots.
 
-    `by_instance` is false where the keys alone tell the instance, so that it need not be grouped by.
+    `by_instance` is false if the keys determine the instance, so that rows need not be grouped by it.
     """
 
     keys: tuple[str, ...]
@@ -103,7 +103,7 @@ class PaneTable:
         return total
 
     def owned(self) -> "PaneTable":
-        """The table itself: aggregating has copied whatever it holds."""
+        """The table itself: aggregation has copied all its values."""
         return self
 
     def to_arrow(self) -> pa.RecordBatch:
@@ -117,7 +117,7 @@ class PaneTable:
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch) -> "PaneTable":
-        """Look at an Arrow batch as a table."""
+        """An Arrow batch as a table."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         keys = tuple(as_column(array) for name, array in columns.items() if name.startswith("key"))
         slots = tuple(from_arrow(array) for name, array in columns.items() if name.startswith("slot"))
@@ -125,7 +125,7 @@ class PaneTable:
 
 
 def concat_tables(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
-    """Tables one under another, without merging."""
+    """Concatenate tables without merging."""
     tables = [table for table in tables if len(table)]
     if not tables:
         return shape.empty()
@@ -140,13 +140,13 @@ def concat_tables(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
 
 
 def grouping(shape: PaneShape, instance: Ints, instances: int, keys: Sequence[Codes], panes: Codes) -> Cells:
-    """Which rows belong to the same instance, key and pane; panes may also be windows."""
+    """Group rows by instance, key and pane; panes may also be windows."""
     columns = [Codes(instance, instances)] if shape.by_instance else []
     return cells_of([*columns, *keys, panes], instance.size)
 
 
 def partial(shape: PaneShape, block: Block, instance: Ints, panes: Ints, cells: Cells) -> PaneTable:
-    """Aggregate a block of events that have been grouped into cells."""
+    """Aggregate a block whose events are grouped into cells."""
     cells = cells.fitting(shape.width)
     _, rows, slots = partial_values(shape.slots, cells.of_row, cells.size, block)
     keys = tuple(take(block.columns[key], rows) for key in shape.keys)
@@ -154,25 +154,25 @@ def partial(shape: PaneShape, block: Block, instance: Ints, panes: Ints, cells: 
 
 
 def merged_panes(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
-    """Bring several tables together: one row per instance, pane and key."""
-    together = concat_tables(shape, tables)
-    if not len(together):
-        return together
-    instances = int(together.instance.max()) + 1
-    keys = [codes_of(key) for key in together.keys]
-    cells = grouping(shape, together.instance, instances, keys, codes_of(together.pane)).fitting(shape.width)
+    """Merge tables: one row per instance, pane and key."""
+    table = concat_tables(shape, tables)
+    if not len(table):
+        return table
+    instances = int(table.instance.max()) + 1
+    keys = [codes_of(key) for key in table.keys]
+    cells = grouping(shape, table.instance, instances, keys, codes_of(table.pane)).fitting(shape.width)
     sample, filled = _samples(cells)
-    if sample.size == len(together):
-        return together
-    rows = np.arange(len(together))
-    values = merged_values(shape.slots, together.slots, rows, cells.of_row, cells.size)
+    if sample.size == len(table):
+        return table
+    rows = np.arange(len(table))
+    values = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
     slots = tuple(slot[filled] for slot in values)
-    kept = tuple(take(key, sample) for key in together.keys)
-    return PaneTable(together.instance[sample], together.pane[sample], kept, slots)
+    kept = tuple(take(key, sample) for key in table.keys)
+    return PaneTable(table.instance[sample], table.pane[sample], kept, slots)
 
 
 def _samples(cells: Cells) -> tuple[Ints, Ints]:
-    """One row of each cell that has any, and these cells."""
+    """One row of each non-empty cell, and these cells."""
     sample = np.full(cells.size, -1, np.int64)
     sample[cells.of_row] = np.arange(cells.of_row.size)
     filled = np.flatnonzero(sample >= 0)
@@ -181,7 +181,7 @@ def _samples(cells: Cells) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class ClosedWindows:
-    """Windows that have closed: the instance and number of each, and its keys and aggregates by name.
+    """Closed windows: the instance and number of each, and its keys and aggregates by name.
 
     A window's number is its end divided by the slide.
     """
@@ -194,15 +194,15 @@ class ClosedWindows:
 def closed_windows(
     shape: PaneShape, table: PaneTable, first: int, last: int, having: Expression | None = None
 ) -> ClosedWindows:
-    """The answers of the windows number first..last that have seen an event, if their aggregates fulfil a condition."""
+    """The windows number first..last that have an event and whose aggregates satisfy `having`."""
     limit = LARGEST_EXPANSION // shape.width
     runs = list(_runs(table.pane, shape.window.panes, first, last, limit))
     keys = _key_codes(shape, table) if runs else Codes(table.instance, 1)
-    return _concat_answers(shape, [_answers(shape, table, keys, having, run) for run in runs])
+    return _concat_closed(shape, [_closed_run(shape, table, keys, having, run) for run in runs])
 
 
 def _key_codes(shape: PaneShape, table: PaneTable) -> Codes:
-    """Instance and keys of every row as one small number, so that they are grouped once and not once per window."""
+    """Instance and keys of every row as one number, so that rows are grouped once and not once per window."""
     instances = [Codes(table.instance, int(table.instance.max()) + 1)] if shape.by_instance else []
     cells = cells_of([*instances, *(codes_of(key) for key in table.keys)], len(table))
     if cells.size <= len(table):
@@ -212,10 +212,10 @@ def _key_codes(shape: PaneShape, table: PaneTable) -> Codes:
 
 
 def _runs(panes: Ints, span: int, first: int, last: int, limit: int) -> Iterator[tuple[int, int, int]]:
-    """Cut the windows first..last into runs of which each has at most `limit` panes, counted once per window.
+    """Split the windows first..last into runs of at most `limit` panes, counted once per window.
 
-    Gives the first and the last window of every run and its number of panes; a stretch without panes is in no
-    run, and a single window may exceed the limit.
+    Yields the first and last window of every run and its number of panes. Windows without panes are in no run; a
+    single window may exceed the limit.
     """
     panes = panes[(panes + span >= first) & (panes < last)]
     if first > last or not panes.size:
@@ -231,7 +231,7 @@ def _runs(panes: Ints, span: int, first: int, last: int, limit: int) -> Iterator
         yield from _runs(panes, span, middle + 1, last, limit)
 
 
-def _answers(
+def _closed_run(
     shape: PaneShape, table: PaneTable, keys: Codes, having: Expression | None, run: tuple[int, int, int]
 ) -> ClosedWindows:
     first, last, expanded = run
@@ -253,7 +253,7 @@ def _aggregates(shape: PaneShape, values: Sequence[Array]) -> dict[str, Column]:
     return dict(result_columns(shape.aggregates, dict(shape.types), shape.slots, values))
 
 
-def _concat_answers(shape: PaneShape, parts: Sequence[ClosedWindows]) -> ClosedWindows:
+def _concat_closed(shape: PaneShape, parts: Sequence[ClosedWindows]) -> ClosedWindows:
     if not parts:
         nothing = shape.empty()
         keys = dict(zip(shape.keys, nothing.keys, strict=True))

@@ -1,4 +1,4 @@
-"""Estimates of how many values are different (HyperLogLog): a register keeps the longest run of zeros it has seen."""
+"""Estimates of the number of distinct values (HyperLogLog): a register keeps the longest run of zeros observed."""
 
 import hashlib
 
@@ -32,7 +32,7 @@ def hashes(column: Column) -> Hashes:
 
 @compiled
 def add_registers(cells: Ints, hashed: Hashes, registers: Bytes) -> None:
-    """Take values in: the low bits choose a register, the others are counted."""
+    """Add values: the low bits choose a register, the zeros of the others are counted."""
     for i in range(cells.size):
         at = hashed[i] & np.uint64(REGISTERS - 1)
         rest = hashed[i] >> np.uint64(BITS)
@@ -52,7 +52,7 @@ def merge_registers(rows: Ints, cells: Ints, partial: Bytes, registers: Bytes) -
 
 
 def estimates(registers: Bytes) -> Ints:
-    """About how many different values each cell has seen; counted, not estimated, while most registers are empty."""
+    """About how many distinct values each cell has; by linear counting while many registers are empty."""
     if not len(registers):
         return np.zeros(0, np.int64)
     raw = _ALPHA * REGISTERS**2 / np.exp2(-registers.astype(np.float64)).sum(axis=1)

@@ -1,7 +1,7 @@
-"""Slots: the running values an aggregate is computed from, one array per slot with a row per cell.
+"""Slots: the running values that aggregates are computed from, one array per slot with a row per cell.
 
-The number of events is always slot 0, so that every other slot knows how much of it is filled.
-Sets of values and the states of the user's own aggregates are arrays of objects, one per cell.
+Slot 0 is always the number of events, which also says how much of the other slots is filled.
+Sets of values and the states of user-defined aggregates are arrays of objects, one per cell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ from shoal.model.query.code import load
 
 SlotKind = Literal["count", "sum", "min", "max", "top", "moments", "registers", "set", "user"]
 Array = NDArray[Any]
-"""Integers or floats, as the slot says."""
+"""Integers, floats or objects, by the slot's `dtype`."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One running value: what it keeps, of which column, as integers or floats."""
+    """One running value: its kind, its column, and the type of its array."""
 
     kind: SlotKind
     column: str = ""
@@ -98,7 +98,7 @@ COUNT = Slot("count")
 
 
 def slots_of(aggregates: Sequence[Aggregate], types: Mapping[str, str]) -> tuple[Slot, ...]:
-    """The slots a set of aggregates needs, each once, the count first."""
+    """The slots that some aggregates need, each once, the count first."""
     slots = {COUNT: None}
     for aggregate in aggregates:
         if aggregate.kind != "count":
@@ -126,10 +126,10 @@ def slot_of(aggregate: Aggregate, types: Mapping[str, str]) -> Slot:
     return Slot(aggregate.kind, aggregate.column, dtype)
 
 
-def answer(
+def result_column(
     aggregate: Aggregate, slot: Slot, values: Array, counts: NDArray[np.int64]
 ) -> NDArray[np.generic] | pa.Array:
-    """What an aggregate says, from its slot's values."""
+    """The results of an aggregate, from its slot's values."""
     if slot.kind == "top":
         return _lists(values, np.minimum(counts, slot.k))
     if slot.kind == "sum" and slot.dtype == "float64":
@@ -145,7 +145,7 @@ def answer(
     if slot.kind == "set":
         return np.array([value.size for value in values], np.int64)
     if slot.kind == "user":
-        return collections.user_answers(values, load(slot.code)(), aggregate.type)
+        return collections.user_results(values, load(slot.code)(), aggregate.type)
     return values
 
 
@@ -155,18 +155,18 @@ def result_columns(
     slots: Sequence[Slot],
     values: Sequence[Array],
 ) -> dict[str, NDArray[np.generic] | pa.Array]:
-    """What each aggregate says, by name, from the values of all slots."""
+    """The results of each aggregate, by name, from the values of all slots."""
     columns = {}
     for name, aggregate in aggregates:
         slot = slot_of(aggregate, types)
-        columns[name] = answer(aggregate, slot, values[slots.index(slot)], values[0])
+        columns[name] = result_column(aggregate, slot, values[slots.index(slot)], values[0])
     return columns
 
 
 def partial_values(
     slots: Sequence[Slot], cells: NDArray[np.int64], size: int, block: Block
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Array]]:
-    """The cells that a block's events fall into, one event of each, and their running values."""
+    """The cells of a block's events, one event of each cell, and their running values."""
     counts, sample = np.zeros(size, np.int64), np.zeros(size, np.int64)
     loops.add_one(cells, counts, sample)
     used = np.flatnonzero(counts)
@@ -181,7 +181,7 @@ def partial_values(
 def merged_values(
     slots: Sequence[Slot], partials: Sequence[Array], rows: NDArray[np.int64], cells: NDArray[np.int64], size: int
 ) -> list[Array]:
-    """Partial values brought together: row `rows[i]` of each slot into cell `cells[i]`."""
+    """Merge partial values: row `rows[i]` of each slot into cell `cells[i]`."""
     merged = []
     for slot, values in zip(slots, partials, strict=True):
         into = slot.empty(size)

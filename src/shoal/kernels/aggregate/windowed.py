@@ -1,4 +1,4 @@
-"""The windowed-aggregate kernel: constant logic, its state an argument, its fragments movable at any time."""
+"""The kernel of windowed aggregates, over panes that windows share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ from shoal.model.query.schema import TIME
 from shoal.model.query.window import Window
 
 WINDOW_END = "window_end"
-"""Column of every answer that holds the end of the window."""
+"""Column of every result that holds the end of the window."""
 
 
 @dataclass(frozen=True)
 class AggregateKernel(StatefulKernel):
-    """Aggregates per key and window, over panes; with `having`, only of windows whose aggregates fulfil it."""
+    """Aggregates per key and window, over panes; `having` selects windows by their aggregates."""
 
     shape: PaneShape
     time: str
@@ -40,7 +40,7 @@ class AggregateKernel(StatefulKernel):
     late_reason = "has closed all windows of this row"
 
     def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
-        """The keys aggregated by."""
+        """The keys of aggregation."""
         return self.shape.keys
 
     def table_keys(self, number: int, table: PaneTable) -> list[Column]:  # noqa: ARG002
@@ -48,7 +48,7 @@ class AggregateKernel(StatefulKernel):
         return list(table.keys)
 
     def reads(self, port: int) -> frozenset[str]:  # noqa: ARG002
-        """Columns of the input that the kernel looks at."""
+        """Columns of the input that the kernel reads."""
         columns = {slot.column for slot in self.shape.slots if slot.column}
         return frozenset(columns | {*self.shape.keys} | ({self.time} if self.window.clock == "event" else set()))
 
@@ -66,20 +66,20 @@ class AggregateKernel(StatefulKernel):
         return {0: self.partial(block, self.panes(block))} if block.length else {}
 
     def merged(self, tables: Sequence[Tables]) -> Tables:
-        """Partial aggregates merged."""
+        """Merge partial aggregates."""
         return {0: merged_panes(self.shape, [each[0] for each in tables if 0 in each])}
 
     def concatenated(self, tables: Sequence[Tables]) -> Tables:
-        """Partial aggregates one under another."""
+        """Concatenate partial aggregates."""
         return {0: concat_tables(self.shape, [each[0] for each in tables if 0 in each])}
 
     def due(self, before_us: int, after_us: int) -> bool:
-        """Whether the watermark reaches the end of a window on its way."""
+        """Whether the watermark reaches the end of a window."""
         first, last = self.window_range(before_us, after_us)
         return first <= last
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
-        """State and partial aggregates merged, and the results of the windows that the watermark closes on its way."""
+        """Merge partial aggregates into state, and emit the windows that the watermark closes."""
         table: PaneTable = self.merged([state, fresh])[0]
         first, last = self.window_range(before_us, after_us)
         closed = closed_windows(self.shape, table, first, last, self.having)
@@ -88,7 +88,7 @@ class AggregateKernel(StatefulKernel):
         return {0: table.where(table.pane + self.window.panes > last)}, Block(columns, ends.size)
 
     def lift_timely(self, port: int, block: Block, watermark_us: int, shared: Shared) -> tuple[Tables, Block]:  # noqa: ARG002
-        """Partial aggregates of the rows that are not late; kernels with the same panes and groups share them."""
+        """Partial aggregates of the rows that are not late; kernels share panes and cells where they agree."""
         if not block.length:
             return {}, block
         shape = self.shape
@@ -101,7 +101,7 @@ class AggregateKernel(StatefulKernel):
         return {0: self.partial(block, panes, cells)}, Block({}, 0)
 
     def with_condition(self, condition: Expression) -> "AggregateKernel":
-        """The kernel with a condition on its aggregates; itself where the condition asks for more than these."""
+        """The kernel with a condition on its aggregates; unchanged if the condition reads other columns."""
         known = {name for name, _ in self.shape.aggregates}
         return replace(self, having=condition) if set(condition.columns()) <= known else self
 
@@ -114,7 +114,7 @@ class AggregateKernel(StatefulKernel):
         return (table.pane + self.window.panes) * self.window.slide_us
 
     def utility(self, number: int, table: PaneTable) -> NDArray[np.float64]:  # noqa: ARG002
-        """As much as a pane has seen events."""
+        """The number of events of a pane."""
         return table.slots[0].astype(np.float64)
 
     def panes(self, block: Block) -> Ints:
@@ -132,12 +132,12 @@ class AggregateKernel(StatefulKernel):
         return panes <= newest_closed
 
     def cells(self, block: Block, panes: Ints, instances: int) -> Cells:
-        """Which rows of a block belong to the same instance, key and pane."""
+        """Group the rows of a block by instance, key and pane."""
         keys = [codes_of(block.columns[key]) for key in self.shape.keys]
         return grouping(self.shape, block.columns[INSTANCE], instances, keys, codes_of(panes))
 
     def partial(self, block: Block, panes: Ints, cells: Cells | None = None) -> PaneTable:
-        """Aggregate a block without any state: what leaves the machine that read the events."""
+        """Aggregate a block without state, before it leaves the machine that read it."""
         instance = block.columns[INSTANCE]
         if cells is None:
             cells = self.cells(block, panes, int(instance.max(initial=0)) + 1)

@@ -1,4 +1,4 @@
-"""Blocks: runs of events as columns, the only thing kernels ever see.
+"""Blocks: events as columns, the only form in which kernels read them.
 
 Numbers, booleans and times (microseconds since 1970) are NumPy arrays; texts and lists stay Arrow arrays.
 """
@@ -42,7 +42,7 @@ class Block:
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch) -> "Block":
-        """Look at a null-free Arrow batch as a block, without copying numbers."""
+        """A null-free Arrow batch as a block, without copying numbers."""
         return cls({name: as_column(batch.column(i)) for i, name in enumerate(batch.schema.names)}, batch.num_rows)
 
     def where(self, mask: NDArray[np.bool_]) -> "Block":
@@ -56,7 +56,7 @@ class Block:
 
 
 def as_column(array: pa.Array) -> Column:
-    """A null-free Arrow array in the form kernels take."""
+    """A null-free Arrow array in the form that kernels read."""
     type_ = array.type
     if pa.types.is_timestamp(type_):
         return array.cast(pa.timestamp("us", tz=type_.tz)).view(pa.int64()).to_numpy(zero_copy_only=False)
@@ -66,7 +66,7 @@ def as_column(array: pa.Array) -> Column:
 
 
 def _with_distinct_entries(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Arrow lets a dictionary hold a text twice; kernels count on one code per text."""
+    """Arrow lets a dictionary hold a text twice; kernels rely on one code per text."""
     entries = array.dictionary
     repeated = pc.count_distinct(entries, mode="all").as_py() < len(entries)
     return encoded(plain(array)) if repeated else array
@@ -88,7 +88,7 @@ def take(column: Column, rows: NDArray[np.int64]) -> Column:
 
 
 def concat(columns: Sequence[Column]) -> Column:
-    """Columns of one kind, one after another."""
+    """Concatenate columns of one kind."""
     if len(columns) == 1:
         return columns[0]
     if isinstance(columns[0], np.ndarray):

@@ -1,7 +1,7 @@
-"""Ids of rows: 64 bits of hash over the columns that say what a row is, the same in every process and machine.
+"""Ids of rows: a 64-bit hash of the columns that identify a row, the same in every process and on every machine.
 
-Rows that are equal in these columns have the same id. Different rows have different ids but for the odd chance of two
-hashes of 64 bits being equal. Rows of one id always move together; where that would be wrong, it is refused.
+Rows that are equal in these columns have the same id. Different rows have different ids unless their hashes collide.
+Rows of one id always move as one; a collision for which that would be wrong is an error.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from shoal.model.control.fragment import Fragments, Ids
 
 
 def ids_of(seed: int, columns: Sequence[Column], rows: int) -> Ids:
-    """The id of every row of some columns.
+    """The id of every row.
 
     >>> ids = ids_of(0, [np.array([1, 2, 1]), pa.array(["a", "a", "a"])], 3)
     >>> bool(ids[0] == ids[2]), bool(ids[0] == ids[1])
@@ -33,9 +33,9 @@ def ids_of(seed: int, columns: Sequence[Column], rows: int) -> Ids:
 
 
 def listed(parts: Sequence[Fragments]) -> Fragments:
-    """The fragments of several tables as one list; rows of equal id are one fragment, as large as all of them.
+    """The fragments of several tables as one list; rows of equal id are one fragment with the sum of their sizes.
 
-    An id that rows of two instances share, by the chance of a hash, is refused: they could not move apart.
+    Raises `RunError` if the ids of two instances collide: their rows could not move separately.
     """
     rows = Fragments.concat(parts)
     numbers, distinct = numbered(rows.ids.view(np.int64))
@@ -44,9 +44,9 @@ def listed(parts: Sequence[Fragments]) -> Fragments:
         return rows
     first = np.empty(size, np.int64)
     first[numbers[::-1]] = np.arange(len(rows))[::-1]
-    strange = np.flatnonzero(rows.instance != rows.instance[first][numbers])
-    if strange.size:
-        both = rows.instance[first][numbers[strange[0]]], rows.instance[strange[0]]
+    colliding = np.flatnonzero(rows.instance != rows.instance[first][numbers])
+    if colliding.size:
+        both = rows.instance[first][numbers[colliding[0]]], rows.instance[colliding[0]]
         raise RunError(f"fragments of instances number {both[0]} and {both[1]} have the same id; they cannot be listed")
     deadline_us = rows.deadline_us[first]
     np.minimum.at(deadline_us, numbers, rows.deadline_us)
@@ -64,7 +64,7 @@ def listed(parts: Sequence[Fragments]) -> Fragments:
 
 
 def _words(column: Column) -> Ids:
-    """A number of 64 bits for every value: equal for equal values."""
+    """A 64-bit number for every value, equal for equal values."""
     if not isinstance(column, pa.Array):
         return _bits(column)
     type_ = column.type
@@ -81,7 +81,7 @@ def _words(column: Column) -> Ids:
         offsets = column.offsets.to_numpy()
         _hash_lists(offsets - offsets[0], _words(_values(column.flatten())), words)
     else:
-        raise TypeError(f"rows must be told apart by numbers, texts or lists of these; got a column of type {type_}")
+        raise TypeError(f"rows must be identified by numbers, texts or lists of these; got a column of type {type_}")
     return words
 
 
@@ -91,20 +91,20 @@ def _values(array: pa.Array) -> Column:
 
 
 def _bits(column: NDArray[Any]) -> Ids:
-    """The bits of numbers, as wide as all are."""
+    """The bits of numbers, widened to 64."""
     wide = np.ascontiguousarray(column, np.float64 if column.dtype.kind == "f" else np.int64)
     return wide.view(np.uint64)
 
 
 def _offsets(column: pa.Array, *, large: bool) -> NDArray[Any]:
-    """Where each text begins and the last one ends, in a column that may be a part of a longer one."""
+    """Where each text begins and the last one ends, in a column that may be a slice."""
     offsets = np.frombuffer(column.buffers()[1], np.int64 if large else np.int32)
     return offsets[column.offset : column.offset + len(column) + 1]
 
 
 @compiled
 def _mixed(word: int) -> Any:
-    """A number in which every bit depends on every bit of another (the end of SplitMix64)."""
+    """Mix a number so that every bit depends on every bit of the input (the finalizer of SplitMix64)."""
     mixed = np.uint64(word)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -113,14 +113,14 @@ def _mixed(word: int) -> Any:
 
 @compiled
 def _fold(ids: Ids, words: Ids) -> None:
-    """Let every id depend on one more word."""
+    """Hash one more word into every id."""
     for i in range(ids.size):
         ids[i] = _mixed(ids[i] * np.uint64(0x9E3779B97F4A7C15) + words[i])
 
 
 @compiled
 def _hash_texts(offsets: NDArray[Any], content: NDArray[np.uint8], words: Ids) -> None:
-    """A word for every text, byte by byte (FNV-1a)."""
+    """Hash every text, byte by byte (FNV-1a)."""
     for i in range(words.size):
         word = np.uint64(0xCBF29CE484222325)
         for at in range(offsets[i], offsets[i + 1]):
@@ -130,7 +130,7 @@ def _hash_texts(offsets: NDArray[Any], content: NDArray[np.uint8], words: Ids) -
 
 @compiled
 def _hash_lists(offsets: NDArray[Any], values: Ids, words: Ids) -> None:
-    """A word for every list, value by value."""
+    """Hash every list, value by value."""
     for i in range(words.size):
         word = np.uint64(offsets[i + 1] - offsets[i])
         for at in range(offsets[i], offsets[i + 1]):

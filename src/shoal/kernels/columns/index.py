@@ -1,4 +1,4 @@
-"""Indices of static values: built once, asked for every block."""
+"""Indices of static values: built once, read for every block."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from shoal.kernels.columns.block import Column, encoded
 
 Ints = NDArray[np.int64]
 DENSE_TABLE = 1 << 22
-"""Widest range of integers that are looked up in a table with a place for each."""
+"""Widest range of integers that has a dense lookup table."""
 
 
 class Index:
-    """Where each of some distinct values stands in their list.
+    """The position of each of some distinct values in their list.
 
     >>> Index([5, 7]).positions(np.array([7, 6, 5])).tolist()
     [1, -1, 0]
@@ -25,13 +25,13 @@ class Index:
     """
 
     def __init__(self, values: Sequence[Any]) -> None:
-        """Prepare the look-up: integers or texts, each once."""
+        """Prepare the lookup; values are all integers or all texts, each once."""
         self._texts: dict[str, int] | None = None
         self._dense: Ints | None = None
         self._sorted = self._order = np.zeros(0, np.int64)
         self._low = 0
         if values and isinstance(values[0], str):
-            self._texts = {value: place for place, value in enumerate(values)}
+            self._texts = {value: position for position, value in enumerate(values)}
         elif values:
             self._prepare(np.array(values, np.int64))
 
@@ -45,7 +45,7 @@ class Index:
             self._sorted = wanted[self._order]
 
     def positions(self, column: Column) -> Ints:
-        """For every row the position of its value, or -1 where it is not among them."""
+        """The position of every row's value, or -1 if it is not in the list."""
         if isinstance(column, pa.Array):
             return self._of_texts(column)
         values = np.ascontiguousarray(column, np.int64)
@@ -59,8 +59,8 @@ class Index:
         return np.where(self._sorted[at] == values, self._order[at], -1)
 
     def _of_texts(self, column: pa.Array) -> Ints:
-        """Only the different texts are looked up."""
+        """Look up the distinct texts only."""
         texts, known = encoded(column), self._texts or {}
-        places = np.array([known.get(text, -1) for text in texts.dictionary.to_pylist()], np.int64)
-        found: Ints = places[texts.indices.to_numpy(zero_copy_only=False)]
+        positions = np.array([known.get(text, -1) for text in texts.dictionary.to_pylist()], np.int64)
+        found: Ints = positions[texts.indices.to_numpy(zero_copy_only=False)]
         return found

@@ -9,7 +9,7 @@ Ints = NDArray[np.int64]
 
 
 def numbered(values: Ints) -> tuple[Ints, Ints]:
-    """For every value its number, and the different values by number.
+    """The number of every value, and the distinct values by number.
 
     >>> numbers, distinct = numbered(np.array([7, 9, 7, -1]))
     >>> numbers.tolist(), distinct.tolist()
@@ -23,7 +23,7 @@ def numbered(values: Ints) -> tuple[Ints, Ints]:
 
 @compiled
 def _number(values: Ints, table: NDArray[np.int32], numbers: Ints, distinct: Ints) -> int:
-    """Open addressing: `table` holds numbers from 1 on, 0 where nobody is; its size is a power of two."""
+    """Open addressing: `table` holds numbers from 1 on, or 0 if empty; its size is a power of two."""
     mask = np.uint64(table.size - 1)
     count = 0
     for i in range(values.size):

@@ -1,4 +1,4 @@
-"""Order and groups of rows: what kernels need that take rows one after another, key by key."""
+"""Order and groups of rows, for kernels that process rows one by one within each key."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,14 @@ from shoal.model.query.schema import TIME
 
 
 def group_numbers(tables: Sequence[RowTable], keys: Sequence[str]) -> list[Ints]:
-    """A number per row and table for its instance and keys: equal for equal ones, dense, across all tables."""
+    """Number the combinations of instance and keys, densely and across all tables; one array per table."""
     lengths = [len(table) for table in tables]
     total = sum(lengths)
     if not total:
         return [np.zeros(0, np.int64) for _ in tables]
     instance = np.concatenate([table.instance for table in tables])
     columns = [Codes(instance, int(instance.max()) + 1)]
-    columns += [codes_of(_together([table[key] for table in tables])) for key in keys]
+    columns += [codes_of(_concatenated([table[key] for table in tables])) for key in keys]
     cells = cells_of(columns, total)
     used = np.zeros(cells.size, bool)
     used[cells.of_row] = True
@@ -29,7 +29,7 @@ def group_numbers(tables: Sequence[RowTable], keys: Sequence[str]) -> list[Ints]
 
 
 def in_order(groups: Ints, table: RowTable, names: Sequence[str]) -> Ints:
-    """Rows by group, then by time, then by the named columns: an order that depends on nothing but the rows."""
+    """Rows sorted by group, time and the named columns: an order that depends on the rows only."""
     times = table[TIME]
     order = np.lexsort((times, groups))
     tied = (np.diff(groups[order]) == 0) & (np.diff(times[order]) == 0)
@@ -40,7 +40,7 @@ def in_order(groups: Ints, table: RowTable, names: Sequence[str]) -> Ints:
 
 
 def sortable(column: Column) -> NDArray[np.generic]:
-    """A column in a form that sorts as its values do."""
+    """A column in a form that sorts like its values."""
     if not isinstance(column, pa.Array):
         return column
     if pa.types.is_list(column.type):
@@ -58,18 +58,18 @@ def starts(groups: Ints) -> Ints:
 
 
 def due(table: RowTable | None, watermark_us: int) -> tuple[RowTable | None, RowTable | None]:
-    """The rows before the watermark, which no other can precede any more, and the rest."""
+    """The rows before the watermark, whose order is final, and the rest."""
     if table is None:
         return None, None
     ready = table[TIME] < watermark_us
-    return _some(table.where(ready)), _some(table.where(~ready))
+    return _non_empty(table.where(ready)), _non_empty(table.where(~ready))
 
 
-def _some(table: RowTable) -> RowTable | None:
+def _non_empty(table: RowTable) -> RowTable | None:
     return table if len(table) else None
 
 
-def _together(columns: Sequence[Column]) -> Column:
+def _concatenated(columns: Sequence[Column]) -> Column:
     if isinstance(columns[0], np.ndarray):
         return np.concatenate(columns)
     return pa.concat_arrays([c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns])

@@ -1,4 +1,4 @@
-"""Parts of tables: the rows of some instances, in the order they had, and tables that come back from Arrow."""
+"""Parts of tables: the rows of some instances, in their order, and tables read from Arrow."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,13 +12,13 @@ from shoal.kernels.aggregate.panes import PaneTable
 from shoal.kernels.columns.table import INSTANCE, RowTable, Table, Tables
 
 MANY_PARTS = 1 << 15
-"""More than these do not fit in the numbers that are quick to sort."""
+"""From this number of parts on, 16-bit numbers, which are fast to sort, are too small."""
 
 
 def parted(tables: Tables, part_of: Sequence[int] | NDArray[np.integer[Any]], parts: int) -> list[Tables]:
-    """Tables taken apart: the rows of instance i go to part `part_of[i]`, or nowhere if that is negative.
+    """Split tables: the rows of instance i go to part `part_of[i]`, or are left out if that is negative.
 
-    A part has only tables with rows, and rows keep their order.
+    A part has only tables with rows; rows keep their order.
 
     >>> both = {0: RowTable({INSTANCE: np.array([0, 1, 0]), "x": np.array([5, 6, 7])})}
     >>> [part[0]["x"].tolist() for part in parted(both, [1, 0], 2)]
@@ -39,12 +39,12 @@ def parted(tables: Tables, part_of: Sequence[int] | NDArray[np.integer[Any]], pa
 
 
 def renumbered(table: Table, number_of: NDArray[np.int64]) -> Table:
-    """The rows of the instances that have a new number, under that number; the others have a negative one."""
+    """The rows under the new numbers of their instances; rows whose new number is negative are left out."""
     return assigned(table, number_of[table.instance])
 
 
 def assigned(table: Table, instance: NDArray[np.int64]) -> Table:
-    """The rows of a table under other instances, one for each row; rows with a negative one are left out."""
+    """The rows of a table under the given instances, one per row; rows with a negative one are left out."""
     return table.with_instances(instance).where(instance >= 0)
 
 

@@ -13,7 +13,7 @@ from shoal.kernels.columns.block import Block, Column, as_column, concat, plain,
 
 Ints = NDArray[np.int64]
 INSTANCE = "#instance"
-"""Block column that tells which instance a row belongs to."""
+"""Block column with the instance of each row."""
 
 
 class Table(Protocol):
@@ -40,17 +40,17 @@ class Table(Protocol):
         """The table under other instance numbers."""
 
     def events(self, instances: int) -> Ints:
-        """Number of events behind the rows of each instance, of so many."""
+        """Number of events behind the rows of each instance, as an array of length `instances`."""
 
     def owned(self) -> Self:
-        """The table without views of memory that others may write again."""
+        """The table without views of memory that others may overwrite."""
 
     def to_arrow(self) -> pa.RecordBatch:
         """The table as an Arrow batch."""
 
 
 Tables = dict[int, Any]
-"""The tables of one kernel's state, or on their way to it, by number; an empty one may be left out."""
+"""The tables of one kernel's state, or of input to it, by number; empty tables may be left out."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class RowTable:
         return self if rows.size == len(self) else self.take(rows)
 
     def with_columns(self, **columns: Column) -> "RowTable":
-        """The table with other or further columns."""
+        """The table with columns replaced or added."""
         return RowTable({**self.columns, **columns})
 
     def with_instances(self, instance: Ints) -> "RowTable":
@@ -110,7 +110,7 @@ class RowTable:
         return np.bincount(self.instance, minlength=instances)
 
     def owned(self) -> "RowTable":
-        """The table with copies of the columns that look into memory of others."""
+        """The table with copies of the columns that are views of other memory."""
         return RowTable({name: _owned(column) for name, column in self.columns.items()})
 
     def to_arrow(self) -> pa.RecordBatch:
@@ -120,12 +120,12 @@ class RowTable:
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch) -> "RowTable":
-        """Look at an Arrow batch as a table."""
+        """An Arrow batch as a table."""
         return cls({name: from_arrow(batch.column(i)) for i, name in enumerate(batch.schema.names)})
 
 
 def concat_rows(tables: Sequence[RowTable]) -> RowTable | None:
-    """Tables of the same columns one under another; None where there is no row at all."""
+    """Concatenate tables of the same columns; None if there are no rows."""
     tables = [table for table in tables if len(table)]
     if len(tables) < 2:
         return tables[0] if tables else None
@@ -162,7 +162,7 @@ def from_arrow(array: pa.Array) -> Column:
 
 
 def objects(values: Sequence[Any]) -> NDArray[np.object_]:
-    """Values of any kind as an array that holds each as it is."""
+    """An array of objects, one per value."""
     array = np.empty(len(values), object)
     for i, value in enumerate(values):
         array[i] = value

@@ -18,7 +18,7 @@ from shoal.model.query.lookup import Lookup
 from shoal.model.query.pattern import Previous
 
 PREVIOUS = "#previous:"
-"""Prefix of the block columns that hold the row before's values."""
+"""Prefix of the block columns that hold the values of the previous row."""
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -52,7 +52,7 @@ def evaluate(expression: Expression, block: Block) -> Column:
 
 
 def repeated(value: Value, length: int) -> Column:
-    """A column that holds the same value so many times."""
+    """A column of one value, repeated `length` times."""
     if isinstance(value, str):
         indices = pa.array(np.zeros(length, np.int32))
         return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))
@@ -109,10 +109,10 @@ def _objects(texts: Any) -> Any:
 
 
 def _by_entry(texts: pa.Array, function: Callable[[NDArray[np.object_]], Any]) -> Any:
-    """Apply a function to the distinct texts and spread the answer over the rows."""
+    """Apply a function to the distinct texts and expand its values to the rows."""
     dictionary = encoded(texts)
-    answer = np.asarray(function(_objects(dictionary.dictionary)))
-    return answer[dictionary.indices.to_numpy(zero_copy_only=False)]
+    values = np.asarray(function(_objects(dictionary.dictionary)))
+    return values[dictionary.indices.to_numpy(zero_copy_only=False)]
 
 
 def _is_in(column: Column, choices: tuple[Value, ...]) -> Any:

@@ -19,7 +19,7 @@ _DTYPES: Mapping[str, Any] = {"int64": np.int64, "float64": np.float64, "bool": 
 
 
 def call(function: str, arguments: Sequence[Column]) -> Column:
-    """A built-in function of some columns of equal length.
+    """Apply a built-in function to columns of equal length.
 
     >>> call("greatest", [np.array([1, 5]), np.array([3, 2])]).tolist()
     [3, 5]
@@ -29,7 +29,7 @@ def call(function: str, arguments: Sequence[Column]) -> Column:
 
 
 def call_user(udf: Udf, arguments: Sequence[Column], length: int) -> Column:
-    """A function of the user's own; texts come as lists, and whatever it gives must have a value for every row."""
+    """Apply a user-defined function: it receives texts as lists and must return one value per row, or one for all."""
     plain_arguments = [a.to_pylist() if isinstance(a, pa.Array) else a for a in arguments]
     given = load(udf.code)(*plain_arguments)
     try:
@@ -81,15 +81,15 @@ def _by_entry(function: Callable[[pa.Array], pa.Array]) -> Callable[[Column], Co
 
     def apply(texts: pa.Array) -> Column:
         dictionary = encoded(texts)
-        answers = function(dictionary.dictionary)
-        taken = answers.take(dictionary.indices)
+        values = function(dictionary.dictionary)
+        taken = values.take(dictionary.indices)
         return taken if pa.types.is_string(taken.type) else taken.to_numpy(zero_copy_only=False).astype(np.int64)
 
     return apply
 
 
 def _substring(texts: pa.Array, first: NDArray[np.int64], length: NDArray[np.int64]) -> pa.Array:
-    """Characters from a place counted from 1; places before the first one count as they do in SQL."""
+    """Characters from a position that counts from 1; positions below 1 behave as in SQL."""
     rows = zip(plain(texts).to_pylist(), first.tolist(), length.tolist(), strict=True)
     return pa.array([text[max(at - 1, 0) : max(at - 1 + number, 0)] for text, at, number in rows], pa.string())
 

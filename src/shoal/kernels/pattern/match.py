@@ -1,9 +1,9 @@
-"""The pattern kernel: runs of rows per key, in the order of event time.
+"""The pattern kernel: matches of a pattern in the rows of each key, in the order of event time.
 
-Rows wait in table 0 until the watermark has passed them. Table 1 holds, per key, the rows from the first place on
-where a match may have begun that is not decided yet: its partial match. Each row there carries which variables it
-fits, so that conditions are evaluated once, and its place among equal rows. Table 2 holds every key's last row where
-a condition looks at it.
+Rows wait in table 0 until the watermark has passed them. Table 1 holds the partial match of each key: the rows from
+the first one on at which an undecided match may begin. Each of these rows carries the variables it fits, so that
+conditions are evaluated once, and its position among equal rows. Table 2 holds every key's last row if a condition
+reads the previous row.
 """
 
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ from shoal.model.query.expression import Expression
 from shoal.model.query.pattern import Measure, Pattern, uses_previous
 from shoal.model.query.schema import TIME
 
-_FITS, _BEGINS, _PLACE = "#fits", "#begins", "#place"
+_FITS, _BEGINS, _POSITION = "#fits", "#begins", "#place"
 
 
 @dataclass(frozen=True)
 class MatchKernel(WholeRowKernel):
-    """Matches of a pattern, and what is asked of each."""
+    """Matches of a pattern, each with its measures."""
 
     key_names: tuple[str, ...]
     pattern: Pattern
@@ -46,25 +46,25 @@ class MatchKernel(WholeRowKernel):
 
     @cached_property
     def hold_us(self) -> int:  # type: ignore[override]
-        """A match may be certain only when nothing longer is possible any more."""
+        """A match has the time of its last row and may become final only `within_us` after its first row."""
         return self.within_us + 1
 
     @cached_property
-    def looked_back(self) -> tuple[str, ...]:
-        """Columns whose value in the row before some condition asks for."""
+    def previous_columns(self) -> tuple[str, ...]:
+        """Columns that some condition reads in the previous row."""
         back = [condition for _, condition in self.define if uses_previous(condition)]
         return tuple(dict.fromkeys(name for condition in back for name in condition.columns()))
 
     @cached_property
     def program(self) -> Program:
-        """The pattern in the form that is searched for."""
+        """The pattern in the form that the search takes."""
         return Program.of(self.pattern, strict=self.selection == "strict", overlapping=self.after == "next_row")
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
-        """Take the rows before the watermark in, and decide what can be decided.
+        """Process the rows before the watermark, and emit the matches that are final.
 
-        Without a row to take in and at the same watermark nothing can be decided: what there is stays as it is, also
-        where fragments are missing from it for the moment.
+        Without such rows and at the same watermark, nothing is decided and the state stays as it is: fragments may be
+        missing from it at that moment.
         """
         waiting_rows = concatenated_rows([{n: t for n, t in state.items() if n == 0}, fresh]).get(0)
         ready, waiting = due(waiting_rows, after_us)
@@ -79,27 +79,27 @@ class MatchKernel(WholeRowKernel):
         if rows is None:
             return kept({0: waiting, 2: last}), NO_RESULTS
         groups = group_numbers([rows], self.key_names)[0]
-        order = in_order(groups, rows, (*self.names, _PLACE))
+        order = in_order(groups, rows, (*self.names, _POSITION))
         rows, groups = rows.take(order), groups[order]
         begin = np.append(starts(groups), len(rows))
         limit = after_us - self.within_us if after_us < FOREVER_US // 2 else FOREVER_US
         found = search(self.program, begin, rows[TIME], rows[_FITS], rows[_BEGINS], self.within_us, limit)
         left = rows.with_columns(**{_BEGINS: found.begins}).where(found.kept)
-        return kept({0: waiting, 1: left, 2: last}), self._answers(rows, found.match, found.row, found.variable)
+        return kept({0: waiting, 1: left, 2: last}), self._results(rows, found.match, found.row, found.variable)
 
     def identity(self, number: int, table: RowTable) -> list[Column]:
-        """All of a row, be it waiting or in a partial match; the key of a last row."""
+        """All columns of a row that waits or is in a partial match; the key of a last row."""
         return super().identity(0 if number == 1 else number, table)
 
     def deadlines_us(self, number: int, table: RowTable) -> Ints | None:
-        """When no row can come any more to a match that began with a row."""
+        """When a match that begins with the row can take no further row."""
         return None if number == 2 else table[TIME] + self.within_us + 1
 
     def _fitted(self, ready: RowTable, last: RowTable | None) -> tuple[RowTable, RowTable | None]:
-        """Rows with the variables each fits, as bits, and every key's last row."""
+        """Rows with the variables that each fits, as bits, and every key's last row."""
         fits = np.zeros(len(ready), np.int64)
         block, first = ready.block, np.zeros(len(ready), bool)
-        if self.looked_back:
+        if self.previous_columns:
             ready, first, previous, last = self._with_previous(ready, last)
             block = Block({**ready.columns, **previous}, len(ready))
             fits = np.zeros(len(ready), np.int64)
@@ -110,32 +110,33 @@ class MatchKernel(WholeRowKernel):
             if condition is not None and uses_previous(condition):
                 holds = holds & ~first
             fits |= holds.astype(np.int64) << bit
-        marks = {_FITS: fits, _BEGINS: np.ones(len(ready), bool), _PLACE: np.arange(len(ready))}
+        marks = {_FITS: fits, _BEGINS: np.ones(len(ready), bool), _POSITION: np.arange(len(ready))}
         return ready.with_columns(**marks), last
 
     def _with_previous(
         self, ready: RowTable, last: RowTable | None
     ) -> tuple[RowTable, NDArray[np.bool_], Mapping[str, Column], RowTable | None]:
-        """Rows in order, which of them have none before, the values before, and every key's last row."""
+        """Rows in order, which of them have no previous row, the previous values, and every key's last row."""
         size = len(ready)
         tables = [ready] if last is None else [ready, last]
         groups = group_numbers(tables, self.key_names)
         order = in_order(groups[0], ready, self.names)
         ready, ours = ready.take(order), groups[0][order]
-        place = np.full(max(int(g.max()) for g in groups) + 1, -1, np.int64)
+        last_row = np.full(max(int(g.max()) for g in groups) + 1, -1, np.int64)
         if last is not None:
-            place[groups[1]] = size + np.arange(len(last))
-        before = np.where(np.diff(ours, prepend=-1) == 0, np.arange(size) - 1, place[ours])
-        names = (*self.key_names, *self.looked_back)
+            last_row[groups[1]] = size + np.arange(len(last))
+        before = np.where(np.diff(ours, prepend=-1) == 0, np.arange(size) - 1, last_row[ours])
+        names = (*self.key_names, *self.previous_columns)
         owned = RowTable({INSTANCE: ready.instance, **{name: ready[name] for name in dict.fromkeys(names)}})
         every = concat_rows([owned] if last is None else [owned, last])
-        previous = {PREVIOUS + name: take((every or owned)[name], np.maximum(before, 0)) for name in self.looked_back}
+        rows = np.maximum(before, 0)
+        previous = {PREVIOUS + name: take((every or owned)[name], rows) for name in self.previous_columns}
         newest = owned.take(np.flatnonzero(np.diff(ours, append=-1)))
         if last is not None:
             newest = concat_rows([last.where(~np.isin(groups[1], ours)), newest]) or newest
         return ready, before < 0, previous, newest
 
-    def _answers(self, rows: RowTable, match: Ints, row: Ints, variable: Ints) -> Block:
+    def _results(self, rows: RowTable, match: Ints, row: Ints, variable: Ints) -> Block:
         if not match.size:
             return NO_RESULTS
         number = int(match[-1]) + 1
@@ -156,7 +157,7 @@ class MatchKernel(WholeRowKernel):
 
 
 def _measured(kind: str, match: Ints, row: Ints, values: Column, type_: str, number: int) -> Column:
-    """One measure for every match, from the rows that belong to it; a match without any has the type's zero."""
+    """One measure for every match, from the rows of its variable; the type's zero if the match has none."""
     counts = np.bincount(match, minlength=number)
     if kind == "count":
         return counts

@@ -1,7 +1,7 @@
-"""The search for patterns: from each place where a match may begin, the first one in order of preference.
+"""The search for patterns: at each row where a match may begin, the first match in order of preference.
 
-An element that takes several rows takes as many as it can unless it is reluctant, and gives rows back where the rest
-does not fit otherwise, as regular expressions do. A search that runs into rows that have not come yet is undecided.
+As in regular expressions, an element takes as many rows as it can, unless it is reluctant, and the search backtracks if
+the rest does not fit. A search that needs rows which have not arrived yet is undecided.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ from shoal.model.query.pattern import UNLIMITED, Element, Pattern
 FAILED, FOUND, UNDECIDED = 0, 1, 2
 NO_OPTION, FINISH = -1, -2
 PATIENCE = 256
-"""Rows an attempt may give back before it begins to remember what has failed."""
+"""Rows that an attempt gives back before it begins to remember failed states."""
 Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Program:
-    """A pattern as arrays: per element that takes rows its variables, numbers, and what must not come before it.
+    """A pattern as arrays: per element that takes rows its variables, bounds, and the variables forbidden before it.
 
-    `onward`: which elements may take a row once those before are done, or that the match may end, preferred ones first.
-    `telling`: per element, up to which number of its rows it matters how many there are.
+    `onward`: the elements that may take the next row once those before are done, or FINISH, preferred ones first.
+    `count_limit`: per element, the number of its rows beyond which the exact number makes no difference.
     """
 
     variables: Ints
@@ -36,7 +36,7 @@ class Program:
     forbidden: Ints
     order: Ints
     onward: Ints
-    telling: Ints
+    count_limit: Ints
     strict: bool
     overlapping: bool
 
@@ -72,7 +72,7 @@ class Program:
 
 
 def _onward(elements: Sequence[Element]) -> Ints:
-    """A greedy element that may be left out comes before what follows it, a reluctant one behind."""
+    """An optional element is preferred to its successors if it is greedy, and comes after them if it is reluctant."""
     ways: list[list[int]] = [[FINISH]]
     for number, element in reversed(list(enumerate(elements))):
         if element.least:
@@ -99,9 +99,9 @@ class Found:
 def search(
     program: Program, begin: Ints, times: Ints, fits: Ints, begins: Bools, within_us: int, limit_us: int
 ) -> Found:
-    """All matches that are certain, in rows sorted by group and time; `begin` says where groups begin and end.
+    """All final matches in rows sorted by group and time; `begin` holds where each group begins, and the end.
 
-    A row may still come to a match that began at or after `limit_us`.
+    A match that begins at or after `limit_us` may still get further rows.
     """
     begins = begins.copy()
     kept = np.zeros(times.size, bool)
@@ -113,7 +113,7 @@ def search(
         program.forbidden,
         program.order,
         program.onward,
-        program.telling,
+        program.count_limit,
     )
     match, row, variable = _search(
         elements, (program.strict, program.overlapping), begin, (times, fits), begins, kept, (within_us, limit_us)
@@ -125,7 +125,7 @@ def search(
 def _search(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915  (one compiled loop)
     elements, policy, begin, rows, begins, kept, bounds
 ):
-    """All groups one after another."""
+    """Search all groups, one by one."""
     capacity = 64
     match, row, variable = np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     used, number = 0, 0
@@ -192,7 +192,7 @@ def _variable(elements, element, fits):  # type: ignore[no-untyped-def]
 
 @compiled
 def _option(elements, element, count, choice):  # type: ignore[no-untyped-def]
-    """The element that takes the next row as the given choice, or that the match ends; no option beyond the last."""
+    """The element that takes the next row as choice number `choice`, or FINISH; NO_OPTION beyond the last choice."""
     least, most, reluctant, onward = elements[1], elements[2], elements[3], elements[6]
     if element < 0:
         return onward[0, choice]
@@ -226,8 +226,8 @@ def _fits_any(elements, element, count, fits):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _killed(elements, element, count, fits):  # type: ignore[no-untyped-def]
-    """Whether a row that is passed over is one that must not come between this element and the next."""
+def _is_forbidden(elements, element, count, fits):  # type: ignore[no-untyped-def]
+    """Whether a skipped row is forbidden between this element and the next."""
     least, forbidden = elements[1], elements[4]
     if element < 0 or count < least[element] or element + 1 == least.size:
         return False
@@ -235,30 +235,30 @@ def _killed(elements, element, count, fits):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _passed_over(elements, element, count, row, stop, rows, deadline):  # type: ignore[no-untyped-def]
-    """The next row that fits something, or none that comes in time; -1 where one comes first that must not come."""
+def _skip_unfit(elements, element, count, row, stop, rows, deadline):  # type: ignore[no-untyped-def]
+    """The next row that fits an option or is past the deadline; -1 if a forbidden row comes before it."""
     times, fits = rows
     if _option(elements, element, count, 0) == FINISH:
         return row
     while row < stop and times[row] <= deadline and not _fits_any(elements, element, count, fits[row]):
-        if _killed(elements, element, count, fits[row]):
+        if _is_forbidden(elements, element, count, fits[row]):
             return -1
         row += 1
     return row
 
 
 @compiled
-def _place(elements, element, count, row):  # type: ignore[no-untyped-def]
-    """A number for having taken a row with an element that has so many then."""
-    telling = elements[7]
-    return (row * telling.size + element) * (telling.max() + 1) + min(count, telling[element])
+def _state_index(elements, element, count, row):  # type: ignore[no-untyped-def]
+    """The index of a search state: a row taken by an element that then has `count` rows."""
+    count_limit = elements[7]
+    return (row * count_limit.size + element) * (count_limit.max() + 1) + min(count, count_limit[element])
 
 
 @compiled
 def _attempt(elements, strict, start, stop, rows, bounds, stack):  # type: ignore[no-untyped-def]
-    """Look for a match that begins with one row: the verdict, and how many rows it has.
+    """Search a match that begins with row `start`: the verdict, and its number of rows.
 
-    The stack holds, per row taken, the element that took it, how many it has then, the row, and the choice it was.
+    The stack holds, per row taken, the element that took it, that element's number of rows, the row, and the choice.
     """
     times, fits = rows
     deadline = times[start] + bounds[0]
@@ -269,7 +269,7 @@ def _attempt(elements, strict, start, stop, rows, bounds, stack):  # type: ignor
         element = stack[depth - 1, 0] if depth else -1
         count = stack[depth - 1, 1] if depth else 0
         if choice == 0 and depth and not strict:
-            row = _passed_over(elements, element, count, row, stop, rows, deadline)
+            row = _skip_unfit(elements, element, count, row, stop, rows, deadline)
         option = NO_OPTION if row < 0 else _option(elements, element, count, choice)
         if option == FINISH:
             return FOUND, depth
@@ -281,14 +281,14 @@ def _attempt(elements, strict, start, stop, rows, bounds, stack):  # type: ignor
             if given_back == PATIENCE:
                 failed = np.zeros((stop - start) * elements[7].size * (elements[7].max() + 1), np.bool_)
             if failed.size:
-                failed[_place(elements, stack[depth, 0], stack[depth, 1], stack[depth, 2] - start)] = True
+                failed[_state_index(elements, stack[depth, 0], stack[depth, 1], stack[depth, 2] - start)] = True
             row, choice = stack[depth, 2], stack[depth, 3] + 1
             continue
         if row >= stop and open_ended:
             return UNDECIDED, 0
         taken = count + 1 if option == element else 1
         fitting = row < stop and times[row] <= deadline and fits[row] & elements[0][option] != 0
-        if fitting and failed.size and failed[_place(elements, option, taken, row - start)]:
+        if fitting and failed.size and failed[_state_index(elements, option, taken, row - start)]:
             fitting = False
         if fitting:
             stack[depth, 0] = option
