@@ -37,7 +37,7 @@ def test_json_is_all_that_is_printed() -> None:
         (["ysb", "--engines", "heron"], "engine must be one of shoal-local"),
         (["ysb", "--ablate", "luck"], "--ablate takes memory and scheduling; got 'luck'"),
         (["skew", "--queries", "1,2"], "--queries makes copies of ysb, nyt, linear-road and mixed"),
-        (["ysb", "--queries", "0,1"], "--queries takes whole numbers from 1 on"),
+        (["ysb", "--queries", "0,1"], "--queries takes positive integers"),
         (["ysb", "--sensitivity", "block_rows"], "--sensitivity takes NAME=V1,V2"),
         (["ysb", "--queries", "1", "--rate", "5"], "one experiment at a time; got --queries and --rate"),
     ],

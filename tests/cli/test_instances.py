@@ -51,8 +51,8 @@ def test_instances_are_listed_with_their_workers_and_slots(
         f"{operator}/2       0     32  deduplicate of once, instance 2",
     ]
     assert shoal(monkeypatch, "instances", "list", tmp_path, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["epoch"], told["version"], len(told["instances"])) == (7, 1, 3)
+    listed = json.loads(capsys.readouterr().out)
+    assert (listed["epoch"], listed["version"], len(listed["instances"])) == (7, 1, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The command line before anything runs: lists, and mistakes that are told in one sentence."""
+"""The command line before anything runs: lists, and mistakes that are reported in one sentence."""
 
 import json
 from pathlib import Path

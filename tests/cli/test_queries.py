@@ -41,7 +41,7 @@ def shoal(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 
 
 def committed(root: Path, graph: Graph, epoch: int = 4) -> None:
-    """Write what an epoch leaves, as far as the command looks at it."""
+    """Write what an epoch leaves, as far as the command reads it."""
     checkpoint = Checkpoint(str(root))
     checkpoint.write_graph(graph)
     checkpoint.write_manifest(
@@ -50,9 +50,9 @@ def committed(root: Path, graph: Graph, epoch: int = 4) -> None:
 
 
 class Job:
-    """A job that does nothing but carry commands out, an epoch for each look into its mailbox.
+    """A job that only carries out commands, one epoch per read of its mailbox.
 
-    Whoever holds `between_epochs` keeps the next epoch from beginning.
+    The next epoch does not begin while `between_epochs` is held.
     """
 
     def __init__(self, root: Path) -> None:
@@ -187,13 +187,13 @@ def test_a_run_that_does_not_answer_gets_its_command_withdrawn(
 ) -> None:
     with job.between_epochs:
         assert shoal(monkeypatch, "queries", "add", job.root, fast, "--timeout", "0.2") == 1
-    assert "did not answer within 0.2 s, so the command was withdrawn" in capsys.readouterr().err
+    assert "did not reply within 0.2 s, so the command was withdrawn" in capsys.readouterr().err
     job.await_next_epoch()
     assert "fast" not in job.position.graph.queries
 
 
 def withdraw_once_taken(job: Job, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
-    """Have the job keep its answers back, and whoever gives up do so when the job has taken the command up."""
+    """Let the job hold its replies back, and the client withdraw only after the job has accepted the command."""
     withdraw = MailboxClient.withdraw
 
     def withdraw_late(self: MailboxClient, number: str) -> bool:
@@ -221,7 +221,7 @@ def test_a_command_that_is_being_carried_out_is_not_waited_for_without_end(
     withdraw_once_taken(job, monkeypatch, then=lambda: None)
     monkeypatch.setattr(asking, "GRACE_S", 0.1)
     assert shoal(monkeypatch, "queries", "remove", job.root, NAME, "--timeout", "0.2") == 1
-    assert "is carrying the command out and has not answered yet" in capsys.readouterr().err
+    assert "is carrying out the command and has not replied yet" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -295,14 +295,14 @@ class Clock:
 
 @pytest.mark.parametrize("timeout_s", [0.0, 0.01, 0.1, 3.0, 30.0])
 def test_an_answer_is_looked_for_less_and_less_often_until_the_deadline(timeout_s: float) -> None:
-    clock, looks = Clock(), list[float]()
+    clock, polls = Clock(), list[float]()
     until_s = clock.now_s + timeout_s
-    assert polled(lambda: looks.append(clock.now_s), until_s, lambda: clock.now_s, clock.pause) is None
-    assert looks[0] == 100.0
-    assert looks[-1] == pytest.approx(until_s)
+    assert polled(lambda: polls.append(clock.now_s), until_s, lambda: clock.now_s, clock.pause) is None
+    assert polls[0] == 100.0
+    assert polls[-1] == pytest.approx(until_s)
     assert clock.pauses[:-1] == sorted(clock.pauses[:-1])
     assert max(clock.pauses, default=0.0) <= LAST_POLL_S
-    assert len(looks) <= 7 + timeout_s / LAST_POLL_S
+    assert len(polls) <= 7 + timeout_s / LAST_POLL_S
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.03, 1.0, 12.0])

@@ -139,4 +139,4 @@ def test_ctrl_c_commits_and_the_next_run_goes_on_to_the_right_answer(said: Any, 
 
     code, out, err = said(*rest)
     assert code == 0
-    assert "has ended before; nothing was left to do" in err
+    assert "had already ended; there was nothing to do" in err

@@ -25,7 +25,7 @@ def hot(place: int, now_s: float) -> float:
 
 
 def even(place: int, now_s: float) -> float:
-    """Everybody has the same."""
+    """All instances have the same work."""
     del place, now_s
     return 0.05
 
@@ -75,7 +75,7 @@ def test_metis_is_asked_once() -> None:
 
 
 def test_a_load_that_swings_faster_than_the_controller_moves_little() -> None:
-    """Hot instances change sides with every look; each decision is proved wrong, so that they become rare."""
+    """Hot instances change sides with every observation; every decision proves wrong, so decisions become rare."""
     settings = ControlSettings(window_s=1.0, rest_s=1.0, most_rest_s=60.0)
 
     def swinging(place: int, now_s: float) -> float:
@@ -97,7 +97,7 @@ def test_what_is_refused_is_said_once_and_counted() -> None:
     """One instance has most of the work: no binding helps, and the policy knows."""
     whole = ControlSettings(split=0)
     world = World(lambda place, now_s: 0.9 if place == 0 else 0.001, settings=whole).run(30)
-    world.tell(RunEnded(at_s=world.now_s))
+    world.send(RunEnded(at_s=world.now_s))
     kept = [entry for entry in world.entries if isinstance(entry, Kept)]
     assert kept[0].times == 1
     assert kept[0].trigger.startswith("worker 0 had")
@@ -146,7 +146,7 @@ def test_a_forecast_moves_before_the_load_comes() -> None:
 
 def test_lost_workers_are_replaced_by_the_others() -> None:
     world = World(hot, workers=3).run(3)
-    world.tell(WorkersLost((1,), "its thread died", at_s=world.now_s))
+    world.send(WorkersLost((1,), "its thread died", at_s=world.now_s))
     assert world.binding.workers == 2
     lost = next(entry for entry in world.entries if isinstance(entry, Lost))
     assert lost.moved > 0
@@ -156,7 +156,7 @@ def test_lost_workers_are_replaced_by_the_others() -> None:
 
 def test_all_workers_lost_is_for_the_runtime_to_end() -> None:
     world = World(hot).run(2)
-    world.tell(WorkersLost((0, 1), "gone", at_s=world.now_s))
+    world.send(WorkersLost((0, 1), "gone", at_s=world.now_s))
     assert isinstance(world.entries[-1], Lost)
     assert world.binding.workers == 2
 
@@ -211,8 +211,8 @@ def test_a_decision_is_measured_by_the_first_whole_look_after_its_moves() -> Non
     world.run(30)
     assert len(world.decisions) == 1
     assert not any(isinstance(entry, Measured) for entry in world.entries)
-    world.step()  # half of a look, which does not count
-    world.tell(MovesFinished(rebind.id, (move(0),), at_s=world.now_s))
+    world.step()  # half of an observation, which does not count
+    world.send(MovesFinished(rebind.id, (move(0),), at_s=world.now_s))
     world.step()
     assert not any(isinstance(entry, Measured) for entry in world.entries)
     world.step()
@@ -222,7 +222,7 @@ def test_a_decision_is_measured_by_the_first_whole_look_after_its_moves() -> Non
 def test_a_decision_that_is_given_up_is_noted_and_not_measured() -> None:
     world = World(hot).run(1)
     rebind = world.moving.pop()
-    world.tell(MovesFinished(rebind.id, (move(0), move(1, "superseded"), move(2, "superseded")), at_s=world.now_s))
+    world.send(MovesFinished(rebind.id, (move(0), move(1, "superseded"), move(2, "superseded")), at_s=world.now_s))
     assert world.entries[-1] == Aborted(world.now_s, 1, 1, 2, "superseded")
     world.binding = World(hot).binding
     world.run(10)
@@ -233,8 +233,8 @@ def test_a_decision_that_is_given_up_is_noted_and_not_measured() -> None:
 def test_moves_of_others_and_of_an_earlier_process_say_nothing_of_a_decision() -> None:
     world = World(hot).run(1)
     rebind = world.moving.pop()
-    world.tell(MovesFinished("request 1", (move(0),), at_s=world.now_s))
-    world.tell(MovesFinished(rebind.id, (move(0),), resumed=True, at_s=world.now_s))
+    world.send(MovesFinished("request 1", (move(0),), at_s=world.now_s))
+    world.send(MovesFinished(rebind.id, (move(0),), resumed=True, at_s=world.now_s))
     world.run(10)
     assert not any(isinstance(entry, Measured | Aborted) for entry in world.entries)
     assert len(world.decisions) == 1
@@ -243,8 +243,8 @@ def test_moves_of_others_and_of_an_earlier_process_say_nothing_of_a_decision() -
 def test_a_decision_that_is_overtaken_by_other_workers_is_noted_as_given_up() -> None:
     world = World(hot, workers=3).run(1)
     rebind = world.moving.pop()
-    world.tell(WorkersLost((1,), "its thread died", at_s=world.now_s))
-    world.tell(MovesFinished(rebind.id, (move(0, "superseded"),), at_s=world.now_s))
+    world.send(WorkersLost((1,), "its thread died", at_s=world.now_s))
+    world.send(MovesFinished(rebind.id, (move(0, "superseded"),), at_s=world.now_s))
     assert world.entries[-1] == Aborted(world.now_s, 1, 0, 1, "superseded")
     assert world.run(20).peaks[-1] < 1.3
 
@@ -255,7 +255,7 @@ def test_queries_that_come_and_go_begin_a_new_layout() -> None:
     world.graph = larger
     world.binding = world.binding.fitted(larger.stateful_instances)
     before = world.snapshot(world.busy())
-    world.tell(committed(replace(before, graph=larger), world.now_s))
+    world.send(committed(replace(before, graph=larger), world.now_s))
     world.run(20)
     assert set(world.binding.worker_of) == set(larger.stateful_instances)
     assert world.peaks[-1] < 1.1

@@ -62,7 +62,7 @@ def test_a_split_that_the_runtime_refuses_is_not_asked_for_again() -> None:
 
     def refuse(command: Repartition) -> None:
         asked.append(command)
-        world.tell(CommandRefused(command, "it has one key only", at_s=world.now_s))
+        world.send(CommandRefused(command, "it has one key only", at_s=world.now_s))
 
     world.repartition = refuse  # type: ignore[method-assign]
     world.run(30)

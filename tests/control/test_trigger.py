@@ -55,9 +55,9 @@ def test_periodic_fires_by_the_time_it_is_told() -> None:
 
 def test_all_triggers_are_asked_and_all_reasons_told() -> None:
     triggers = triggers_of("latency:0.03,imbalance:1.2,periodic:5")
-    seen = observation((1.0, 3.0), t=1.0)
-    assert reason(triggers, seen, 0.0).count(";") == 1
-    assert reason(triggers, seen, 5.0).count(";") == 2
+    observed = observation((1.0, 3.0), t=1.0)
+    assert reason(triggers, observed, 0.0).count(";") == 1
+    assert reason(triggers, observed, 5.0).count(";") == 2
 
 
 @pytest.mark.parametrize(

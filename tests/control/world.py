@@ -15,7 +15,7 @@ from shoal.policies.binding.static import round_robin
 from shoal.workloads.traffic.queries import queries
 
 Work = Callable[[int, float], float]
-"""Work of an instance by its place and the time, as a share of one worker."""
+"""Work of an instance by its place in the list of instances and the time, as a share of one worker."""
 GRAPH = Graph.of(queries(4))
 
 
@@ -81,9 +81,9 @@ class World:
         self.peaks.append(max(busy) / mean if mean else 1.0)
         self.now_s += self.epoch_s
         done, self.moving = self.moving, []
-        self.tell(committed(self.snapshot(busy), self.now_s))
+        self.send(committed(self.snapshot(busy), self.now_s))
         for rebind in done:
-            self.tell(MovesFinished(rebind.id, at_s=self.now_s))
+            self.send(MovesFinished(rebind.id, at_s=self.now_s))
 
     def snapshot(self, busy: Sequence[float]) -> Snapshot:
         """What there is to see."""
@@ -105,8 +105,8 @@ class World:
             partitioning=self.partitioning,
         )
 
-    def tell(self, event: Event) -> None:
-        """Let the controller react to something."""
+    def send(self, event: Event) -> None:
+        """Send an event to the controller and carry out its commands."""
         reaction = self.controller.handle(event)
         self.entries += reaction.entries
         self.epoch += 1
@@ -119,26 +119,26 @@ class World:
                 self.moving.append(command)
 
     def repartition(self, command: Repartition) -> None:
-        """Split and merge as told."""
+        """Carry out a command to split and merge."""
         for change in command.changes:
             self.partitioning = self.partitioning.after(change, self.graph)
         wanted = Binding.of({**self.binding.worker_of, **command.worker_of}, self.binding.workers)
         self.binding = wanted.fitted(self.instances)
 
     def rebind(self, binding: Binding) -> None:
-        """Do as told."""
+        """Use another binding, and count its moves."""
         self.moves += sum(1 for _ in self.binding.diff(binding))
         self.binding = binding
 
     def run(self, seconds: float) -> "World":
-        """So many seconds of epochs."""
+        """Run epochs for some seconds."""
         for _ in range(round(seconds / self.epoch_s)):
             self.step()
         return self
 
     def refuse(self, reason: str) -> None:
         """Let the runtime refuse what was asked for last."""
-        self.tell(CommandRefused(self.moving.pop(), reason, at_s=self.now_s))
+        self.send(CommandRefused(self.moving.pop(), reason, at_s=self.now_s))
 
     @property
     def decisions(self) -> list[Decided]:

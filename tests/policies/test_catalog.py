@@ -17,26 +17,26 @@ policies = st.sampled_from(RUNNABLE)
 @settings(deadline=None)
 @given(situations(), policies)
 def test_every_policy_binds_the_same_instances_to_workers_that_exist(asked: Situation, name: str) -> None:
-    answer = asked.answer(DYNAMIC[name])
-    assert list(answer.worker_of) == list(asked.binding.worker_of)
-    assert answer.workers == asked.binding.workers
+    proposal = asked.proposal(DYNAMIC[name])
+    assert list(proposal.worker_of) == list(asked.binding.worker_of)
+    assert proposal.workers == asked.binding.workers
 
 
 @settings(deadline=None)
 @given(situations(), policies)
 def test_the_same_values_give_the_same_answer(asked: Situation, name: str) -> None:
     before = dict(asked.binding.worker_of)
-    assert asked.answer(DYNAMIC[name]) == asked.answer(DYNAMIC[name])
+    assert asked.proposal(DYNAMIC[name]) == asked.proposal(DYNAMIC[name])
     assert asked.binding.worker_of == before
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_the_moves_lead_to_the_answer(name: str) -> None:
     asked = skewed_city(1)
-    answer = asked.answer(DYNAMIC[name])
-    moves = list(asked.binding.diff(answer))
+    proposal = asked.proposal(DYNAMIC[name])
+    moves = list(asked.binding.diff(proposal))
     assert moves
-    assert asked.binding.after(moves) == answer
+    assert asked.binding.after(moves) == proposal
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
@@ -44,14 +44,14 @@ def test_an_instance_without_a_load_stays(name: str) -> None:
     asked = skewed_city(1)
     unknown = InstanceId("unknown/0")
     binding = Binding({**asked.binding.worker_of, unknown: WorkerId(3)}, asked.binding.workers)
-    assert asked.then(binding).answer(DYNAMIC[name]).worker_of[unknown] == 3
+    assert asked.then(binding).proposal(DYNAMIC[name]).worker_of[unknown] == 3
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_a_binding_for_other_workers_is_a_clear_error(name: str) -> None:
     asked = skewed_city(1)
     with pytest.raises(BindingError, match=r"^the binding is for 9 workers; the topology has 8$"):
-        asked.then(Binding(asked.binding.worker_of, 9)).answer(DYNAMIC[name])
+        asked.then(Binding(asked.binding.worker_of, 9)).proposal(DYNAMIC[name])
 
 
 def test_every_policy_has_a_summary_of_one_line() -> None:

@@ -1,4 +1,4 @@
-"""A run as its user sees it, on a runtime that only plays what it is told."""
+"""A run as its user sees it, on a runtime that only plays given events."""
 
 import logging
 import tempfile
@@ -42,7 +42,7 @@ def epoch(number: int, rows: int = 100) -> EpochCommitted:
 class Played:
     """A runtime that says what it was given and notes what it is asked for."""
 
-    capabilities = Capabilities("played", "plays what it is told", "getting ready ...")
+    capabilities = Capabilities("played", "plays given events", "getting ready ...")
     topology = Topology.of(1, 2)
     consumed = 0
 
@@ -89,10 +89,10 @@ def test_a_run_adds_up_what_its_epochs_say() -> None:
 
 
 def test_the_watcher_sees_every_epoch_after_it_was_counted() -> None:
-    seen = []
+    observed = []
     run = run_of(Played(epoch(0), epoch(1), RunEnded(at_s=9.0)))
-    run.wait(lambda run, event: seen.append((event.epoch, run.tally.events)))
-    assert seen == [(0, 100), (1, 200)]
+    run.wait(lambda run, event: observed.append((event.epoch, run.tally.events)))
+    assert observed == [(0, 100), (1, 200)]
 
 
 def test_what_ends_a_run_is_raised() -> None:
@@ -107,6 +107,17 @@ def test_a_refused_command_is_kept_and_logged(caplog: pytest.LogCaptureFixture) 
         assert run.wait().epochs == 1
     assert run.refused == [refused]
     assert "a command was refused: no query is named 'x'" in caplog.text
+
+
+def test_the_refusal_of_an_attempt_is_kept_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    attempted, other = RemoveQuery("x"), RemoveQuery("x")
+    refused = [CommandRefused(attempted, "it is ending", at_s=0.0), CommandRefused(other, "it is over", at_s=0.0)]
+    run = run_of(Played(*refused, RunEnded(at_s=9.0)))
+    run.attempt(attempted)
+    with caplog.at_level(logging.WARNING, "shoal"):
+        run.wait()
+    assert run.refused == refused
+    assert [record.getMessage() for record in caplog.records] == ["a command was refused: it is over"]
 
 
 def test_every_wish_is_passed_on_as_a_command() -> None:

@@ -21,7 +21,7 @@ EAGER = ControlSettings(trigger="imbalance:1.01,periodic:0.05", window_s=0.02, r
 
 
 def right(run: Run, ready: Ready) -> bool:
-    """Whether the answers are those of the oracle."""
+    """Whether the results are those of the oracle."""
     return not differences(answers(run), ready.expected(run.consumed))
 
 
@@ -59,16 +59,16 @@ def test_workers_come_and_go_by_call_on_spark(spark: object, tmp_path: Path) -> 
 def test_queries_may_be_added_while_a_policy_is_followed(spark: object, tmp_path: Path) -> None:
     ready = city("W2", events=24_000, rows_per_epoch=2000)
     busy = vehicles().key_by("region").window(tumbling(1)).aggregate(n=count()).sink("busy")
-    seen = []
+    bound = []
 
     def watch(run: Run, done: EpochCommitted) -> None:
-        seen.append(len(done.snapshot.binding.worker_of))
+        bound.append(len(done.snapshot.binding.worker_of))
         if done.epoch == 2:
             run.add(busy)
 
     run = start(ready.job, workers=3, policy="guarded", spark=spark, checkpoint=str(tmp_path), control=EAGER)
     run.wait(watch)
-    assert sorted(set(seen)) == [12, 13]
+    assert sorted(set(bound)) == [12, 13]
     assert run.refused == []
     assert not differences({n: t for n, t in answers(run).items() if n != "busy"}, ready.expected(run.consumed))
     assert answers(run)["busy"].num_rows > 0

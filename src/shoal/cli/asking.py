@@ -1,4 +1,4 @@
-"""Asking a run in another process for a change, and waiting for its answer."""
+"""Send commands to a run in another process, and wait for its replies."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,25 +16,25 @@ from shoal.runtimes.registry import kinds
 T = TypeVar("T")
 FIRST_POLL_S = 0.02
 LAST_POLL_S = 0.5
-"""Pauses between two looks for an answer: the first, and the longest, since each is twice the one before.
+"""The first and the longest pause between two polls for a reply; each pause is twice the one before.
 
-The run is another process, perhaps on another machine, and its checkpoint may be on any file system: there is nothing
-to be woken by. An answer is seen at most half a second after it was given, and sooner if it was given soon.
+The run is another process, perhaps on another machine, and its checkpoint may be on any file system, so it cannot
+notify us. A reply is found at most half a second after it was given, and sooner if it was given soon.
 """
 GRACE_S = 10.0
-"""How much longer to wait for the answer to a command that has been taken up."""
+"""Additional time to wait for the reply to a command that the run has accepted."""
 
 timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Seconds to wait for the run's answer.",
+    help="Seconds to wait for the run's reply.",
 )
 
 
 def kept_run(run_dir: str) -> tuple[int, KeptRun]:
-    """The last committed epoch of a run, and the run, whichever runtime keeps it."""
+    """The last committed epoch of a run, and the run, by the runtime that wrote its checkpoint."""
     for kind in kinds():
         run = None if kind.kept is None else kind.kept(run_dir)
         last = None if run is None else run.last_epoch()
@@ -44,40 +44,40 @@ def kept_run(run_dir: str) -> tuple[int, KeptRun]:
 
 
 def ask_all(run_dir: str, commands: Sequence[RemoteCommand], timeout_s: float) -> None:
-    """Ask for all changes, wait for all answers, and say what became of each."""
+    """Send all commands, wait for all replies, and print the outcome of each."""
     _last, run = kept_run(run_dir)
     if not run.is_running():
-        raise ConfigError(f"no job is running on {run_dir}; start it with --checkpoint {run_dir}, then ask again")
+        raise ConfigError(f"no job is running on {run_dir}; start it with --checkpoint {run_dir}, then try again")
     until_s = time.monotonic() + timeout_s
     asked = [(command, run.ask(command)) for command in commands]
     refused = []
     for command, number in asked:
-        answer = polled(partial(run.reply, number), until_s)
-        if answer is None:
+        reply = polled(partial(run.reply, number), until_s)
+        if reply is None:
             rest = asked[asked.index((command, number)) :]
-            answer = _given_up(run, [number for _, number in rest], run_dir, timeout_s)
-        if answer.epoch is None:
-            refused.append(answer.reason)
+            reply = _given_up(run, [number for _, number in rest], run_dir, timeout_s)
+        if reply.epoch is None:
+            refused.append(reply.reason)
         else:
-            click.echo(f"{_said(command)} in epoch {answer.epoch}")
+            click.echo(f"{_said(command)} in epoch {reply.epoch}")
     if refused:
         raise ConfigError("; ".join(f"refused: {reason}" for reason in refused))
 
 
 def polled(
-    look: Callable[[], T | None],
+    poll: Callable[[], T | None],
     until_s: float,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> T | None:
-    """Look for something again and again, less and less often; None where it is not there at the deadline either.
+    """Poll with growing pauses until something is found; None if nothing is at the deadline.
 
-    It looks once at least, and once more when the time is up.
+    Polls at least once, and once more at the deadline.
     """
     pause_s = FIRST_POLL_S
     while True:
         left_s = until_s - clock()
-        found = look()
+        found = poll()
         if found is not None or left_s <= 0:
             return found
         pause(min(pause_s, left_s))
@@ -85,7 +85,7 @@ def polled(
 
 
 def _given_up(run: KeptRun, numbers: Sequence[str], run_dir: str, timeout_s: float) -> Reply:
-    """Withdraw what has not been taken up; whoever has been taken up is waited for a little longer."""
+    """Withdraw commands that the run has not accepted, and wait a little longer for one that it has."""
     first, *others = numbers
     for number in reversed(others):
         run.withdraw(number)
@@ -94,17 +94,17 @@ def _given_up(run: KeptRun, numbers: Sequence[str], run_dir: str, timeout_s: flo
         if reply := run.reply(first):
             return reply
         if run.is_open(first):
-            raise RunError(f"the job on {run_dir} is carrying the command out and has not answered yet; see `list`")
+            raise RunError(f"the job on {run_dir} is carrying out the command and has not replied yet; see `list`")
     if not run.is_running():
         raise ConfigError(f"no job is running on {run_dir}; the command was withdrawn")
     raise RunError(
-        f"the job on {run_dir} did not answer within {timeout_s:g} s, so the command was withdrawn; "
-        "commands are taken up when the next input comes"
+        f"the job on {run_dir} did not reply within {timeout_s:g} s, so the command was withdrawn; "
+        "a run accepts commands when it reads its next input"
     )
 
 
 def _said(command: RemoteCommand) -> str:
-    """What became of a command, in the past tense."""
+    """The outcome of a command, in the past tense."""
     if isinstance(command, Repartition):
         return "; ".join(map(_changed, command.changes))
     if isinstance(command, RemoveQuery):

@@ -1,4 +1,4 @@
-"""`shoal bench`: Shoal and its peers, or Shoal and itself otherwise, in one run, answers compared first."""
+"""`shoal bench`: compares engines, or variants of Shoal, after checking that their results agree."""
 
 import json
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class BenchOptions:
 
 
 def run_bench(options: BenchOptions) -> None:
-    """Declare the experiment, run it, and say what came out."""
+    """Declare the experiment, run it, and print its results."""
     declared.check_name(options.name)
     experiment = _declared(options)
     with Progress(quiet=options.as_json) as progress:
@@ -90,12 +90,12 @@ def _declared(options: BenchOptions) -> Experiment:
 def _numbers(text: str, option: str) -> list[int]:
     parts = text.split(",")
     if not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise ConfigError(f"{option} takes whole numbers from 1 on, with commas between; got {text!r}")
+        raise ConfigError(f"{option} takes positive integers, separated by commas; got {text!r}")
     return [int(part) for part in parts]
 
 
 def _at_load(options: BenchOptions, measured: list[Measured], progress: Progress) -> list[Measured]:
-    """The latency of Shoal's local runtime at a share of what it can do."""
+    """The latency of the local runtime at a share of its measured throughput."""
     local = [each for each in measured if each.point.trial.engine == "shoal-local" and not each.point.trial.rate]
     if options.load is None or not local:
         return []

@@ -1,4 +1,4 @@
-"""`shoal explain`, `shoal policies`, `shoal mechanisms`: what a run decided and why, and what can decide and move."""
+"""`shoal explain`, `shoal policies`, `shoal mechanisms`: the decisions of a run, and the catalogs behind them."""
 
 import json
 
@@ -15,10 +15,10 @@ from shoal.storage.codec import plain
 
 @click.command()
 @click.argument("directory", metavar="RUN_DIR")
-@click.option("--all", "every_move", is_flag=True, help="Tell every move of every decision.")
+@click.option("--all", "every_move", is_flag=True, help="List every move of every decision.")
 @click.option("--json", "as_json", is_flag=True, help="Print the journal as one JSON array.")
 def explain(directory: str, every_move: bool, as_json: bool) -> None:
-    """Tell what moved in a run, why, what that was expected to bring and what it brought; and what was refused.
+    """Print the decisions of a run: what moved and why, the expected and the measured effect, and what was refused.
 
     RUN_DIR is the --checkpoint or --journal directory of the run.
     """
@@ -48,7 +48,7 @@ def _kind(name: str) -> str:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def mechanisms(as_json: bool) -> None:
-    """List the mechanisms that move instances with their state between workers, and the runtimes that have them."""
+    """List the mechanisms that move instances with their state between workers, and the runtimes that support them."""
     able = [kind.capabilities for kind in kinds()]
     runs_on = {name: [each.name for each in able if name in each.mechanisms] for name in MECHANISM_SUMMARIES}
     if as_json:

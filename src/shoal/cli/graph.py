@@ -21,7 +21,7 @@ _CREATED = re.compile(r"\bcreate\s+(?:\w+\s+)*?table\s+(?:if\s+not\s+exists\s+)?
 def target_graph(text: str, settings: Mapping[str, str], streams: Mapping[str, Stream] | None = None) -> Graph:
     """The graph of a target, without the sources that a graph file or a SQL file would need to run.
 
-    A SQL file may also read `streams`, as far as it does not create tables of those names itself.
+    A SQL file may also read `streams`, unless it creates tables of the same names.
     """
     if text.endswith((".yaml", ".yml")) and not settings:
         return graph_file(Path(text)).graph

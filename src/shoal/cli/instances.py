@@ -1,4 +1,4 @@
-"""`shoal instances`: look at the instances of a run, and split or merge them while it runs."""
+"""`shoal instances`: list the instances of a run, and split or merge them while it runs."""
 
 import json
 
@@ -14,14 +14,14 @@ from shoal.session.partitions import instances_on, operator_named
 
 @click.group()
 def instances() -> None:
-    """Look at the instances of a run, and split or merge them while it runs; RUN_DIR is its checkpoint directory."""
+    """List the instances of a run, and split or merge them while it runs; RUN_DIR is its checkpoint directory."""
 
 
 @instances.command("list")
 @click.argument("run_dir")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_(run_dir: str, as_json: bool) -> None:
-    """List the instances that hold state, with the worker and the slots of each, as the last epoch had them."""
+    """List the stateful instances of the last epoch, with the worker and the slots of each."""
     epoch, run = kept_run(run_dir)
     graph = run.graph(epoch)
     partitioning, binding = run.bound(epoch)
@@ -42,7 +42,13 @@ def list_(run_dir: str, as_json: bool) -> None:
 @instances.command()
 @click.argument("run_dir")
 @click.argument("instance")
-@click.option("--parts", type=click.IntRange(2), default=2, show_default=True, help="Instances to have its keys.")
+@click.option(
+    "--parts",
+    type=click.IntRange(2),
+    default=2,
+    show_default=True,
+    help="Number of instances for its keys.",
+)
 @timeout_option
 def split(run_dir: str, instance: str, parts: int, timeout: float) -> None:
     """Divide the keys of INSTANCE, and their state, among several instances."""
@@ -61,9 +67,9 @@ def merge(run_dir: str, names: tuple[str, ...], timeout: float) -> None:
 @instances.command()
 @click.argument("run_dir")
 @click.argument("operator")
-@click.option("--groups", type=click.IntRange(1), required=True, help="Instances to divide all of its keys among.")
+@click.option("--groups", type=click.IntRange(1), required=True, help="Number of instances for its keys.")
 @timeout_option
 def repartition(run_dir: str, operator: str, groups: int, timeout: float) -> None:
-    """Divide the keys of OPERATOR evenly; a query's name stands for its last operator with state."""
+    """Divide the keys of OPERATOR evenly; the name of a query stands for its last stateful operator."""
     epoch, run = kept_run(run_dir)
     ask_all(run_dir, [Repartition((Regroup(operator_named(run.graph(epoch), operator), groups),))], timeout)

@@ -32,8 +32,8 @@ OPERATORS = {
     "select": "keep, rename or compute columns (also: with_columns)",
     "lookup": "add the columns of a static table by key (lookup_join)",
     "assign": "give every row the windows it lies in, without aggregating",
-    "retime": "go by another timestamp column from here on",
-    "union": "the rows of several flows with the same columns (the other way round: split)",
+    "retime": "use another timestamp column as event time from here on",
+    "union": "merge the rows of several flows with the same columns (the inverse: split)",
     "window": "cut a stream into windows: tumbling, hop, session, rows; by event, processing or external time",
     "aggregate": f"{', '.join(AGGREGATE_KINDS)} per key and window (keys: key_by, partition_by)",
     "join": "pair rows of two flows by key, time and range: inner, left, full (also: cogroup)",
@@ -62,23 +62,23 @@ def cli() -> None:
     "--control",
     multiple=True,
     metavar="KEY=VALUE",
-    help="When and how a policy is followed, e.g. trigger=periodic:2.",
+    help="Setting of the controller, e.g. trigger=periodic:2.",
 )
 @click.option(
     "--mechanism",
     metavar="NAME",
-    help=f"How state gets to its worker, see `shoal mechanisms`  [default: {DEFAULT}]",
+    help=f"How state moves to its new worker, see `shoal mechanisms`  [default: {DEFAULT}]",
 )
 @click.option("--journal", metavar="DIR", help="Keep the journal of decisions here  [default: the checkpoint]")
 @click.option(
     "--scheduling",
     type=click.Choice(option_values("scheduling")),
-    help="Which operator runs next, on the local runtime (state-based without).",
+    help="Which operator runs next, on the local runtime  [default: state-based]",
 )
 @click.option(
     "--mode",
     type=click.Choice(option_values("mode")),
-    help="Scheduling and memory of the local runtime together: Threads or State-based, Queues or Memory in blocks.",
+    help="Scheduling and memory of the local runtime: Threads or State-based, Queues or Memory in blocks.",
 )
 @click.option(
     "--workers",
@@ -87,17 +87,17 @@ def cli() -> None:
     show_default=True,
     help="Workers (tasks of the stateful stage, or threads).",
 )
-@click.option("--events", type=click.IntRange(0), help="Stop after so many events.")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds.")
+@click.option("--events", type=click.IntRange(0), help="Stop after this many events.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after this many seconds.")
 @click.option(
     "--rate",
     metavar="R[,R@S...]",
-    help="Events per second, or steps like 1000,5000@10; as fast as possible without.",
+    help="Events per second, or steps like 1000,5000@10  [default: as fast as possible]",
 )
 @click.option(
     "--epoch-rows",
     type=click.IntRange(1),
-    help="Most events per epoch; 1,000,000 unless a workload says otherwise.",
+    help="Maximum number of events per epoch  [default: 1,000,000, or that of the workload]",
 )
 @click.option(
     "--source",
@@ -105,14 +105,14 @@ def cli() -> None:
     help="parquet:DIR, arrow:DIR or csv:DIR instead of generated events; ?follow waits for new files.",
 )
 @click.option("--functions", metavar="FILE.py", help="Functions (shoal.udf) that a SQL file calls.")
-@click.option("--sink", metavar="URI", help="parquet:DIR or console: (results are kept in memory without).")
-@click.option("--checkpoint", metavar="DIR", help="Keep position and state here and go on from there.")
+@click.option("--sink", metavar="URI", help="parquet:DIR or console:  [default: results stay in memory]")
+@click.option("--checkpoint", metavar="DIR", help="Keep position and state here, and resume from them.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", envvar="SHOAL_RUN_SET", help="Setting of the workload."
 )
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of Spark, or of the local runtime.")
-@click.option("--metrics", metavar="FILE", help="Append what every operator does to a file, once a second (local).")
+@click.option("--metrics", metavar="FILE", help="Append metrics of every operator to a file, once a second (local).")
 @click.option(
     "--shuffle-bindings",
     is_flag=True,
@@ -144,7 +144,7 @@ def run(settings: Sequence[str], conf: Sequence[str], control: Sequence[str], **
 
 @cli.command()
 @click.argument("target")
-@click.option("-o", "--output", metavar="FILE", help="File to write; stdout without.")
+@click.option("-o", "--output", metavar="FILE", help="File to write  [default: stdout]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
 def graph(target: str, output: str | None, settings: Sequence[str]) -> None:
     """Write the graph of TARGET as YAML, which `shoal run FILE.yaml` takes."""
@@ -154,8 +154,8 @@ def graph(target: str, output: str | None, settings: Sequence[str]) -> None:
 @cli.command()
 @click.argument("name", metavar="WORKLOAD")
 @click.option("--engines", default="shoal-local", show_default=True, help=f"Engines to compare: {', '.join(ENGINES)}.")
-@click.option("--ablate", metavar="PARTS", help="Leave parts of the local runtime out: memory,scheduling.")
-@click.option("--queries", metavar="N,N,...", help="Numbers of queries, each over a stream of its own.")
+@click.option("--ablate", metavar="PARTS", help="Disable parts of the local runtime: memory,scheduling.")
+@click.option("--queries", metavar="N,N,...", help="Numbers of queries, each with its own stream.")
 @click.option("--rate", metavar="R[,R@S...]", help="Input at a rate, also in steps: throughput and latency over time.")
 @click.option("--sensitivity", metavar="NAME=V,V,...", help="A setting of the local runtime at several values.")
 @click.option(
@@ -174,17 +174,17 @@ def graph(target: str, output: str | None, settings: Sequence[str]) -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of the local runtime.")
-@click.option("-o", "--output", metavar="FILE", help="Keep everything measured as JSON.")
+@click.option("-o", "--output", metavar="FILE", help="Write all measurements as JSON.")
 @click.option("--figure", metavar="FILE", help="Draw the result (.png, .svg).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
 def bench(settings: Sequence[str], conf: Sequence[str], **options: object) -> None:
-    """Measure WORKLOAD (ysb, nyt, linear-road, mixed, skew) on several engines, or on one in several ways."""
+    """Measure WORKLOAD (ysb, nyt, linear-road, mixed, skew) on several engines, or on variants of one."""
     run_bench(BenchOptions(settings=_pairs(settings, "--set"), conf=_pairs(conf, "--conf"), **options))  # type: ignore[arg-type]
 
 
 @cli.command()
 @click.argument("target")
-@click.option("-o", "--output", metavar="FILE", help="File to write; stdout gets a table without.")
+@click.option("-o", "--output", metavar="FILE", help="File to write  [default: a table on stdout]")
 @click.option("--events", type=click.IntRange(1), help="Events to measure with.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
@@ -212,7 +212,7 @@ def workloads(as_json: bool) -> None:
 @cli.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def operators(as_json: bool) -> None:
-    """List the operators queries are made of."""
+    """List the operators of queries."""
     if as_json:
         click.echo(json.dumps(OPERATORS))
         return
@@ -238,7 +238,7 @@ def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run the command line: the user's mistakes are one sentence and exit code 2, never a traceback."""
+    """Run the command line; mistakes of the user give one sentence and exit code 2, never a traceback."""
     try:
         cli.main(standalone_mode=False)
     except click.exceptions.Abort:

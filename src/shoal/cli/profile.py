@@ -1,4 +1,4 @@
-"""`shoal profile`: what every operator of a target costs, lets through and remembers."""
+"""`shoal profile`: cost, selectivity and state of every operator of a target."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Progress on stderr: one moving line on a terminal, a plain line now and then elsewhere."""
+"""Progress on stderr: one updated line on a terminal, a plain line every few seconds elsewhere."""
 
 import sys
 import time
@@ -15,13 +15,13 @@ PLAIN_INTERVAL_S = 5.0
 
 
 class Progress:
-    """Says what is going on; quiet when told so."""
+    """Prints the progress of a run; nothing if quiet."""
 
     def __init__(self, *, quiet: bool) -> None:
         """Choose between terminal, plain text and silence."""
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
         self._status: Status | None = None
-        self._told_s = 0.0
+        self._printed_s = 0.0
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -33,12 +33,12 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the moving line away."""
+        """Remove the updated line."""
         if self._status is not None:
             self._status.stop()
 
     def say(self, text: str) -> None:
-        """Tell one step."""
+        """Print one step."""
         if self._status is not None:
             self._status.update(text)
         else:
@@ -46,11 +46,11 @@ class Progress:
         sys.stderr.flush()
 
     def epoch(self, run: Run, event: EpochCommitted) -> None:
-        """Tell how far a run is."""
+        """Print the totals of a run so far."""
         now = time.monotonic()
-        if self._status is None and now - self._told_s < PLAIN_INTERVAL_S:
+        if self._status is None and now - self._printed_s < PLAIN_INTERVAL_S:
             return
-        self._told_s = now
+        self._printed_s = now
         tally = run.tally
         rate = tally.events / tally.elapsed_s if tally.elapsed_s else 0.0
         self.say(

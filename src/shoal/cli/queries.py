@@ -1,4 +1,4 @@
-"""`shoal queries`: look at the queries of a run, and change them while it runs."""
+"""`shoal queries`: list the queries of a run, and change them while it runs."""
 
 import json
 from typing import Any
@@ -17,14 +17,14 @@ from shoal.model.query.schema import TIME, Schema
 
 @click.group()
 def queries() -> None:
-    """Look at the queries of a run, and change them while it runs; RUN_DIR is its checkpoint directory."""
+    """List the queries of a run, and change them while it runs; RUN_DIR is its checkpoint directory."""
 
 
 @queries.command("list")
 @click.argument("run_dir")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_(run_dir: str, as_json: bool) -> None:
-    """List the queries of a run as its last epoch had them."""
+    """List the queries of the last epoch of a run."""
     epoch, graph = _last_graph(run_dir)
     listed = [_described(query) for query in graph.queries.values()]
     if as_json:
@@ -43,8 +43,8 @@ def list_(run_dir: str, as_json: bool) -> None:
 @queries.command()
 @click.argument("run_dir")
 @click.argument("target")
-@click.option("--name", help="Name for the query, if the target has one only.")
-@click.option("--replace", is_flag=True, help="Replace queries of the same name; without, that is an error.")
+@click.option("--name", help="Name for the query, if the target has only one.")
+@click.option("--replace", is_flag=True, help="Replace queries of the same name instead of failing.")
 @timeout_option
 def add(run_dir: str, target: str, name: str | None, replace: bool, timeout: float) -> None:
     """Add all queries of TARGET (FILE.yaml, FILE.sql, FILE.py:NAME or a workload) to a run.
@@ -73,7 +73,7 @@ def remove(run_dir: str, name: str, timeout: float) -> None:
 
 
 def renamed(query: Query, name: str) -> Query:
-    """A query under another name; its table goes with it unless it had a name of its own."""
+    """A query under another name; its table is renamed as well if it had the same name."""
     table = name if query.table == query.name else query.table
     (behind,) = query.sink.inputs
     flow = Flow(tuple(sorted(query.operators[:-1], key=lambda each: each.id == behind)), Schema.of(query.columns), TIME)

@@ -1,4 +1,4 @@
-"""`shoal run`: start a target, show how it goes, say how it went."""
+"""`shoal run`: start a target, print its progress and its summary."""
 
 import json
 import random
@@ -20,7 +20,7 @@ from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink, s
 from shoal.connectors.sources.rate import Rate
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
-from shoal.model.control.messages import EpochCommitted, Repartition
+from shoal.model.control.messages import EpochCommitted, Rebind, Repartition
 from shoal.policies.binding.static import shuffled
 from shoal.runtimes.protocol import RuntimeKind
 from shoal.runtimes.registry import runtime_kind, runtimes_that
@@ -73,7 +73,7 @@ def run_target(options: RunOptions) -> int:
     sink = _sink(options, chosen)
     kind = runtime_kind(options.on)
     if options.check:
-        _refuse_check_in_vain(options, kind, chosen, sink)
+        _reject_impossible_check(options, kind, chosen, sink)
     conf = _conf(options, kind)
     interrupted = threading.Event()
     with Progress(quiet=options.as_json) as progress:
@@ -107,18 +107,18 @@ def run_target(options: RunOptions) -> int:
         if interrupted.is_set():
             return _interrupted(run, options)
         if not run.tally.epochs:
-            progress.say(f"the run kept in {run.checkpoint} has ended before; nothing was left to do")
+            progress.say(f"the run kept in {run.checkpoint} had already ended; there was nothing to do")
         summary, wrong = _summary(run, options, sink, chosen.expected, progress)
     _print(summary, wrong, options)
     return WRONG if summary.oracle == "different" else DONE
 
 
 def _conf(options: RunOptions, kind: RuntimeKind) -> dict[str, str]:
-    """Settings of the runtime, those that have options of their own included; options of other runtimes are refused."""
+    """Settings of the runtime, including those with their own options; options of other runtimes are rejected."""
     own = {"mode": options.mode, "scheduling": options.scheduling}
     given = {name: value for name, value in own.items() if value is not None}
-    if strange := [name for name in given if name not in kind.capabilities.options]:
-        raise ConfigError(f"--{strange[0]} is for --on {runtimes_that(lambda can: strange[0] in can.options)}")
+    if unknown := [name for name in given if name not in kind.capabilities.options]:
+        raise ConfigError(f"--{unknown[0]} is for --on {runtimes_that(lambda can: unknown[0] in can.options)}")
     if options.metrics and not kind.capabilities.operator_metrics:
         raise ConfigError(f"--metrics is for --on {runtimes_that(lambda can: can.operator_metrics)}")
     return {**options.conf, **given}
@@ -128,24 +128,24 @@ def _number(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def _refuse_check_in_vain(options: RunOptions, kind: RuntimeKind, chosen: Target, sink: Sink) -> None:
-    """The oracle answers for all events since the checkpoint began, so all results must be there to compare."""
+def _reject_impossible_check(options: RunOptions, kind: RuntimeKind, chosen: Target, sink: Sink) -> None:
+    """The oracle covers all events since the checkpoint began, so all results must be readable."""
     if chosen.expected is None:
-        raise ConfigError(f"{options.target} has no oracle; leave --check out")
+        raise ConfigError(f"{options.target} has no oracle; omit --check")
     if isinstance(sink, ConsoleSink):
         raise ConfigError("--check needs results that can be read back; got --sink console:")
     kept = None if options.checkpoint is None or kind.kept is None else kind.kept(options.checkpoint)
     if kept is not None and kept.last_epoch() is not None and isinstance(sink, MemorySink):
         raise ConfigError(
-            f"checkpoint {options.checkpoint} has been begun by another run, whose results are gone; "
-            "use --sink parquet:DIR from the first run on, or leave --check out"
+            f"checkpoint {options.checkpoint} was begun by another run, whose results are gone; "
+            "use --sink parquet:DIR from the first run on, or omit --check"
         )
 
 
 def _target(options: RunOptions) -> Target:
     events = options.events
     if options.source or options.target not in WORKLOADS:
-        _refuse_limits(options)
+        _reject_limits(options)
     if events is None and options.seconds is None and options.target in WORKLOADS:
         events = WORKLOADS[options.target].events
     usual = WORKLOADS[options.target].rows_per_epoch if options.target in WORKLOADS else Amount.rows_per_epoch
@@ -156,7 +156,7 @@ def _target(options: RunOptions) -> Target:
     return target(options.target, options.seed, amount, options.settings, source, options.functions)
 
 
-def _refuse_limits(options: RunOptions) -> None:
+def _reject_limits(options: RunOptions) -> None:
     for name, value in (("--events", options.events), ("--rate", options.rate)):
         if value is not None:
             raise ConfigError(f"{name} is for generated events; {options.source or options.target} has its own")
@@ -165,12 +165,12 @@ def _refuse_limits(options: RunOptions) -> None:
 def _sink(options: RunOptions, chosen: Target) -> Sink:
     sink = sink_from_uri(options.sink) if options.sink else chosen.sink or MemorySink()
     if options.as_json and isinstance(sink, ConsoleSink):
-        raise ConfigError("--json and --sink console: both write to stdout; leave one of them out")
+        raise ConfigError("--json and --sink console: both write to stdout; omit one of them")
     return sink
 
 
 def _stop_on_interrupt(run: Run, interrupted: threading.Event) -> None:
-    """Let Ctrl-C end the run after the running epoch; a second one ends it at once."""
+    """Let Ctrl-C end the run after the running epoch; a second one ends it immediately."""
 
     def stop(*_: object) -> None:
         _interrupt_at_once()
@@ -200,14 +200,15 @@ def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progr
     seed = options.seed * 1_000_003 + event.epoch
     partitioning = run.partitioning
     if options.shuffle_partitions and (changes := random_changes(run.graph, partitioning, random.Random(seed))):
-        run.runtime.apply(Repartition(changes))
+        run.attempt(Repartition(changes))
         partitioning = changed(partitioning, changes, run.graph)
     if options.shuffle_bindings:
-        run.rebind(shuffled(run.graph, options.workers, seed, partitioning))
+        binding = shuffled(run.graph, options.workers, seed, partitioning)
+        run.attempt(Rebind(binding, id=f"shuffle {event.epoch}"))
 
 
 def _append_metrics(run: Run, path: str) -> None:
-    """One JSON object per line: the time, and what every operator has done."""
+    """One JSON object per line: the time, and the metrics of every operator."""
     line = json.dumps({"time": round(run.runtime.now_s(), 3), "operators": run.metrics()})
     try:
         with Path(path).open("a", encoding="utf-8") as file:
@@ -217,7 +218,7 @@ def _append_metrics(run: Run, path: str) -> None:
 
 
 def _interrupted(run: Run, options: RunOptions) -> int:
-    again = f"run it again with --checkpoint {run.checkpoint} to go on"
+    again = f"run it again with --checkpoint {run.checkpoint} to resume"
     kept = again if options.checkpoint else run.capabilities.interrupted
     epochs = _number(run.tally.epochs, "epoch", "epochs")
     click.echo(f"interrupted after {epochs}, all committed; {kept}", err=True)
@@ -251,7 +252,7 @@ def _summary(
 
 
 def _results(sink: Sink, run: Run) -> dict[str, pa.Table]:
-    """All result tables, as far as the sink can give them back."""
+    """All result tables that the sink can read back."""
     if isinstance(sink, ConsoleSink):
         return {}
     if not isinstance(sink, MemorySink | ParquetSink):

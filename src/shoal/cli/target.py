@@ -1,4 +1,4 @@
-"""Targets: from what the user typed to a job that can run."""
+"""Targets: the job that a command-line argument stands for."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ Expected = Callable[[int], Mapping[str, pa.Table]]
 
 @dataclass(frozen=True)
 class Target:
-    """A job under the name the user gave, with its oracle and its sink if it has one."""
+    """A job under the name that the user gave, with its oracle and its sink, if any."""
 
     name: str
     job: Job
@@ -66,7 +66,7 @@ def target(
 
 
 def _from_sql(path: Path, functions: str | None, source: Source | None) -> Target:
-    """A SQL file; the functions of a Python file are known in it by their names."""
+    """A SQL file; it can call the functions of a Python file by their names."""
     from shoal.language.sql.script import parse_script
     from shoal.session.script import job_of_script, sink_of
 
@@ -89,7 +89,7 @@ def _from_sql(path: Path, functions: str | None, source: Source | None) -> Targe
 
 
 def _module(path: Path) -> ModuleType:
-    """A Python file, executed as it is."""
+    """Execute a Python file as a module."""
     if not path.is_file():
         raise ConfigError(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -118,7 +118,7 @@ def source_from_uri(uri: str, rows_per_epoch: int | None) -> Source:
     directory, _, option = rest.partition("?")
     if kind not in FORMATS or not directory or option not in ("", "follow"):
         raise ConfigError(
-            f"source must be {', '.join(f'{name}:DIR' for name in FORMATS)}, with ?follow if you like; got {uri!r}"
+            f"source must be {', '.join(f'{name}:DIR' for name in FORMATS)}, optionally with ?follow; got {uri!r}"
         )
     if not Path(directory).is_dir():
         raise ConfigError(f"source directory {directory} does not exist")

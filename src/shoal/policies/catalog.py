@@ -1,4 +1,4 @@
-"""The catalog of binding policies: where instances start, and where they go while a job runs."""
+"""The catalog of binding policies, static and dynamic."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -13,14 +13,14 @@ from shoal.policies.binding.metis import DynamicMetis, Metis, required
 from shoal.policies.binding.two_level import TwoLevel
 
 FIRST = {"two-level": "partition"}
-"""The static policy that binds instances until something has been measured; round-robin for all others."""
+"""The static policy that binds instances before the first measurement; round-robin for all others."""
 
 
 class BindingPolicy(Protocol):
-    """Proposes a binding; the same values give the same answer."""
+    """Proposes a binding; pure, the same values give the same proposal."""
 
     def propose(self, loads: Loads, binding: Binding, topology: Topology) -> Binding:
-        """The binding it wants instead, for the same instances and workers; the same one where it wants no change."""
+        """Called when a trigger fires; returns a binding of the same instances and workers, `binding` for no change."""
 
 
 DYNAMIC: Mapping[str, BindingPolicy] = {
@@ -30,16 +30,16 @@ DYNAMIC: Mapping[str, BindingPolicy] = {
     "dynamic-metis": DynamicMetis(),
     "guarded": Guarded(),
 }
-"""Policies that decide by what was measured, with their usual settings."""
+"""Policies that decide by measured loads, with their default settings."""
 
 ASKED_ONCE = frozenset({"metis"})
-"""Those of them that are asked once, after a profile, and not again."""
+"""Dynamic policies that are asked only once, after a profile."""
 
 SPLITTING = frozenset({"guarded"})
-"""Those of them that may also split instances that are too large for a worker, and merge idle parts."""
+"""Dynamic policies that also split instances that are too large for a worker, and merge idle parts."""
 
 QUEUED = ("single-queue", "node-queue")
-"""No binding: operators wait in a queue that several workers serve, on the local runtime."""
+"""Policies without a binding: several workers serve one queue, on the local runtime."""
 
 SUMMARIES: Mapping[str, str] = {
     "round-robin": "instance k on worker k modulo workers; nothing moves",
@@ -47,16 +47,16 @@ SUMMARIES: Mapping[str, str] = {
     "greedy": "instances by backlog, the lightest first, from workers above average to the least loaded one",
     "two-level": "once a query is slow: partitions between nodes, then their paths between the workers of a node",
     "metis": "a balanced cut of the graph with few bytes across, once, by a profile",
-    "dynamic-metis": "a new cut each time, its parts named after the workers that have most of them",
+    "dynamic-metis": "a new cut each time, its parts assigned to the workers that have most of them",
     "guarded": "moves that pay for their state and lost locality; never raises the peak; splits what exceeds a worker",
     "single-queue": "no binding: one queue for all workers, in the order of event time; local runtime only",
     "node-queue": "no binding: a queue per processor node, idle workers take from others; local runtime only",
 }
-"""Every policy in one line: the static ones, those that follow the load, those without a binding."""
+"""Every policy in one line."""
 
 
 def check_policy(name: str) -> None:
-    """Refuse a name that no policy has, and a policy whose package is missing."""
+    """Reject an unknown name, and a policy whose package is not installed."""
     if name not in SUMMARIES:
         raise ConfigError(f"policy must be one of {', '.join(SUMMARIES)}; got {name!r}")
     if isinstance(DYNAMIC.get(name), Metis | DynamicMetis):

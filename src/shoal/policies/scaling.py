@@ -1,4 +1,4 @@
-"""Scaling: how many workers a job should have, and where instances go when workers come or leave."""
+"""Scaling: how many workers a job should have, and the binding after workers were added or removed."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -11,10 +11,9 @@ from shoal.policies.binding.loads import Loads
 
 @dataclass(frozen=True)
 class Utilisation:
-    """As many workers as keep the share of time that they work between two bounds.
+    """Keeps utilisation, the share of their time that workers are busy, between two bounds.
 
-    Above `high` there will be more, so many that the share comes to half-way between the bounds; there are fewer only
-    if those that stay would be below `high` by as much.
+    Above `high` workers are added, below `low` they are removed; both aim half-way between the bounds.
 
     >>> scaling = Utilisation(least=1, most=8, low=0.4, high=0.8)
     >>> scaling.wanted(busy=0.95, workers=4), scaling.wanted(busy=0.6, workers=4), scaling.wanted(busy=0.2, workers=4)
@@ -27,7 +26,7 @@ class Utilisation:
     high: float = 0.85
 
     def __post_init__(self) -> None:
-        """Refuse bounds that leave no room."""
+        """Reject bounds out of order."""
         if not 1 <= self.least <= self.most:
             raise ConfigError(f"the number of workers needs bounds from 1 up; got {self.least} to {self.most}")
         if not 0 < self.low < self.high:
@@ -46,7 +45,7 @@ class Utilisation:
         return cls(int(least), int(most))
 
     def wanted(self, busy: float, workers: int) -> int:
-        """How many workers there should be if so many were busy for this share of their time."""
+        """The number of workers to have, if `workers` were busy for the share `busy` of their time."""
         fitting = max(1, ceil(workers * busy / ((self.low + self.high) / 2)))
         if busy > self.high:
             workers = max(workers + 1, fitting)
@@ -58,8 +57,8 @@ class Utilisation:
 def resized(loads: Loads, binding: Binding, workers: int, horizon_s: float = 10.0) -> Binding:
     """The binding for another number of workers, with few moves.
 
-    Instances of workers that leave go to the least loaded of the others, the heaviest first. New workers get what is
-    above the fair share of the others, the heaviest that fits first. Instances without a load count as light.
+    Instances of removed workers go to the least loaded of the others, the heaviest first. New workers take what the
+    others have above their fair share, the heaviest that fits first. Instances without a load count as light.
     """
     if workers < 1:
         raise BindingError(f"a binding needs at least one worker; got {workers}")
@@ -81,7 +80,7 @@ def resized(loads: Loads, binding: Binding, workers: int, horizon_s: float = 10.
 
 
 def _work(loads: Loads, binding: Binding, horizon_s: float) -> dict[InstanceId, float]:
-    """Work of every instance; a little where none is known, so that the numbers of instances are balanced then."""
+    """Work of every instance; a little if none is known, so that the number of instances is balanced then."""
     known = dict(zip(loads.instances, loads.work_s(horizon_s).tolist(), strict=True))
     little = max(known.values(), default=0.0) * 1e-6 or 1.0
     return {instance: max(little, known.get(instance, 0.0)) for instance in binding.worker_of}
@@ -94,7 +93,7 @@ def _fill(
     load_s: list[float],
     fair_s: float,
 ) -> None:
-    """Give a new worker its fair share of what others have above theirs."""
+    """Fill a new worker up to the fair share with instances of workers above theirs."""
     for instance in sorted(worker_of, key=lambda one: -work_s[one]):
         source = worker_of[instance]
         fits = load_s[worker] + work_s[instance] <= fair_s

@@ -1,4 +1,4 @@
-"""Digests and comparisons of results, whatever order their rows came in."""
+"""Digests and comparisons of results, independent of the order of rows."""
 
 import hashlib
 import json
@@ -40,11 +40,11 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
 
 
 def differences(actual: Mapping[str, pa.Table], expected: Mapping[str, pa.Table]) -> list[str]:
-    """What is wrong with results, in words; nothing where they agree.
+    """The differences between actual and expected results, as text; empty if they agree.
 
-    Rows are matched by all columns that are not floats; floats may differ by 1e-9 of their size, because
-    the batch engine that gives the expected answer does not add exactly. Columns the expected
-    answer does not have, such as the query's name, are not looked at.
+    Rows are matched by all columns that are not floats. Floats may differ by 1e-9 of their size, because the batch
+    engine that computes the expected results does not add exactly. Columns that the expected results do not have, such
+    as the name of the query, are ignored.
     """
     found = []
     for name, wanted in expected.items():
@@ -82,7 +82,7 @@ def _sorted(table: pa.Table, exact: list[str], inexact: list[str]) -> pa.Table:
 
 
 def _first_odd(left: pa.Table, right: pa.Table, exact: list[str]) -> str:
-    """The first few keys that only one side has."""
+    """The first keys that only one side has."""
     a, b = (set(zip(*(_plain(t.column(name)) for name in exact), strict=True)) for t in (left, right))
     extra, lacking = sorted(a - b, key=repr)[:SHOWN], sorted(b - a, key=repr)[:SHOWN]
     return (f"; not expected {extra}" if extra else "") + (f"; missing {lacking}" if lacking else "")
@@ -93,7 +93,7 @@ def _float_differences(left: pa.Table, right: pa.Table, column: str) -> list[str
     if pa.types.is_list(a.type):
         a, b = a.combine_chunks(), b.combine_chunks()
         if a.value_lengths().to_pylist() != b.value_lengths().to_pylist():
-            return [f"column {column!r}: lists of other lengths than expected"]
+            return [f"column {column!r}: lists differ in length"]
         x, y = a.flatten().to_numpy(zero_copy_only=False), b.flatten().to_numpy(zero_copy_only=False)
     else:
         x, y = a.to_numpy(), b.to_numpy()

@@ -1,9 +1,8 @@
 """Jobs from graph files: the queries of the file, fed by its datasets.
 
-A dataset with a `format` is a directory of files that is read as it is. One with a `type` is a file of DCEP-Sim's:
-every row begins with the number of its stream, so it is taken apart first, for the streams that have no directory of
-their own, into one Parquet file each in the directory for temporary files. The same dataset always gives the same
-files there, so a checkpoint finds them again.
+A dataset with a `format` is a directory of files that is read directly. One with a `type` is a file of DCEP-Sim: every
+row begins with the number of its stream. It is first split into one Parquet file per stream without a directory, below
+the directory for temporary files. The same dataset always gives the same files, so a checkpoint finds them again.
 """
 
 import csv
@@ -33,7 +32,7 @@ Row = Sequence[str | None]
 
 
 def graph_file(path: Path) -> GraphFile:
-    """What a graph file says."""
+    """Read a graph file."""
     try:
         return load_file(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
@@ -71,18 +70,18 @@ def _sources(file: GraphFile, path: Path, rows_per_epoch: int | None) -> dict[st
         if dataset.format:
             stream = _stream_of(dataset, file, read)
             if stream in sources:
-                dataset.part.fail(f"stream {stream!r} has another dataset already")
-            place = str(path.parent / dataset.file)
+                dataset.part.fail(f"stream {stream!r} already has another dataset")
+            directory = str(path.parent / dataset.file)
             if stream in read:
                 kept: Any = dataset.format
-                sources[stream] = Files(place, format=kept, rows_per_epoch=rows_per_epoch, follow=dataset.follow)
+                sources[stream] = Files(directory, format=kept, rows_per_epoch=rows_per_epoch, follow=dataset.follow)
     mixed = [dataset for dataset in file.datasets if dataset.type]
     rest = [stream for stream in read if stream not in sources]
     if mixed and not rest:
-        mixed[0].part.fail(f"each of the streams {', '.join(read)} has another dataset already")
+        mixed[0].part.fail(f"each of the streams {', '.join(read)} already has another dataset")
     if mixed:
-        for stream, directory in _taken_apart(mixed, file, path.parent, rest).items():
-            sources[stream] = Files(str(directory), rows_per_epoch=rows_per_epoch, follow=False)
+        for stream, parts in _split(mixed, file, path.parent, rest).items():
+            sources[stream] = Files(str(parts), rows_per_epoch=rows_per_epoch, follow=False)
     return sources
 
 
@@ -99,24 +98,24 @@ def _stream_of(dataset: Dataset, file: GraphFile, read: Sequence[str]) -> str:
     return name
 
 
-def _taken_apart(mixed: Sequence[Dataset], file: GraphFile, base: Path, read: Sequence[str]) -> dict[str, Path]:
-    """Directories with the rows of each stream, made unless they are there."""
+def _split(mixed: Sequence[Dataset], file: GraphFile, base: Path, read: Sequence[str]) -> dict[str, Path]:
+    """Directories with the rows of each stream; created if they do not exist."""
     definitions = {each.id: each for each in file.streams.values() if each.id}
     known = [[str((base / each.file).absolute()), *_status(base / each.file, each)] for each in mixed]
     streams = [[id_, each.name, dict(each.columns), each.time, each.tick_ns] for id_, each in definitions.items()]
     described = json.dumps([known, streams, sorted(read)])
     digest = hashlib.sha256(described.encode()).hexdigest()[:16]
-    place = Path(tempfile.gettempdir()) / f"shoal-datasets-{os.getuid()}" / digest
-    if not place.is_dir():
-        place.parent.mkdir(mode=0o700, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(dir=place.parent))
+    target = Path(tempfile.gettempdir()) / f"shoal-datasets-{os.getuid()}" / digest
+    if not target.is_dir():
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(dir=target.parent))
         try:
             for number, dataset in enumerate(mixed):
-                _take_apart(dataset, base / dataset.file, definitions, read, unfinished, number)
-            _put(unfinished, place)
+                _write_parts(dataset, base / dataset.file, definitions, read, unfinished, number)
+            _put(unfinished, target)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-    return {directory.name: directory for directory in sorted(place.iterdir())}
+    return {directory.name: directory for directory in sorted(target.iterdir())}
 
 
 def _status(path: Path, dataset: Dataset) -> tuple[int, int]:
@@ -126,25 +125,25 @@ def _status(path: Path, dataset: Dataset) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _put(unfinished: Path, place: Path) -> None:
+def _put(unfinished: Path, target: Path) -> None:
     try:
-        unfinished.rename(place)
-    except OSError:  # somebody else was faster, and made the same
-        if not place.is_dir():
+        unfinished.rename(target)
+    except OSError:  # another process was faster and wrote the same files
+        if not target.is_dir():
             raise
 
 
-def _take_apart(
+def _write_parts(
     dataset: Dataset,
     path: Path,
     definitions: Mapping[str, StreamDefinition],
     read: Sequence[str],
-    place: Path,
+    directory: Path,
     number: int,
 ) -> None:
-    """Write the rows of every stream that is read; values stay texts, which are checked when they are read."""
+    """Write the rows of every stream that queries read; values stay texts and are checked by the source."""
     rows = _csv_rows(path) if dataset.type == "csv" else _yaml_rows(path, definitions)
-    parts = {each.id: _Part(each, place / each.name, number) for each in definitions.values() if each.name in read}
+    parts = {each.id: _Part(each, directory / each.name, number) for each in definitions.values() if each.name in read}
     try:
         for at, stream, values in rows:
             if stream not in definitions:
@@ -154,7 +153,7 @@ def _take_apart(
             if len(values) != len(definitions[stream].columns):
                 raise SourceError(
                     f"{path} {at}: a row of stream {stream} ({definitions[stream].name}) must have "
-                    f"{len(definitions[stream].columns)} fields behind its stream id; got {len(values)}"
+                    f"{len(definitions[stream].columns)} fields after its stream id; got {len(values)}"
                 )
             if stream in parts:
                 parts[stream].add(values)
@@ -199,7 +198,7 @@ class _Part:
 
 
 def _microseconds(text: str | None, tick_ns: int) -> str | None:
-    """Ticks as microseconds; what is no whole number stays as it is, and becomes a dead letter."""
+    """Ticks as microseconds; a text that is no integer is kept, and becomes a dead letter later."""
     try:
         return text and str(int(text) * tick_ns // _NANOSECONDS)
     except ValueError:
@@ -207,7 +206,7 @@ def _microseconds(text: str | None, tick_ns: int) -> str | None:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, str, Row]]:
-    """Place, stream id and fields of every row."""
+    """Position in the file, stream id and fields of every row."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.reader(file, skipinitialspace=True)
         try:

@@ -1,4 +1,4 @@
-"""Jobs: queries together with the sources that feed them."""
+"""Jobs: queries and the sources of their streams."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from shoal.model.query.graph import Graph, Query
 class Job:
     """What to run: a name, a graph and a source for every stream in it.
 
-    A source is one of `shoal.connectors` or, on Spark, a streaming DataFrame of your own.
+    A source is one of `shoal.connectors` or, on Spark, your own streaming DataFrame.
     """
 
     name: str
@@ -20,7 +20,7 @@ class Job:
     sources: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a job that could not start."""
+        """Reject a job without queries, or with a stream that has no source."""
         if not self.graph.queries:
             raise GraphError(f"job {self.name!r} has no queries")
         missing = sorted(set(self.graph.streams) - set(self.sources))

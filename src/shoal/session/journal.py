@@ -1,4 +1,4 @@
-"""The journal of a run as a file: a JSON object per line, added as things happen."""
+"""The journal of a run as a file: one JSON object per line."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -15,10 +15,10 @@ ENTRIES = Codec[Entry](get_args(Entry), format=FORMAT)
 
 
 class JournalFile:
-    """Adds entries to the journal in a directory; earlier runs' entries stay."""
+    """Appends entries to the journal in a directory; entries of earlier runs are kept."""
 
     def __init__(self, directory: str) -> None:
-        """Name the directory, which is made where it is missing."""
+        """Open the journal; the directory is created if it does not exist."""
         self.path = Path(directory) / NAME
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ class JournalFile:
                 file.write("\n")
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Write entries down."""
+        """Append entries."""
         lines = [ENTRIES.encode(entry) for entry in entries]
         if lines:
             with self.path.open("ab") as file:
@@ -41,7 +41,7 @@ class JournalFile:
 
 
 def read_journal(directory: str) -> list[Entry]:
-    """All entries of the journal in a directory; lines that a crash has cut off are left out."""
+    """All entries of the journal in a directory; lines that a crash cut off are skipped."""
     path = Path(directory) / NAME
     try:
         lines = path.read_bytes().split(b"\n")

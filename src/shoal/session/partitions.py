@@ -1,4 +1,4 @@
-"""Partitionings as people ask for them: operators by the names of queries, and changes drawn at random."""
+"""Operators by the names of queries, random changes of a partitioning, and the slots of instances."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ MOST_RANDOM_GROUPS = 6
 
 
 def operator_named(graph: Graph, name: str) -> OperatorId:
-    """The operator of an id, or the last one with state of the query of that name."""
+    """The operator with this id, or the last stateful operator of the query of this name."""
     if name in graph.operators:
         return OperatorId(name)
     if name not in graph.queries:
@@ -25,7 +25,7 @@ def operator_named(graph: Graph, name: str) -> OperatorId:
 
 
 def random_changes(graph: Graph, partitioning: Partitioning, draw: random.Random) -> tuple[Change, ...]:
-    """Splits, merges and other numbers of groups, drawn for about half of the operators; all of them can be made."""
+    """Random splits, merges and regroupings of about half of the operators; all of them are valid."""
     found: list[Change] = []
     for operator in graph.operators.values():
         if operator.kind not in STATEFUL or draw.random() < 0.5:

@@ -8,8 +8,8 @@ from shoal.session.job import Job
 
 
 def profiled(job: Job) -> dict[str, Any]:
-    """Run a job with every operator apart, on one worker of the first runtime that can, and tell what each has cost."""
+    """Run a job with every operator separate, on one worker of the first runtime that can, and return its costs."""
     for kind in kinds():
         if kind.profile is not None:
             return kind.profile(job.graph, job.sources)
-    raise ConfigError("no runtime measures operators apart")
+    raise ConfigError("no runtime measures operators separately")

@@ -1,4 +1,4 @@
-"""Runs: the place where a job, a runtime and the one who watches them meet."""
+"""Runs: a job on a runtime, followed and changed by its user."""
 
 import logging
 import shutil
@@ -20,6 +20,7 @@ from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
     AddQuery,
+    Command,
     CommandRefused,
     Drain,
     EpochCommitted,
@@ -47,7 +48,7 @@ from shoal.session.summary import Tally
 
 LOG = logging.getLogger("shoal")
 KEPT_FINISHED = 100
-"""Rebindings whose moves a run remembers."""
+"""Rebindings whose reports a run keeps, and attempts whose refusal it expects."""
 Watcher = Callable[["Run", EpochCommitted], object]
 """Called after every epoch, e.g. to rebind."""
 
@@ -68,27 +69,33 @@ class Run:
     refused: list[CommandRefused] = field(default_factory=list)
     lost: list[WorkersLost] = field(default_factory=list)
     finished: deque[MovesFinished] = field(default_factory=lambda: deque(maxlen=KEPT_FINISHED))
-    """What became of the newest rebindings."""
+    """Reports of the newest rebindings."""
     temporary: bool = False
     steering: Steering | None = None
     asked_mechanism: str | None = None
     partitioning: Partitioning = DECLARED
     _graph: Graph | None = None
+    _attempts: deque[Command] = field(default_factory=lambda: deque(maxlen=KEPT_FINISHED))
     _requests: Iterator[int] = field(default_factory=lambda: count(1))
 
     def rebind(self, binding: Binding, mechanism: str | None = None) -> str:
-        """Use another binding from the next epoch on, by a mechanism of its own if it has one; no result changes.
+        """Use another binding from the next epoch on, by another mechanism if one is given; no result changes.
 
-        Returns the id under which `finished` tells what became of it.
+        Returns the id of its report in `finished`.
         """
         rebind = Rebind(binding, mechanism, f"request {next(self._requests)}")
         self.runtime.apply(rebind)
         return rebind.id
 
+    def attempt(self, command: Command) -> None:
+        """Apply a command that may be refused: its refusal is kept in `refused`, and not logged."""
+        self._attempts.append(command)
+        self.runtime.apply(command)
+
     def split(self, instance: InstanceId | str, parts: int = 2) -> None:
         """Divide the keys of an instance, and their state, among several; no result changes.
 
-        The new instances go to the workers with the fewest; what cannot be split is refused, see `refused`.
+        The new instances go to the workers with the fewest. An impossible split is refused, see `refused`.
         """
         self.runtime.apply(Repartition((Split(InstanceId(instance), parts),)))
 
@@ -97,24 +104,24 @@ class Run:
         self.runtime.apply(Repartition((Merge(tuple(InstanceId(each) for each in instances)),)))
 
     def repartition(self, operator: OperatorId | str, *, groups: int) -> None:
-        """Divide the keys of an operator evenly among so many instances; no result changes.
+        """Divide the keys of an operator evenly among `groups` instances; no result changes.
 
-        The operator may be named by a query: then it is the last one of that query that holds state.
+        The name of a query stands for its last stateful operator.
         """
         self.runtime.apply(Repartition((Regroup(operator_named(self.graph, operator), groups),)))
 
     @property
     def graph(self) -> Graph:
-        """The queries as the last epoch had them."""
+        """The queries of the last epoch."""
         return self._graph or self.job.graph
 
     @property
     def instances(self) -> tuple[InstanceId, ...]:
-        """The instances that hold state, as the last epoch had them."""
+        """The stateful instances of the last epoch."""
         return self.partitioning.instances(self.graph)
 
     def scale(self, workers: int) -> None:
-        """Have more or fewer workers from one of the next epochs on; no result changes."""
+        """Change the number of workers with one of the next epochs; no result changes."""
         if workers < 1:
             raise ConfigError(f"number of workers must be at least 1; got {workers}")
         if self.steering is None:
@@ -134,17 +141,17 @@ class Run:
         self.runtime.apply(RemoveQuery(name))
 
     def drain(self) -> None:
-        """Take no more events in, answer every open window, and end."""
+        """Stop reading input, emit every open window, and end."""
         self.runtime.apply(Drain())
 
     def stop(self) -> None:
-        """End after the running epoch; starting the job again with the same checkpoint goes on from there."""
+        """End after the running epoch; a job started with the same checkpoint resumes from there."""
         self.runtime.stop()
 
     def wait(self, watcher: Watcher | None = None) -> Tally:
-        """Follow the run to its end; raises what ended it if that was not by plan.
+        """Follow the run to its end; raises the error that ended it, if there was one.
 
-        Whatever else is raised in here, by the watcher or by Ctrl-C, stops the run first.
+        Any other exception in here, from the watcher or Ctrl-C, stops the run first.
         """
         events = iter(self.runtime.events())
         try:
@@ -160,7 +167,7 @@ class Run:
         return self.tally
 
     def _forget(self) -> None:
-        """Remove a checkpoint that nobody asked to keep."""
+        """Remove a temporary checkpoint."""
         if self.temporary and self.checkpoint is not None:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
 
@@ -175,9 +182,7 @@ class Run:
             if watcher is not None:
                 watcher(self, event)
         elif isinstance(event, CommandRefused):
-            if self.steering is None or not self.steering.gave(event.command):
-                self.refused.append(event)
-                LOG.warning("a command was refused: %s", event.reason)
+            self._refuse(event)
         elif isinstance(event, MovesFinished):
             self.finished.append(event)
         elif isinstance(event, WorkersLost):
@@ -186,7 +191,15 @@ class Run:
         else:
             self._note_end(event)
             if event.error is not None:
-                raise copy(event.error)  # the runtime keeps its own, which must not hold on to the frames it passes
+                raise copy(event.error)  # the runtime keeps its own, which must not keep these frames alive
+
+    def _refuse(self, event: CommandRefused) -> None:
+        """Keep and log the refusal of a command; one of the controller's commands is only for the journal."""
+        if self.steering is not None and self.steering.gave(event.command):
+            return
+        self.refused.append(event)
+        if not any(event.command is attempt for attempt in self._attempts):
+            LOG.warning("a command was refused: %s", event.reason)
 
     def _note_end(self, event: RunEnded) -> None:
         if self.steering is not None:
@@ -205,11 +218,11 @@ class Run:
 
     @property
     def consumed(self) -> int:
-        """Events taken in since the checkpoint began, earlier runs included."""
+        """Events read since the checkpoint began, by earlier runs as well."""
         return self.runtime.consumed
 
     def metrics(self) -> list[dict[str, Any]]:
-        """What every operator has done so far, under Flink's names, where the runtime measures its operators."""
+        """Metrics of every operator, under Flink's names; an error if the runtime has none."""
         if not self.capabilities.operator_metrics:
             keepers = runtimes_that(lambda can: can.operator_metrics)
             raise ConfigError(f"metrics of operators are kept by runtime {keepers}; got {self.capabilities.name}")
@@ -222,17 +235,17 @@ class Run:
 
     @property
     def mechanism(self) -> str:
-        """How state moves; `none` where there is nothing to choose."""
+        """The mechanism that moves state; `none` if the runtime has none."""
         return self.asked_mechanism or next(iter(self.capabilities.mechanisms), "none")
 
     @property
     def topology(self) -> Topology:
-        """The workers of the run, and the nodes that they live on."""
+        """The workers of the run, and their nodes."""
         return self.runtime.topology
 
     @property
     def start_up_s(self) -> float:
-        """From the call of `start` to the first event taken in."""
+        """Time from the call of `start` to the first event read."""
         first = self.tally.first_begun_s
         return 0.0 if first is None else max(0.0, first - self.began_s)
 
@@ -255,28 +268,28 @@ def start(  # noqa: PLR0913  (all but the job by name)
     must_bind: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Run:
-    """Start a job and return at once; `Run.wait` follows it to its end, and steers it by its policy meanwhile.
+    """Start a job and return immediately; `Run.wait` follows it to its end, and steers it by its policy.
 
-    `on` names the runtime: `spark`, `local` or `reference`. Each refuses what it has no use for: `spark` (a session)
+    `on` names the runtime: `spark`, `local` or `reference`. Each rejects the parameters of others: `spark` (a session)
     and `interval_s` are for Spark, `local` (a `LocalSettings`) is for the local runtime, and `conf` holds settings of
-    either by name. Without a `checkpoint` directory a run cannot be resumed; Spark then keeps it in a temporary one.
-    Without a `sink` the results stay in memory, in `Run.sink`. Without a `policy` instances are bound round-robin, but
-    the local runtime does not bind them at all, unless `must_bind`: then that is an error. The journal is kept in the
-    directory `journal`, or with the checkpoint. `mechanism` is how moved state gets to its new worker: see
-    `shoal mechanisms`, `megaphone` without. `say` is told what keeps the run from starting at once.
+    either by name. Without a `checkpoint` directory a run cannot be resumed; Spark then uses a temporary one. Without a
+    `sink` the results stay in memory, in `Run.sink`. Without a `policy` instances are bound round-robin; the local
+    runtime then binds none, which is an error with `must_bind`. The journal is in the directory `journal`, or with the
+    checkpoint. `mechanism` moves state to its new worker: see `shoal mechanisms`; `megaphone` by default. `say` is
+    called with the reason whenever the start takes a while.
     """
     kind = runtime_kind(on)
     began_s = kind.clock()
     _check(kind.capabilities, workers, policy, mechanism)
     steered = control or ControlSettings()
     temporary = checkpoint is None and kind.capabilities.keeps_checkpoint
-    place = tempfile.mkdtemp(prefix="shoal-") if temporary else checkpoint
-    if place is not None and "://" not in place:
-        place = str(Path(place).absolute())
+    directory = tempfile.mkdtemp(prefix="shoal-") if temporary else checkpoint
+    if directory is not None and "://" not in directory:
+        directory = str(Path(directory).absolute())
     launch = Launch(
         sources=job.sources,
         sink=sink if sink is not None else MemorySink(),
-        checkpoint=place,
+        checkpoint=directory,
         policy=policy,
         most_workers=0 if steered.scaling is None else steered.scaling.most,
         must_bind=must_bind or journal is not None,
@@ -290,21 +303,21 @@ def start(  # noqa: PLR0913  (all but the job by name)
     try:
         runtime = kind.make(launch)
         chosen = policy or runtime.capabilities.default_policy
-        run = Run(job, runtime, chosen, workers, launch.sink, place, began_s, temporary=temporary)
+        run = Run(job, runtime, chosen, workers, launch.sink, directory, began_s, temporary=temporary)
         run.asked_mechanism = mechanism
-        kept = place if checkpoint is not None and "://" not in checkpoint else None
+        kept = directory if checkpoint is not None and "://" not in checkpoint else None
         _steer(run, steered, journal or kept)
         first = chosen if chosen in STATIC else FIRST.get(chosen, "round-robin")
         runtime.start(job.graph, STATIC[first](job.graph, workers))
     except BaseException:
-        if temporary and place is not None:
-            shutil.rmtree(place, ignore_errors=True)
+        if temporary and directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
         raise
     return run
 
 
 def _check(capabilities: Capabilities, workers: int, policy: str | None, mechanism: str | None) -> None:
-    """Refuse what no run on this runtime can have."""
+    """Reject parameters that the runtime does not support."""
     on = capabilities.name
     if workers < 1:
         raise ConfigError(f"number of workers must be at least 1; got {workers}")
@@ -318,7 +331,7 @@ def _check(capabilities: Capabilities, workers: int, policy: str | None, mechani
 
 
 def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
-    """Give a run that binds instances its controller, and its journal where there is one."""
+    """Attach controller and journal to a run that binds instances."""
     if run.capabilities.binds != "always":
         return
     file = JournalFile(journal) if journal is not None else None

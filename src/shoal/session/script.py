@@ -41,14 +41,14 @@ def job_from_sql(
 
 
 def job_of_script(script: Script, name: str, sources: Mapping[str, Any]) -> Job:
-    """A job from a script; a given source goes before what a table's options say."""
+    """A job from a script; a given source takes precedence over the options of a table."""
     read = {stream for query in script.queries for stream in query.streams}
     declared = {table: source_of(script.tables[table]) for table in read & set(script.tables) - set(sources)}
     return Job.of(name, script.queries, {**declared, **{key: sources[key] for key in sources if key in read}})
 
 
 def source_of(table: TableOptions) -> Files:
-    """The source that a table's options describe."""
+    """The source by the options of a table."""
     options = table.options
     _check(table, _SOURCE_OPTIONS)
     follow = options.get("follow", "true").lower()
@@ -66,7 +66,7 @@ def source_of(table: TableOptions) -> Files:
 
 
 def sink_of(script: Script) -> ParquetSink | None:
-    """The sink that the options of the script's result tables describe: one directory for all, or none."""
+    """The sink by the options of the result tables: one directory for all, or None."""
     written = [table for table in script.tables.values() if table.role == "sink" and table.options]
     for table in written:
         _check(table, _SINK_OPTIONS)
@@ -79,7 +79,7 @@ def sink_of(script: Script) -> ParquetSink | None:
 
 
 def _check(table: TableOptions, known: tuple[str, ...]) -> None:
-    """Refuse connectors and options there are not."""
+    """Reject unknown connectors and options."""
     options = table.options
     if options.get("connector") != "files":
         raise ConfigError(

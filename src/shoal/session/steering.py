@@ -1,4 +1,4 @@
-"""Steering: where controller and runtime meet. Events go up, commands go down, and the journal is kept."""
+"""Steering: connects controller and runtime. Events go up, commands go down, entries go to the journal."""
 
 import queue
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ from shoal.session.journal import JournalFile
 
 
 class Steering:
-    """Tells the controller what happens and does what it says; one thread uses it, any may ask for workers."""
+    """Passes events to the controller and its commands to the runtime; used by one thread, `scale` by any."""
 
     def __init__(self, controller: Controller, runtime: Runtime, journal: JournalFile | None) -> None:
-        """Nothing has happened yet."""
+        """Connect them; no event has come yet."""
         self.controller = controller
         self._runtime = runtime
         self._journal = journal
@@ -22,11 +22,11 @@ class Steering:
         self._asked: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def scale(self, workers: int) -> None:
-        """Ask for another number of workers, as soon as the run has said what it has."""
+        """Ask for another number of workers; takes effect after the next epoch."""
         self._asked.put(workers)
 
     def take(self, event: Event) -> float:
-        """React to an event; returns the processor time spent on it, without waiting for others who use Python."""
+        """React to an event; returns the processor time of that, which excludes waiting for other threads."""
         began_s = self._runtime.cpu_s()
         reaction = self.controller.handle(event)
         self._given = reaction.commands or self._given
@@ -38,11 +38,11 @@ class Steering:
         return 0.0 if isinstance(event, RunEnded) else self._runtime.cpu_s() - began_s
 
     def gave(self, command: Command) -> bool:
-        """Whether a command was the controller's own idea, so that only the journal has to know of its refusal."""
+        """Whether a command came from the controller, so that its refusal is only for the journal."""
         return any(command is one for one in self._given)
 
     def _resized(self, epoch: int, now_s: float) -> Reaction:
-        """The answer to the newest wish for workers, if there is one."""
+        """The reaction to the newest request for workers, if there is one."""
         wanted = None
         while not self._asked.empty():
             wanted = self._asked.get_nowait()
@@ -51,6 +51,6 @@ class Steering:
         return self.controller.resize(wanted, "it was asked for", epoch, now_s) or NOTHING
 
     def note(self, entries: Iterable[Entry]) -> None:
-        """Write entries into the journal, if there is one."""
+        """Append entries to the journal, if there is one."""
         if self._journal is not None:
             self._journal.add(entries)

@@ -1,4 +1,4 @@
-"""Summaries: a run in the numbers people and programs compare."""
+"""Summaries: the totals of a run, for people and programs."""
 
 import os
 from collections import defaultdict
@@ -13,12 +13,12 @@ from shoal.model.control.messages import EpochCommitted
 from shoal.model.control.topology import Topology
 
 MEMORY_EVERY_S = 0.5
-"""How often memory is looked at, which takes a few milliseconds."""
+"""Period of memory measurements, each of which takes a few milliseconds."""
 
 
 @dataclass
 class Tally:
-    """What a session adds up while a run goes on."""
+    """Totals of a run, updated after every epoch."""
 
     events: int = 0
     results: int = 0
@@ -35,10 +35,10 @@ class Tally:
     last_done_s: float = 0.0
     refusals: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     latency: Histogram = field(default_factory=Histogram)
-    _looked_s: float = 0.0
+    _measured_s: float = 0.0
 
     def add(self, event: EpochCommitted) -> None:
-        """Count an epoch in."""
+        """Add an epoch."""
         now_s = event.at_s
         self.events += event.rows
         self.results += event.results
@@ -56,23 +56,23 @@ class Tally:
             self.latency.record(event.latency_s, event.results)
         self.first_begun_s = now_s - event.latency_s if self.first_begun_s is None else self.first_begun_s
         self.last_done_s = now_s
-        if now_s - self._looked_s >= MEMORY_EVERY_S:
-            self._looked_s = now_s
+        if now_s - self._measured_s >= MEMORY_EVERY_S:
+            self._measured_s = now_s
             self.peak_rss_mb = max(self.peak_rss_mb, resident_mb())
         for reason, number in event.refusals.items():
             self.refusals[reason] += number
 
     @property
     def elapsed_s(self) -> float:
-        """From the first event in to the last result out."""
+        """Time from the first event read to the last result emitted."""
         return 0.0 if self.first_begun_s is None else self.last_done_s - self.first_begun_s
 
     def latency_ms(self) -> dict[str, float]:
-        """Time from an epoch's input being fixed to its results being in the sinks, per result row."""
+        """Latency per result row, from the fixed input of an epoch to its results in the sinks."""
         return self.latency.summary_ms()
 
     def cost_share(self) -> dict[str, float]:
-        """How the measured time divides over work, moving state and deciding."""
+        """The shares of compute, migration and policy in the measured time."""
         costs = {"compute": self.compute_s, "migration": self.migration_s, "policy": self.policy_s}
         total = sum(costs.values()) or 1.0
         return {name: round(cost / total, 6) for name, cost in costs.items()}
@@ -134,7 +134,7 @@ def described(topology: Topology) -> str:
 
 
 def resident_mb() -> float:
-    """Memory of this process and all it started: the JVM and the Python workers."""
+    """Memory of this process and its children: the JVM and the Python workers."""
     processes: Sequence[psutil.Process] = [psutil.Process(os.getpid())]
     processes = [*processes, *processes[0].children(recursive=True)]
     total = 0

@@ -28,7 +28,7 @@ class Situation:
     binding: Binding
     topology: Topology
 
-    def answer(self, policy: BindingPolicy) -> Binding:
+    def proposal(self, policy: BindingPolicy) -> Binding:
         return policy.propose(self.loads, self.binding, self.topology)
 
     def costing(self, costs: LinkCosts) -> "Situation":

@@ -91,8 +91,8 @@ def test_a_snapshot_gives_costs_rates_and_bytes() -> None:
 def test_an_epoch_s_work_is_the_same_as_rate_times_cost() -> None:
     graph = two_steps(2)
     layout = Layout.of(graph)
-    seen = {instance: InstanceLoad(n, 0.125 * n, 1, 1) for n, instance in enumerate(layout.instances)}
-    loads = layout.loads(Snapshot(1, round_robin(graph, 2), seen, period_s=4.0))
+    observed = {instance: InstanceLoad(n, 0.125 * n, 1, 1) for n, instance in enumerate(layout.instances)}
+    loads = layout.loads(Snapshot(1, round_robin(graph, 2), observed, period_s=4.0))
     assert loads.work_s(4.0) == pytest.approx(loads.busy_s)
 
 

@@ -87,7 +87,7 @@ def test_an_edge_of_an_unknown_instance_is_a_clear_error() -> None:
 
 
 def test_a_load_that_is_not_bound_is_a_clear_error() -> None:
-    with pytest.raises(BindingError, match=r"^instance 'b/0' has a load and is bound to no worker$"):
+    with pytest.raises(BindingError, match=r"^instance 'b/0' has a load but is bound to no worker$"):
         Loads.of({A: Load(), B: Load()}).placed(Binding.of({A: 0}, 1), ONE)
 
 

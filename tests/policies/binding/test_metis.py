@@ -62,9 +62,9 @@ def test_names_are_given_once_by_greatest_overlap(drawn: tuple[list[int], list[i
         part, name = min(left, key=lambda pair: (-left[pair], pair))
         name_of[part] = name
         overlap = {(p, n): size for (p, n), size in left.items() if p != part and n != name}
-    answer = renamed(np.array(new, dtype=np.int64), np.array(old, dtype=np.int64), number).tolist()
-    assert all(answer[place] == name_of[part] for place, part in enumerate(new) if part in name_of)
-    given_ = dict(zip(new, answer, strict=True))
+    names = renamed(np.array(new, dtype=np.int64), np.array(old, dtype=np.int64), number).tolist()
+    assert all(names[place] == name_of[part] for place, part in enumerate(new) if part in name_of)
+    given_ = dict(zip(new, names, strict=True))
     assert len(set(given_.values())) == len(given_)
 
 
@@ -86,7 +86,7 @@ def test_without_pymetis_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pymetis", None)
     with pytest.raises(ConfigError, match=r"need the package pymetis, which is not installed; pip install 'shoal\["):
-        skewed_city(1).answer(policy)
+        skewed_city(1).proposal(policy)
 
 
 @needs_metis
@@ -94,15 +94,15 @@ def test_without_pymetis_the_error_says_what_to_install(
 @given(situations())
 def test_a_cut_depends_on_loads_and_not_on_the_binding(asked: Situation) -> None:
     other = asked.binding.of(dict.fromkeys(asked.binding.worker_of, 0), asked.topology.workers)
-    assert asked.answer(Metis()) == asked.then(other).answer(Metis())
+    assert asked.proposal(Metis()) == asked.then(other).proposal(Metis())
 
 
 @needs_metis
 @settings(deadline=None)
 @given(situations())
 def test_asked_again_dynamic_metis_stays(asked: Situation) -> None:
-    answer = asked.answer(DynamicMetis())
-    assert asked.then(answer).answer(DynamicMetis()) == answer
+    proposal = asked.proposal(DynamicMetis())
+    assert asked.then(proposal).proposal(DynamicMetis()) == proposal
 
 
 @needs_metis
@@ -113,22 +113,22 @@ def test_renaming_never_moves_more_than_the_plain_cut_s_best_name_would(asked: S
     new, old = parts(asked.loads, asked.topology.workers), asked.placed(asked.binding)
     if new.size:
         overlap = np.bincount(new * asked.topology.workers + old).max()
-        assert asked.moves(asked.answer(DynamicMetis())) <= new.size - overlap
+        assert asked.moves(asked.proposal(DynamicMetis())) <= new.size - overlap
 
 
 @needs_metis
 @pytest.mark.parametrize("seed", range(3))
 def test_parts_take_about_the_same_time(seed: int) -> None:
     asked = skewed_city(seed)
-    assert asked.peak(asked.loads.busy_s, asked.answer(Metis())) <= 1.05 * shared_out(asked.loads.busy_s, 8)[1]
+    assert asked.peak(asked.loads.busy_s, asked.proposal(Metis())) <= 1.05 * shared_out(asked.loads.busy_s, 8)[1]
 
 
 @needs_metis
 def test_what_sends_much_stays_together() -> None:
     loads = {f"{name}{number}": (0, Load(busy_s=1.0)) for number in range(12) for name in "ab"}
     edges = {(f"a{number}", f"b{number}"): 1000.0 for number in range(12)}
-    answer = situation(loads, FLAT, edges).answer(Metis()).worker_of
-    assert all(answer[InstanceId(f"a{number}")] == answer[InstanceId(f"b{number}")] for number in range(12))
+    proposal = situation(loads, FLAT, edges).proposal(Metis()).worker_of
+    assert all(proposal[InstanceId(f"a{number}")] == proposal[InstanceId(f"b{number}")] for number in range(12))
 
 
 @needs_metis
@@ -137,8 +137,8 @@ def test_an_instance_as_heavy_as_a_share_has_a_worker_of_its_own_and_metis_is_si
 ) -> None:
     for heavy in (30.0, 1000.0):
         loads = {named(n): (0, Load(busy_s=heavy if n in (4, 9) else 1.0)) for n in range(15)}
-        answer = situation(loads, Topology.of(1, 6)).answer(Metis())
-        workers = list(answer.worker_of.values())
+        proposal = situation(loads, Topology.of(1, 6)).proposal(Metis())
+        workers = list(proposal.worker_of.values())
         assert all(workers.count(workers[place]) == 1 for place in (4, 9))
         assert len(set(workers)) == 6
     ctypes.CDLL(None).fflush(None)
@@ -148,5 +148,5 @@ def test_an_instance_as_heavy_as_a_share_has_a_worker_of_its_own_and_metis_is_si
 @needs_metis
 def test_nothing_measured_is_dealt_out_evenly() -> None:
     loads = {named(n): (0, Load()) for n in range(30)}
-    workers = [int(worker) for worker in situation(loads, FLAT).answer(Metis()).worker_of.values()]
+    workers = [int(worker) for worker in situation(loads, FLAT).proposal(Metis()).worker_of.values()]
     assert all(abs(workers.count(worker) - 10) <= 1 for worker in range(3))

@@ -1,7 +1,7 @@
 """The policy `two-level` against its algorithms.
 
 Where the study contradicts itself: line 28 of Algorithm 3 reads the worker of a sub-partition from the mapping of
-before, though line 14 may just have put it on another node; and line 34 is the only one that writes the answer, so
+before, though line 14 may just have put it on another node; and line 34 is the only one that writes the result, so
 that a partition moved to another node would stay where it was unless a worker step moved it again. Both come out right
 if the provisional assignment of line 14 is taken for what is so from there on. No example is given.
 """
@@ -60,13 +60,13 @@ def transcribed(asked: Situation) -> list[int]:
 @settings(deadline=None)
 @given(situations(together=True))
 def test_it_is_the_study_s_algorithm(asked: Situation) -> None:
-    assert asked.placed(asked.answer(TwoLevel())).tolist() == transcribed(asked)
+    assert asked.placed(asked.proposal(TwoLevel())).tolist() == transcribed(asked)
 
 
 @settings(deadline=None)
 @given(situations(together=True))
 def test_a_partition_on_one_node_is_on_one_node_afterwards(asked: Situation) -> None:
-    assert all(len(nodes) == 1 for nodes in asked.nodes_of(asked.answer(TwoLevel())))
+    assert all(len(nodes) == 1 for nodes in asked.nodes_of(asked.proposal(TwoLevel())))
 
 
 @settings(deadline=None)
@@ -86,9 +86,9 @@ def test_the_node_step_moves_a_partition_as_a_whole_or_not_at_all(asked: Situati
 def test_the_worker_step_keeps_everything_on_the_node_the_node_step_chose(asked: Situation) -> None:
     node_step = asked.placed(asked.binding).tolist()
     _to_nodes(node_step, grouped(asked.loads.partition), asked.loads.waiting_s, asked.topology)
-    answer = asked.placed(asked.answer(TwoLevel())).tolist()
+    proposal = asked.placed(asked.proposal(TwoLevel())).tolist()
     node_of = asked.topology.node_of
-    assert [node_of[worker] for worker in answer] == [node_of[worker] for worker in node_step]
+    assert [node_of[worker] for worker in proposal] == [node_of[worker] for worker in node_step]
 
 
 @settings(deadline=None)
@@ -96,7 +96,7 @@ def test_the_worker_step_keeps_everything_on_the_node_the_node_step_chose(asked:
 def test_the_worker_step_moves_what_a_node_has_of_a_sub_partition_together(asked: Situation) -> None:
     before = asked.placed(asked.binding).tolist()
     _to_nodes(before, grouped(asked.loads.partition), asked.loads.waiting_s, asked.topology)
-    after = asked.placed(asked.answer(TwoLevel())).tolist()
+    after = asked.placed(asked.proposal(TwoLevel())).tolist()
     node_of = asked.topology.node_of
     for members in refined(asked.loads):
         for node in range(asked.topology.nodes):
@@ -108,14 +108,14 @@ def test_the_worker_step_moves_what_a_node_has_of_a_sub_partition_together(asked
 @pytest.mark.parametrize("latency_s", [{}, {"q": 0.0}, {"q": 0.01, "r": 0.03}], ids=["unknown", "none", "at delta"])
 def test_up_to_delta_nothing_is_done(latency_s: dict[str, float]) -> None:
     asked = situation({name: (0, Load(cost_s=1.0, backlog=9)) for name in "abcd"}, NUMA, latency_s=latency_s)
-    assert asked.answer(TwoLevel()) is asked.binding
+    assert asked.proposal(TwoLevel()) is asked.binding
 
 
 def test_one_slow_query_is_enough_and_delta_can_be_chosen() -> None:
     loads = {name: (0, Load(cost_s=1.0, backlog=9)) for name in "abcd"}
     asked = situation(loads, NUMA, latency_s={"fast": 0.001, "slow": 0.031})
-    assert asked.moves(asked.answer(TwoLevel()))
-    assert not asked.moves(asked.answer(TwoLevel(delta_s=0.05)))
+    assert asked.moves(asked.proposal(TwoLevel()))
+    assert not asked.moves(asked.proposal(TwoLevel(delta_s=0.05)))
 
 
 def test_partitions_go_to_the_other_node_and_spread_there() -> None:
@@ -124,10 +124,10 @@ def test_partitions_go_to_the_other_node_and_spread_there() -> None:
         for partition, weight in (("x", 1), ("y", 2), ("z", 3))
         for number in range(2)
     }
-    answer = situation(loads, NUMA, latency_s=SLOW).answer(TwoLevel()).worker_of
+    proposal = situation(loads, NUMA, latency_s=SLOW).proposal(TwoLevel()).worker_of
     # 12 on node 0, average 6: x (2) goes to worker 2, y (4) to worker 3. Then node 0, with z's 6 on worker 0 and 3 on
     # average, gives the first of z's halves to worker 1; node 1, 2 and 4, gives the first of y's to worker 2.
-    assert dict(answer) == {"x0": 2, "x1": 2, "y0": 2, "y1": 3, "z0": 1, "z1": 0}
+    assert dict(proposal) == {"x0": 2, "x1": 2, "y0": 2, "y1": 3, "z0": 1, "z1": 0}
 
 
 def test_a_partition_spread_over_nodes_counts_where_most_of_it_is() -> None:
@@ -136,5 +136,5 @@ def test_a_partition_spread_over_nodes_counts_where_most_of_it_is() -> None:
         "b": (1, Load(cost_s=1.0, backlog=3, partition="p")),
         "c": (2, Load(cost_s=1.0, backlog=1, partition="p")),
     }
-    answer = situation(loads, NUMA, latency_s=SLOW).answer(TwoLevel())
-    assert {NUMA.node_of[worker] for worker in answer.worker_of.values()} == {1}
+    proposal = situation(loads, NUMA, latency_s=SLOW).proposal(TwoLevel())
+    assert {NUMA.node_of[worker] for worker in proposal.worker_of.values()} == {1}

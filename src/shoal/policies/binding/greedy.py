@@ -13,10 +13,10 @@ from shoal.policies.binding.loads import Loads, summed
 class Greedy:
     """Instances ascending by the time their backlog takes; from a worker above average to the least loaded one.
 
-    Where nothing waits, arrivals stand for the backlog (`Loads.waiting_s`).
+    Without any backlog, arrivals are used instead (`Loads.waiting_s`).
 
-    The average is that of the beginning, the workers' loads are kept up to date. As the study has it, instances
-    without a backlog are moved as well, and one that is heavier than the difference raises the peak.
+    The average is computed once, the loads of workers after every move. As in the study, instances without a backlog
+    are moved as well, and one that is heavier than the difference raises the peak.
     """
 
     def propose(self, loads: Loads, binding: Binding, topology: Topology) -> Binding:

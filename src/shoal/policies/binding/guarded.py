@@ -1,4 +1,4 @@
-"""The policy `guarded`, ours: moves what pays for itself, and leaves a binding alone that is good enough."""
+"""The policy `guarded`, ours: makes moves that pay for themselves, and keeps a binding that is good enough."""
 
 from dataclasses import dataclass
 
@@ -11,26 +11,25 @@ from shoal.model.control.topology import Topology
 from shoal.policies.binding.loads import Floats, Ints, Loads, shared_out, summed
 
 _MARGIN = 1e-9
-"""Share of all work that does not count: sums in another order differ by less."""
+"""Share of all work that is ignored; sums in another order differ by less."""
 _LIGHTER = 1e-6
-"""Of moves that save the same the one of less work is better; so much does a difference in work count."""
+"""Weight of work among moves that save the same: the one of less work is better."""
 
 
 @dataclass(frozen=True)
 class Guarded:
     """Moves instances, alone or with their partition, from workers with too much work until the horizon.
 
-    A worker's work is the time that its backlog and its arrivals take until the horizon. The level is what every worker
-    would have if work could be spread at will, instances too heavy for that set aside. A binding is left alone while no
-    worker has more than `slack` above the level, or above its heaviest instance; otherwise moves are made that take
-    more overtime, work more than `aim` above the level, from all workers than they cost: the time of the moves by the
-    costs that come with the loads and, for what leaves the node of the rest of its partition, `remote` times the work
-    that is then done apart. The move that saves most is made first.
+    1. The work of a worker is the time that its backlog and its arrivals take until the horizon.
+    2. The level is the work of every worker if work were spread evenly, instances too heavy for that set aside.
+    3. The binding is kept while no worker exceeds the level, or its heaviest instance, by more than `slack`.
+    4. Otherwise moves are made that save more overtime than they cost, the one that saves most first. Overtime is work
+       more than `aim` above the level. The cost is the time of the move by the costs of the loads and, for instances
+       that leave the node of the rest of their partition, `remote` times the work that is then done apart.
 
-    No worker gets as much as the one it takes from had, so the peak is never raised. Every move makes overtime and
-    remote work less by more than its own cost, and it depends on loads and binding alone whether one does: asked again
-    with the same loads after its answer has been applied, the policy proposes nothing, unless a detour over another
-    node is faster than the direct link.
+    The target of a move always ends below the source's work before it, so the peak never rises. Every move lowers
+    overtime and remote work by more than its cost. So the policy is stable: asked again with the same loads after its
+    proposal was applied, it proposes nothing, unless a detour over another node is faster than the direct link.
     """
 
     horizon_s: float = 10.0
@@ -47,7 +46,7 @@ class Guarded:
                 raise ConfigError(f"{name} of the policy guarded must be 0 or more; got {getattr(self, name)}")
 
     def propose(self, loads: Loads, binding: Binding, topology: Topology) -> Binding:
-        """The binding once nothing is left that pays for itself."""
+        """The binding once no further move pays for itself."""
         search = _Search(self, loads, binding, topology)
         while search.unbalanced() and search.round():
             pass
@@ -55,11 +54,11 @@ class Guarded:
 
 
 def _charged(costs: LinkCosts, nodes: int) -> Floats:
-    """Seconds per byte that a move is charged, by the node where the state was at first, where it is and its target.
+    """Seconds per byte that a move is charged, by the node where the state was first, where it is now, and its target.
 
-    An instance may be moved several times until the search ends, and then goes directly. A move is charged what its
-    link costs, or what it makes the direct way longer, if that is more. So the charges of all moves are no less than
-    what is paid in the end, though a detour over a third node may be faster than the direct link.
+    The search may move an instance several times; the real move then goes directly. A move is charged the cost of its
+    link, or the increase of the direct cost if that is more. So the charges add up to at least the real cost, even if
+    a detour over a third node is faster than the direct link.
     """
     byte_s = np.array([[1 / costs.bandwidth((here, there)) for there in range(nodes)] for here in range(nodes)])
     charged: Floats = np.maximum(byte_s[None, :, :], byte_s[:, None, :] - byte_s[:, :, None])
@@ -67,7 +66,10 @@ def _charged(costs: LinkCosts, nodes: int) -> Floats:
 
 
 class _Search:
-    """A binding on its way: where everything is, and what every worker and partition has, in order of partitions."""
+    """The search for a binding: the worker of every instance, and the work of every worker and partition.
+
+    Columns are sorted by partition.
+    """
 
     def __init__(self, policy: Guarded, loads: Loads, binding: Binding, topology: Topology) -> None:
         self._loads, self._binding, self._topology = loads, binding, topology
@@ -87,15 +89,16 @@ class _Search:
         self.moved = False
 
     def binding(self) -> Binding:
-        """The binding as it is now."""
+        """The binding found so far."""
         placed = np.empty_like(self._placed)
         placed[self._order] = self._placed
         return self._loads.bound(self._binding, placed)
 
     def unbalanced(self) -> bool:
-        """Whether some worker has too much that it could give away.
+        """Whether some worker has too much work that it could give away.
 
-        Sums are taken anew, so that what has come to rest is at rest when the policy is asked again.
+        Sums are computed again, without accumulated rounding errors, so that a stable binding is found stable when the
+        policy is asked again.
         """
         nodes, partitions = self._topology.nodes, len(self._apart)
         load_s = summed(self._work_s, self._placed, self._topology.workers)
@@ -108,7 +111,7 @@ class _Search:
         return bool((load_s - unavoidable_s).max() > self._slack_s + self._margin_s)
 
     def round(self) -> bool:
-        """Relieve every worker that has too much, the busiest first; whether anything was moved."""
+        """Relieve every worker that has too much work, the busiest first; returns whether an instance was moved."""
         moved = False
         for worker in sorted(range(self._topology.workers), key=lambda worker: -self._load_s[worker]):
             while self._load_s[worker] > self._goal_s and self._relieve(worker):
@@ -117,10 +120,10 @@ class _Search:
         return moved
 
     def _relieve(self, worker: int) -> bool:
-        """Make the best move away from a worker, and those after it that it leaves as they are; False if none pays.
+        """Make the best move away from a worker, and next best ones that it does not change; False if none pays.
 
-        A move that takes no more than the worker has too much, and gives no more than its target has room for, changes
-        nothing about moves of other partitions, so the next best need not be looked for again.
+        A move of no more than the overtime of the worker and the room of its target does not change the value of moves
+        of other partitions. So the next best of them can be made without another search.
         """
         members = np.flatnonzero(self._placed == worker)
         if len(members) == 1:
@@ -145,13 +148,13 @@ class _Search:
         return bool(touched)
 
     def _least(self, node: int) -> int:
-        """The worker of a node that has least to do."""
+        """The worker of a node with the least work."""
         return min(self._topology.workers_of[node], key=self._load_s.__getitem__)
 
     def _units(self, members: Ints, node: int) -> tuple[Ints, Ints, Floats, Floats]:
-        """What can be moved: every instance alone, and all instances of a partition that are here together.
+        """The units that can be moved: every instance alone, and all members of one partition as one.
 
-        For each the first of its members, their number, their work and the cost to move them to each node.
+        Returns for each unit its first member, their number, their work and the cost to move them to each node.
         """
         partition, work_s = self._partition[members], self._work_s[members]
         copying_s = self._state_bytes[members, None] * self._byte_s[self._origin[members], node]
@@ -170,7 +173,7 @@ class _Search:
         )
 
     def _saved_s(self, worker: int, work_s: Floats) -> Floats:
-        """How much less overtime there is once each unit is on each node; nothing if a target had as much to do."""
+        """The overtime saved by each unit on each node; -inf if the target would get as much as the source."""
         room_s = np.array([self._goal_s - self._load_s[self._least(node)] for node in range(self._topology.nodes)])
         over_s = self._load_s[worker] - self._goal_s
         taken_s, rest_s = np.minimum(work_s, over_s), work_s[:, None] - room_s
@@ -179,7 +182,7 @@ class _Search:
         return saved_s
 
     def _lost_s(self, worker: int, partition: Ints, number: Ints, work_s: Floats) -> Floats:
-        """How much more work is done apart from its partition once each unit is on each node."""
+        """The additional work done apart from its partition, for each unit on each node."""
         node = self._node_of[worker]
         count, work_at_s = self._count_at[partition], self._work_at_s[partition]
         stay, stay_s = count[:, node] - number, work_at_s[:, node] - work_s

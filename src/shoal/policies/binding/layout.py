@@ -1,4 +1,4 @@
-"""Layouts: what a binding policy sees of a graph, which does not change while the graph does not."""
+"""Layouts: the instances, partitions and edges of a graph, as binding policies use them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from shoal.policies.binding.loads import Ints, Loads
 from shoal.policies.binding.static import partition_names
 
 ROW_BYTES = 64
-"""Taken for the size of a row that one instance sends to another."""
+"""Assumed size of a row that one instance sends to another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +32,9 @@ class Layout:
 
     @classmethod
     def of(cls, graph: Graph, kinds: Collection[str] = STATEFUL, partitioning: Partitioning = DECLARED) -> "Layout":
-        """The layout of the operators of some kinds: those with state, as bindings have them, unless told otherwise.
+        """The layout of the operators of some kinds, by default of those with state.
 
-        Operators of other kinds are passed through: what is behind them is fed by what is before them.
+        Operators of other kinds are skipped: edges lead from the nearest operators upstream to those downstream.
         """
         bound = {id_: operator for id_, operator in graph.operators.items() if operator.kind in kinds}
         instances_of = {id_: partitioning.instances_of(operator) for id_, operator in bound.items()}
@@ -54,31 +54,31 @@ class Layout:
         return cls(instances, partition, columns[:, 0], columns[:, 1], columns[:, 2])
 
     def loads(self, snapshot: Snapshot) -> Loads:
-        """What a snapshot says; the bytes of an edge are estimated by the rows its source answered."""
+        """The loads of a snapshot; the bytes of an edge are estimated by the rows that its source emitted."""
         if snapshot.period_s <= 0:
             raise ConfigError(f"a snapshot must be of more than 0 seconds; got {snapshot.period_s}")
-        seen = LoadColumns.of(self.instances, snapshot.loads)
-        busy_s = seen.cost_s
-        # An instance may work without an event, on windows that close; its time then counts as that of one.
-        events = np.maximum(seen.events, busy_s > 0).astype(float)
+        observed = LoadColumns.of(self.instances, snapshot.loads)
+        busy_s = observed.cost_s
+        # An instance may work without input, when windows close; its time then counts as that of one event.
+        events = np.maximum(observed.events, busy_s > 0).astype(float)
         return Loads(
             self.instances,
             cost_s=np.divide(busy_s, events, out=np.zeros_like(busy_s), where=events > 0),
-            backlog=seen.backlog.astype(float),
+            backlog=observed.backlog.astype(float),
             rate_per_s=events / snapshot.period_s,
             busy_s=busy_s,
-            state_bytes=seen.state_bytes.astype(float),
+            state_bytes=observed.state_bytes.astype(float),
             partition=self.partition,
             edge_source=self.edge_source,
             edge_target=self.edge_target,
-            edge_bytes=seen.results[self.edge_source] * ROW_BYTES / self.edge_share,
+            edge_bytes=observed.results[self.edge_source] * ROW_BYTES / self.edge_share,
             latency_s=dict(snapshot.latency_s),
             period_s=snapshot.period_s,
         )
 
 
 def _feeding(graph: Graph, bound: Mapping[OperatorId, Operator]) -> dict[OperatorId, tuple[OperatorId, ...]]:
-    """For every operator the nearest bound ones before it, each once."""
+    """For every operator the nearest bound operators upstream, each once."""
     nearest: dict[OperatorId, tuple[OperatorId, ...]] = {}
     for id_, operator in graph.operators.items():
         found = ((before,) if before in bound else nearest[before] for before in operator.inputs)
@@ -87,7 +87,7 @@ def _feeding(graph: Graph, bound: Mapping[OperatorId, Operator]) -> dict[Operato
 
 
 def _pairs(sources: Sequence[InstanceId], targets: Sequence[InstanceId]) -> list[tuple[InstanceId, InstanceId, int]]:
-    """Who sends to whom: equal key groups to each other, everybody to everybody where groups differ."""
+    """Sender, receiver and number of receivers: equal key groups one to one, all to all if the groups differ."""
     if [number_of(one) for one in sources] == [number_of(other) for other in targets]:
         return [(one, other, 1) for one, other in zip(sources, targets, strict=True)]
     return [(one, other, len(targets)) for one in sources for other in targets]

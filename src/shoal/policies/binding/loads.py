@@ -1,7 +1,7 @@
-"""Loads: what the dynamic binding policies know about the instances, in columns.
+"""Loads: the measured input of the dynamic binding policies, in columns.
 
-Places are positions in the order of the instances. Wherever a policy has to choose between equals it takes the lower
-place or the lower worker, so that the same loads always give the same binding.
+A place is a position in the list of instances. Between equals a policy takes the lower place or the lower worker, so
+that the same loads always give the same binding.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _AMOUNTS = ("cost_s", "backlog", "rate_per_s", "busy_s", "state_bytes")
 
 @dataclass(frozen=True)
 class Load:
-    """One instance: time per event, events that wait, events that arrive, time so far, size of its state.
+    """One instance: time per event, backlog, arrivals, busy time so far, size of its state.
 
     Instances that name the same partition belong together; without a name an instance is a partition of its own.
     """
@@ -41,7 +41,7 @@ class Load:
 class Loads:
     """All instances in columns, the bytes that went from one to another, the latency of each query, the cost of moves.
 
-    Edges lead from lower to higher places, as a graph lists what feeds before what is fed. `partition` holds numbers
+    Edges lead from lower to higher places, as a graph lists operators upstream first. `partition` holds numbers
     from 0 without gaps.
 
     >>> a, b = InstanceId("a/0"), InstanceId("b/0")
@@ -67,7 +67,7 @@ class Loads:
     period_s: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse columns that do not fit together, amounts below zero and edges that lead back."""
+        """Reject columns of different lengths, amounts below zero and edges that lead back."""
         for name in (*_AMOUNTS, "edge_bytes"):
             self._freeze(name, np.float64)
             amounts = getattr(self, name)
@@ -88,7 +88,7 @@ class Loads:
         if np.any(self.edge_source < 0) or np.any(self.edge_target >= number):
             raise ConfigError(f"edges must join places 0..{number - 1}")
         if np.any(self.edge_source >= self.edge_target):
-            raise ConfigError("edges must lead from an instance to one listed behind it")
+            raise ConfigError("edges must lead from an instance to one listed after it")
 
     def _freeze(self, name: str, kind: type[np.float64] | type[np.int64]) -> None:
         column = np.array(getattr(self, name), dtype=kind)
@@ -129,8 +129,8 @@ class Loads:
     def waiting_s(self) -> Floats:
         """The studies' load of an instance: the time its backlog takes.
 
-        Where nothing waits for any instance, as at the end of an epoch that was processed as a whole, the arrivals of
-        the observed period stand for the backlog: in such a runtime they all waited for the epoch.
+        If no instance has a backlog, as at the end of an epoch that was processed as a whole, the arrivals of the
+        observed period are used instead: in such a runtime all of them waited for the epoch.
         """
         return self.cost_s * (self.backlog if self.backlog.any() else self.rate_per_s * self.period_s)
 
@@ -146,7 +146,7 @@ class Loads:
         try:
             return np.array([worker_of[instance] for instance in self.instances], dtype=np.int64)
         except KeyError as missing:
-            raise BindingError(f"instance {missing} has a load and is bound to no worker") from None
+            raise BindingError(f"instance {missing} has a load but is bound to no worker") from None
 
     def bound(self, binding: Binding, placed: Ints) -> Binding:
         """The binding with the instances on other workers; instances without a load stay where they are."""
@@ -161,9 +161,9 @@ def summed(amounts: Floats, group: Ints, groups: int) -> Floats:
 
 
 def shared_out(amounts: Floats, workers: int) -> tuple[list[int], float]:
-    """What every worker would have if it could be spread at will, and the instances too heavy for that.
+    """The instances too heavy for an even spread, and what every other worker would have.
 
-    An instance as heavy as its worker's share is set aside with a worker of its own; the rest is for the others.
+    An instance as heavy as a worker's share is set aside with a worker to itself; the rest is for the others.
 
     >>> shared_out(np.array([1.0, 8.0, 1.0, 1.0]), workers=3)
     ([1], 1.5)

@@ -23,17 +23,17 @@ _TOTAL = 2**30
 
 @dataclass(frozen=True)
 class Metis:
-    """Binds once, by the loads of a profile; made for a run that began under `round-robin`."""
+    """Binds once, by the loads of a profile; for a run that began under `round-robin`."""
 
     def propose(self, loads: Loads, binding: Binding, topology: Topology) -> Binding:
-        """Every part on the worker of its number, whatever the binding was."""
+        """Part k on worker k, regardless of the binding before."""
         loads.placed(binding, topology)
         return loads.bound(binding, parts(loads, topology.workers))
 
 
 @dataclass(frozen=True)
 class DynamicMetis:
-    """Binds again and again, by the latest loads; parts keep the worker that has most of them."""
+    """Binds repeatedly, by the latest loads; a part goes to the worker that has most of it."""
 
     def propose(self, loads: Loads, binding: Binding, topology: Topology) -> Binding:
         """Every part on the worker it overlaps most with."""
@@ -58,7 +58,7 @@ def parts(loads: Loads, number: int) -> Ints:
 
 
 def required() -> Any:
-    """The package that cuts graphs; without it these policies cannot be used."""
+    """The package pymetis; raises an error if it is not installed."""
     try:
         import pymetis
     except ImportError as error:
@@ -70,7 +70,7 @@ def required() -> Any:
 
 
 def _cut(loads: Loads, weights: Floats, chosen: npt.NDArray[np.bool_], number: int) -> Ints:
-    """Some of the instances, by METIS."""
+    """The parts of the chosen instances, by METIS."""
     count = int(chosen.sum())
     if number == 1 or count <= number:
         return np.arange(count, dtype=np.int64) % number
@@ -90,7 +90,7 @@ def _cut(loads: Loads, weights: Floats, chosen: npt.NDArray[np.bool_], number: i
 def renamed(new: Ints, old: Ints, number: int) -> Ints:
     """New parts under old names: the pair with most instances in common first, each name given once.
 
-    Parts that have nothing in common with a name still free get the free names in turn. Of equal pairs the one with
+    Parts that overlap with none of the free names get them in order. Of equal pairs the one with
     the lower new part, then the lower old one, is first.
 
     >>> renamed(np.array([1, 1, 2, 0, 0, 0]), np.array([0, 0, 1, 2, 2, 2]), number=3)

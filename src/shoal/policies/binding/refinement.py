@@ -1,4 +1,4 @@
-"""Refinement of partitions: the costliest path of each is one sub-partition, what is left falls into components."""
+"""Refinement of partitions: the costliest path of each is one sub-partition, the rest splits into components."""
 
 from shoal.policies.binding.loads import Ints, Loads
 
@@ -39,7 +39,7 @@ def grouped(numbers: Ints) -> list[list[int]]:
 
 
 def _downstream(cost_s: list[float], behind: list[list[int]]) -> tuple[list[float], list[int | None]]:
-    """Of every place the cost of the costliest path from it on, and the next place on that path."""
+    """For every place the cost of the costliest path that starts there, and the next place on it."""
     downstream_s = list(cost_s)
     next_: list[int | None] = [None] * len(cost_s)
     for place in reversed(range(len(cost_s))):
@@ -51,7 +51,7 @@ def _downstream(cost_s: list[float], behind: list[list[int]]) -> tuple[list[floa
 
 
 def _component(start: int, left: list[bool], behind: list[list[int]], before: list[list[int]]) -> list[int]:
-    """Take everything that is left and connected to a place, in either direction."""
+    """Take all remaining places that are connected to one, in either direction."""
     found, todo = [], [start]
     left[start] = False
     while todo:

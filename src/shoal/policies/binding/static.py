@@ -1,6 +1,6 @@
-"""Bindings that are chosen once: where instances start before anything has been measured.
+"""Static policies: bindings that need no measurement, as every run has at its start.
 
-Each gives every stateful instance a worker; a number of workers below one is for the binding to refuse.
+Each binds every stateful instance; `Binding` rejects a number of workers below one.
 """
 
 import random
@@ -17,11 +17,11 @@ def round_robin(graph: Graph, workers: int) -> Binding:
 
 
 def partition_names(graph: Graph, partitioning: Partitioning = DECLARED) -> dict[InstanceId, str]:
-    """The partition of every instance: what belongs together.
+    """The partition of every instance.
 
     Partitions are the key groups of `partition_by` and, for queries that select their region with a filter directly
-    behind the source (`region == 7`), everything behind the same filter. A source is a partition of its own, and so is
-    an instance that was split off, which is meant to be elsewhere.
+    after the source (`region == 7`), everything downstream of the same filter. A source is a partition by itself, and
+    so is an instance that was split off, since it should go to another worker.
     """
     partition_of: dict[InstanceId, str] = {}
     for query in graph.queries.values():
@@ -36,7 +36,7 @@ def partition_names(graph: Graph, partitioning: Partitioning = DECLARED) -> dict
 
 
 def partitioned(graph: Graph, workers: int) -> Binding:
-    """Keep together what belongs together: the instances of a partition share a worker, partitions go round-robin."""
+    """Bind all instances of a partition to one worker, partitions round-robin."""
     names = partition_names(graph)
     partitions = dict.fromkeys(names[instance] for instance in graph.stateful_instances)
     number_of = {name: number for number, name in enumerate(partitions)}
@@ -44,7 +44,7 @@ def partitioned(graph: Graph, workers: int) -> Binding:
 
 
 def shuffled(graph: Graph, workers: int, seed: int, partitioning: Partitioning = DECLARED) -> Binding:
-    """Bind every instance to a worker drawn at random: what the tests use to show that a binding changes no result."""
+    """Bind every instance to a random worker; used to show that a binding changes no result."""
     draw = random.Random(seed)
     instances = partitioning.instances(graph)
     return Binding.of({instance: draw.randrange(max(1, workers)) for instance in instances}, workers)

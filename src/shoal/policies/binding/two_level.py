@@ -1,4 +1,4 @@
-"""The policy `two-level` of the study: partitions to nodes, then what they consist of to the workers of each node."""
+"""The policy `two-level` of the study: partitions to nodes, then sub-partitions to the workers of each node."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ class TwoLevel:
 
     Partitions ascending by load go from a node above average to the least loaded node, provisionally to its least
     loaded worker. Inside each node sub-partitions ascending by load go from a worker above average to the least
-    loaded one. Loads are kept up to date, averages are those of the beginning.
+    loaded one. Loads are updated after every move, averages are computed once.
 
-    The study leaves open where a partition is that is spread over nodes: here, on the node of most of its instances;
-    the same for sub-partitions and workers. It reads a sub-partition's worker from before the node step, where it may
-    be on another node; here, from after it.
+    The study does not define the node of a partition that is spread over several: here it is the node of most of its
+    instances; the same for sub-partitions and workers. The study reads the worker of a sub-partition from before the
+    node step, so that it may be on another node; here it is read after that step.
     """
 
     delta_s: float = DELTA_S
 
     def propose(self, loads: Loads, binding: Binding, topology: Topology) -> Binding:
-        """The binding after both steps, or the same where every query is fast enough."""
+        """The binding after both steps, or the same one if every query is fast enough."""
         if all(latency_s <= self.delta_s for latency_s in loads.latency_s.values()):
             return binding
         weights = loads.waiting_s
@@ -64,7 +64,7 @@ def _to_nodes(placed: list[int], partitions: Sequence[Sequence[int]], weights: F
 def _to_workers(
     placed: list[int], sub_partitions: Sequence[Sequence[int]], weights: Floats, topology: Topology
 ) -> None:
-    """Move sub-partitions, or what of them is on a node, from the node's workers above average."""
+    """Move sub-partitions, or their members on a node, from the workers of the node above average."""
     weight_of = weights.tolist()
     load = summed(weights, np.array(placed, dtype=np.int64), topology.workers).tolist()
     here: list[list[tuple[float, list[int]]]] = [[] for _ in topology.workers_of]
@@ -84,7 +84,7 @@ def _to_workers(
 
 
 def _by_node(members: Sequence[int], placed: Sequence[int], topology: Topology) -> Iterable[tuple[int, list[int]]]:
-    """What of a sub-partition is on each node."""
+    """The members of a sub-partition by node."""
     some: dict[int, list[int]] = {}
     for place in members:
         some.setdefault(topology.node_of[placed[place]], []).append(place)
@@ -92,7 +92,7 @@ def _by_node(members: Sequence[int], placed: Sequence[int], topology: Topology) 
 
 
 def _most(numbers: Iterable[int]) -> int:
-    """The number that occurs most often; of several the lowest."""
+    """The most frequent number; the lowest of equals."""
     several = list(numbers)
     different = sorted(set(several))
     return different[0] if len(different) == 1 else max(different, key=several.count)

@@ -1,4 +1,4 @@
-"""Splitting: which instances are too large for any worker, and which parts of one are not worth having."""
+"""Splitting: which instances are too large for any worker, and which parts of one are idle and merged again."""
 
 import math
 from collections import defaultdict
@@ -15,23 +15,23 @@ from shoal.policies.binding.loads import Loads, summed
 
 @dataclass(frozen=True)
 class Proposed:
-    """A change, the work of the instances that it is about, and a worker's share of all work, all until the horizon."""
+    """A change, the work of its instances, and a worker's share of all work, both until the horizon."""
 
     change: Change
     work_s: float
     share_s: float
     worker_of: Mapping[InstanceId, int]
-    """Where the instances go that the change makes."""
+    """The workers of the instances that the change creates."""
 
 
 @dataclass(frozen=True)
 class Splitting:
-    """Splits what alone exceeds a worker's share, and merges the parts of one group again when they are idle.
+    """Splits instances that exceed a worker's share, and merges the parts of one group when they are idle.
 
     A worker's share is the mean work until the horizon. An instance with more than `over` shares is split into parts of
-    at most `part` shares each, as far as its slots and `most_parts` allow, and if that saves more time than its state
-    takes to be moved. Parts of one declared group that have less than `under` shares together are merged. `over` is
-    larger than `under` by far, so that what was just split is not merged, nor the other way round.
+    at most `part` shares each, within its slots and `most_parts`, if that saves more time than moving its state takes.
+    Parts of one declared group that have less than `under` shares in total are merged. `over` is much larger than
+    `under`, so that splits and merges do not alternate.
     """
 
     horizon_s: float = 10.0
@@ -41,7 +41,7 @@ class Splitting:
     most_parts: int = 8
 
     def __post_init__(self) -> None:
-        """Reject shares out of order and numbers of parts that divide nothing."""
+        """Reject shares out of order and fewer than two parts."""
         if not 0 <= self.under < self.part <= self.over:
             raise ConfigError(
                 f"shares must be 0 <= under < part <= over; got {self.under}, {self.part} and {self.over}"
@@ -58,9 +58,9 @@ class Splitting:
         partitioning: Partitioning,
         refused: Collection[InstanceId] = (),
     ) -> Sequence[Proposed]:
-        """Splits of large instances, the largest first; merges only where nothing is to be split.
+        """Splits of large instances, the largest first; merges only if there are no splits.
 
-        Instances in `refused` are left as they are: they have proved to be one key, or to be of no use in parts.
+        Instances in `refused` are not split: they have one key, or a split did not help.
         """
         work_s = loads.work_s(self.horizon_s)
         share_s = float(work_s.sum()) / topology.workers
@@ -86,7 +86,7 @@ class Splitting:
         return found or self._merges(loads, share_s, partitioning)
 
     def _parts(self, instance: InstanceId, shares: float, graph: Graph, partitioning: Partitioning) -> int:
-        """Into how many parts an instance can be split usefully; 1 where it cannot."""
+        """The number of parts to split an instance into; 1 if it cannot be split."""
         operator = graph.operators[operator_of(instance)]
         if not operator.parameters.get("keys"):
             return 1
@@ -100,9 +100,9 @@ class Splitting:
         for group, numbers in partitioning.entries:
             operator = operator_of(group)
             parts = tuple(instance_id(operator, number) for number in sorted(set(numbers)))
-            together_s = sum(work_s.get(part, 0.0) for part in parts)
-            if len(parts) > 1 and together_s < self.under * share_s and not _shared(parts, group, partitioning):
-                found.append(Proposed(Merge(parts), together_s, share_s, {}))
+            total_s = sum(work_s.get(part, 0.0) for part in parts)
+            if len(parts) > 1 and total_s < self.under * share_s and not _shared(parts, group, partitioning):
+                found.append(Proposed(Merge(parts), total_s, share_s, {}))
         return found
 
 
@@ -118,7 +118,7 @@ def _shared(parts: Sequence[InstanceId], group: InstanceId, partitioning: Partit
 def _placed(
     split: Split, worker: int, work_s: float, worker_s: list[float], graph: Graph, partitioning: Partitioning
 ) -> dict[InstanceId, int]:
-    """The new parts on the workers that have least to do, one after another; the first part stays where it is."""
+    """The workers of the new parts: the least loaded ones in turn; the first part stays where it is."""
     operator = graph.operators[operator_of(split.instance)]
     before = set(partitioning.instances_of(operator))
     made = [i for i in partitioning.after(split, graph).instances_of(operator) if i not in before]
