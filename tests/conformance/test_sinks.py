@@ -22,7 +22,7 @@ class Case:
     """A sink, and all that someone who looks at it can see."""
 
     sink: Sink
-    seen: Callable[[], Any]
+    written: Callable[[], Any]
 
 
 def stored(sink: MemorySink | ParquetSink) -> Case:
@@ -62,7 +62,7 @@ def rows(table: str, epoch: int, count: int = 3) -> Write:
 def after(case: Case, writes: Sequence[Write]) -> Any:
     for write in writes:
         case.sink.write(*write)
-    return case.seen()
+    return case.written()
 
 
 @settings(max_examples=20, deadline=None)
@@ -82,7 +82,7 @@ def test_writing_an_epoch_again_is_the_same_as_writing_it_once(
 def test_a_table_without_rows_is_taken(fresh: Callable[[], Case]) -> None:
     case = fresh()
     case.sink.write("empty", 0, pa.table({"n": pa.array([], pa.int64())}))
-    assert "empty" in case.seen()
+    assert "empty" in case.written()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,19 +90,19 @@ def test_any_name_of_a_table_is_taken_and_harms_no_other(fresh: Callable[[], Cas
     case = fresh()
     case.sink.write(*rows("other", 0))
     case.sink.write(*rows(name, 0))
-    assert name in case.seen()
-    assert "other" in case.seen()
+    assert name in case.written()
+    assert "other" in case.written()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stored_table_is_found_under_its_own_name(store: Case, name: str) -> None:
-    seen = after(store, [rows("other", 0, 1), rows(name, 0, 2)])
-    assert {table: len(found) for table, found in seen.items()} == {"other": 1, name: 2}
+    written = after(store, [rows("other", 0, 1), rows(name, 0, 2)])
+    assert {table: len(found) for table, found in written.items()} == {"other": 1, name: 2}
 
 
 def test_a_stored_table_is_read_epoch_by_epoch(store: Case) -> None:
-    seen = after(store, [rows("t", 10), rows("t", 2), rows("t", 1)])
-    assert [row["window_end"] for row in seen["t"]] == [1] * 3 + [2] * 3 + [10] * 3
+    written = after(store, [rows("t", 10), rows("t", 2), rows("t", 1)])
+    assert [row["window_end"] for row in written["t"]] == [1] * 3 + [2] * 3 + [10] * 3
 
 
 def test_every_type_of_result_comes_back_as_it_was(store: Case) -> None:
@@ -122,5 +122,5 @@ def test_every_type_of_result_comes_back_as_it_was(store: Case) -> None:
 def test_a_table_that_was_never_written_is_named_in_the_error(store: Case) -> None:
     store.sink.write(*rows("known", 0))
     assert isinstance(store.sink, MemorySink | ParquetSink)
-    with pytest.raises(KeyError, match=r"no rows for table 'unknown'.* there are known"):
+    with pytest.raises(KeyError, match=r"no rows for table 'unknown'.* tables: known"):
         store.sink.table("unknown")

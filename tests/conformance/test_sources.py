@@ -200,7 +200,7 @@ def test_rows_know_their_numbers(source: Source, tmp_path: Path) -> None:
             for raw in source.read(piece, ["n"]):
                 assert isinstance(raw, RawBatch)
                 for at, n in enumerate(raw.batch.column("n").cast(pa.int64()).to_pylist()):
-                    assert raw.number(at) == n - first_of.setdefault(raw.place, n)
+                    assert raw.number(at) == n - first_of.setdefault(raw.where, n)
 
 
 def test_a_drained_stream_ends_where_it_stands(source: Source, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A file's way in, without a runtime: read by its source, admitted, refused rows as dead letters."""
+"""Read a file without a runtime: through its source and admission, refused rows as dead letters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

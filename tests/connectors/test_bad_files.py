@@ -82,7 +82,7 @@ def test_a_bad_file_stops_the_run_with_one_error(
         take_in(tmp_path, SCHEMA, format_=format_)
     message = str(raised.value)
     assert message.startswith(f"cannot read {tmp_path}/b.{format_} as {format_}: {reason}")
-    assert message.endswith("or set on_bad_file='dead-letter' to pass over such files")
+    assert message.endswith("or set on_bad_file='dead-letter' to skip such files")
     assert "\n" not in message
 
 
@@ -96,7 +96,7 @@ def test_a_bad_file_becomes_one_dead_letter_on_request(
     taken = take_in(tmp_path, SCHEMA, format_=format_, on_bad_file="dead-letter")
     assert len(taken.rows) == 4
     (bad,) = taken.bad
-    assert bad.place == f"{tmp_path}/b.{format_}"
+    assert bad.where == f"{tmp_path}/b.{format_}"
     assert bad.reason.startswith(reason)
     assert bad.reason
 
@@ -137,14 +137,14 @@ def test_a_file_that_may_not_be_read_is_bad(tmp_path: Path, format_: Format) -> 
 
 
 @pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")])
-def test_a_refusal_of_the_operating_system_is_told_in_its_own_words(
+def test_an_error_of_the_operating_system_is_reported_in_its_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
 ) -> None:
-    def refuse(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise error
 
     write_good(tmp_path / "a.parquet")
-    monkeypatch.setattr(pq, "read_metadata", refuse)
+    monkeypatch.setattr(pq, "read_metadata", fail)
     with pytest.raises(SourceError, match=rf"a\.parquet as parquet: {str(error.strerror).lower()}; "):
         take_in(tmp_path, SCHEMA, format_="parquet")
 
@@ -165,18 +165,14 @@ def first_epoch(source: Files, tmp_path: Path, change: Callable[[], None]) -> li
 
 
 CHANGES = [
-    pytest.param(
-        lambda path: numbers(path, 200, 50), "it had .* bytes when it was first seen and has .* now", id="longer"
-    ),
-    pytest.param(
-        lambda path: os.utime(path, ns=(0, 0)), "it was written again after it was first seen", id="rewritten"
-    ),
-    pytest.param(lambda path: path.unlink(), "it is gone", id="removed"),
+    pytest.param(lambda path: numbers(path, 200, 50), "it had .* bytes when it was found and has .* now", id="longer"),
+    pytest.param(lambda path: os.utime(path, ns=(0, 0)), "it was written again after it was found", id="rewritten"),
+    pytest.param(lambda path: path.unlink(), "it no longer exists", id="removed"),
 ]
 
 
 @pytest.mark.parametrize(("change", "reason"), CHANGES)
-def test_a_file_that_changes_after_it_was_seen_is_bad(
+def test_a_file_that_changes_after_it_was_found_is_bad(
     tmp_path: Path, change: Callable[[Path], None], reason: str
 ) -> None:
     path = tmp_path / "a.parquet"
@@ -205,7 +201,7 @@ def test_what_was_read_before_the_damage_counts_and_the_rest_is_named(
     assert isinstance(good, RawBatch)
     assert good.batch.column("n").to_pylist() == list(range(1000))
     assert isinstance(bad, BadFile)
-    assert bad.place == f"{path}, from row 1000 on"
+    assert bad.where == f"{path}, from row 1000 on"
     with pytest.raises(SourceError, match="as parquet from row 1000 on: "):
         first_epoch(Files(str(tmp_path), follow=False), tmp_path, lambda: None)
 

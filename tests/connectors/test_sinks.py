@@ -96,12 +96,12 @@ def test_the_console_has_an_address() -> None:
 
 
 @pytest.mark.parametrize("uri", ["", "parquet", "parquet:", "console:x", "memory:x", "kafka://broker", "out"])
-def test_an_unknown_address_is_refused_with_the_known_ones(uri: str) -> None:
+def test_an_unknown_address_is_rejected_with_the_known_ones(uri: str) -> None:
     with pytest.raises(ConfigError, match="sink must be parquet:DIR, console: or memory:; got"):
         sink_from_uri(uri)
 
 
 @pytest.mark.parametrize("uri", ["parquet:ftp://host/out", "parquet:file://out", "parquet:/", "parquet:s3://"])
-def test_an_address_nothing_can_be_written_to_is_refused_before_the_run(uri: str) -> None:
+def test_an_address_that_cannot_be_written_to_is_rejected_before_the_run(uri: str) -> None:
     with pytest.raises(ConfigError, match="must"):
         sink_from_uri(uri)

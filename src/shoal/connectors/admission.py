@@ -1,4 +1,4 @@
-"""Admission: only rows that are what the stream's schema says get in; all others become dead letters.
+"""Admission: only rows that match the stream's schema get in; all others become dead letters.
 
 A row is refused, with one of these reasons, when
 
@@ -6,9 +6,9 @@ A row is refused, with one of these reasons, when
 - `type`: a column holds a value that is not of the declared type (see `conversion` for what is);
 - `range`: a time lies before the year 1 or after the year 9999;
 - `future`: the event time lies too far ahead of the clock;
-- `malformed`: the row could not even be told apart into columns.
+- `malformed`: the row could not be split into columns.
 
-Only the columns that some query reads are looked at.
+Only the columns that some query reads are checked.
 """
 
 import datetime as dt
@@ -28,7 +28,7 @@ from shoal.connectors.sources.source import BadFile, RawBatch, column_fault
 from shoal.errors import SchemaError
 
 DEAD_LETTERS = "dead_letters"
-"""Name of the table that refused rows go to."""
+"""Name of the table of refused rows."""
 DEAD_LETTER_SCHEMA = pa.schema([(name, pa.string()) for name in ("stream", "reason", "detail", "place", "row")])
 
 EARLIEST_US = -62_135_596_800_000_000
@@ -38,7 +38,7 @@ _TYPE_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16", 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Rows that were refused: why, and which."""
+    """Refused rows: why, and which."""
 
     reason: str
     detail: str
@@ -47,23 +47,23 @@ class Refusal:
 
 @dataclass
 class Admitted:
-    """The rows that got in, and what happened to the others."""
+    """The rows that got in, and why the others did not."""
 
     batch: pa.RecordBatch
     refusals: list[Refusal] = field(default_factory=list)
 
 
 def admit(raw: RawBatch, expected: pa.Schema, time: str, not_after_us: int | None) -> Admitted:
-    """Check a batch against the expected columns; `not_after_us` is the latest event time taken.
+    """Check a batch against the expected columns; `not_after_us` is the latest event time accepted.
 
-    A refused row has one reason, the first that was found. A batch without a column is an error: the sources
-    of files see to that before, under their own rule for bad files.
+    A refused row has one reason, the first that was found. A batch that lacks a column is an error: file sources
+    check their columns earlier, under their own rule for bad files.
     """
     if raw.malformed:
         every = np.arange(raw.batch.num_rows)
         return Admitted(pa.RecordBatch.from_pylist([], expected), [Refusal("malformed", raw.malformed, every)])
     if fault := column_fault(raw.batch.schema.names, expected.names):
-        raise SchemaError(f"{raw.place} {fault}")
+        raise SchemaError(f"{raw.where} {fault}")
     refusals: list[Refusal] = []
     arrays: dict[str, pa.Array] = {}
     for wanted in expected:
@@ -77,7 +77,7 @@ def admit(raw: RawBatch, expected: pa.Schema, time: str, not_after_us: int | Non
 
 
 def _without_refused(batch: pa.RecordBatch, refusals: Sequence[Refusal]) -> Admitted:
-    """Each refused row once, for the first reason found."""
+    """The other rows, and each refused row once, with the first reason found."""
     good = np.ones(batch.num_rows, bool)
     firsts = []
     for refusal in refusals:
@@ -158,7 +158,7 @@ def _rows(mask: pa.Array) -> NDArray[np.int64]:
 
 
 def dead_letters(stream: str, raw: RawBatch, refusals: Sequence[Refusal]) -> pa.RecordBatch:
-    """Refused rows as they came, as JSON, each with the reason and the place."""
+    """Refused rows as JSON, unchanged, each with the reason and where it was."""
     columns: Mapping[str, list[str]] = {name: [] for name in DEAD_LETTER_SCHEMA.names}
     for refusal in refusals:
         rows = _readable(raw.batch.take(pa.array(refusal.rows)))
@@ -166,19 +166,19 @@ def dead_letters(stream: str, raw: RawBatch, refusals: Sequence[Refusal]) -> pa.
             columns["stream"].append(stream)
             columns["reason"].append(refusal.reason)
             columns["detail"].append(refusal.detail)
-            columns["place"].append(f"{raw.place}, row {raw.number(at)}")
+            columns["place"].append(f"{raw.where}, row {raw.number(at)}")
             columns["row"].append(json.dumps(row, default=_readable_value, ensure_ascii=False))
     return pa.RecordBatch.from_pydict(columns, schema=DEAD_LETTER_SCHEMA)
 
 
 def file_letter(stream: str, bad: BadFile) -> pa.RecordBatch:
-    """A file, or the rest of one, that was passed over."""
-    values = [[stream], ["file"], [bad.reason], [bad.place], [""]]
+    """The dead letter for a file, or the rest of one, that was skipped."""
+    values = [[stream], ["file"], [bad.reason], [bad.where], [""]]
     return pa.RecordBatch.from_arrays([pa.array(value) for value in values], schema=DEAD_LETTER_SCHEMA)
 
 
 def _readable(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows as plain values that JSON can hold: times as ISO text, NaN and what is not UTF-8 as text."""
+    """Rows as plain values that JSON can hold: times as ISO text, NaN and invalid UTF-8 as text."""
     values = [_readable_column(column) for column in batch.columns]
     return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*values, strict=True)]
 
@@ -198,7 +198,7 @@ def _readable_column(array: pa.Array) -> list[Any]:
 
 
 def _readable_times(array: pa.TimestampArray) -> list[str | None]:
-    """ISO texts; a number for a time that no calendar has."""
+    """ISO texts; a number for a time outside the calendar."""
     unit, zone = array.type.unit, "Z" if array.type.tz else ""
     texts = array.view(pa.timestamp(unit)).cast(pa.string()).to_pylist()
     numbers = array.view(pa.int64()).to_pylist()

@@ -1,4 +1,4 @@
-"""Sinks: where result tables go; writing the same table and epoch twice is the same as writing it once."""
+"""Sinks: where result tables go; writing the same table and epoch twice has the effect of writing it once."""
 
 import io
 import sys
@@ -15,10 +15,10 @@ from shoal.storage.directory import Directory
 
 
 class Sink(Protocol):
-    """Takes the rows of one table and one epoch at a time."""
+    """Receives the rows of one table and one epoch at a time."""
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
-        """Keep rows; a second write of the same table and epoch replaces the first."""
+        """Store the rows of an epoch; called again after a restart, it must replace what the first call wrote."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class MemorySink:
     _parts: dict[str, dict[int, pa.Table]] = field(default_factory=lambda: defaultdict(dict))
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
-        """Keep rows."""
+        """Store rows in memory."""
         self._parts[table][epoch] = rows
 
     def names(self) -> list[str]:
@@ -46,13 +46,13 @@ class MemorySink:
         """All rows of a table, epoch by epoch."""
         parts = self._parts.get(name, {})
         if not parts:
-            raise KeyError(f"no rows for table {name!r}; there are {', '.join(self.names()) or 'none'}")
+            raise KeyError(f"no rows for table {name!r}; tables: {', '.join(self.names()) or 'none'}")
         return pa.concat_tables([parts[epoch] for epoch in sorted(parts)])
 
 
 @dataclass(frozen=True)
 class ParquetSink:
-    """Writes `<directory>/<table>/epoch-<number>.parquet`, each file whole or not at all.
+    """Writes `<directory>/<table>/epoch-<number>.parquet`, each file atomically.
 
     A table is a directory that pyarrow, DuckDB and Spark read as one. In its name everything but ASCII letters,
     digits and `_.-~` becomes %XX as in a URL, and so does a leading . or _, which would hide it.
@@ -61,7 +61,7 @@ class ParquetSink:
     path: str
 
     def __post_init__(self) -> None:
-        """Refuse an address nothing can be written to."""
+        """Reject an address that cannot be written to."""
         Directory(self.path)
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
@@ -80,12 +80,12 @@ class ParquetSink:
         below = directory_name(name)
         files = directory.names(below)
         if not files:
-            raise KeyError(f"no rows for table {name!r} in {self.path}; there are {', '.join(self.names()) or 'none'}")
+            raise KeyError(f"no rows for table {name!r} in {self.path}; tables: {', '.join(self.names()) or 'none'}")
         return pa.concat_tables([pq.read_table(io.BytesIO(directory.read(f"{below}/{file}"))) for file in files])
 
 
 def directory_name(table: str) -> str:
-    """The name of a table's directory: plain names as they are, everything that could lead astray as %XX.
+    """The name of a table's directory: plain names unchanged, every unsafe character as %XX.
 
     >>> directory_name("avg_speed"), directory_name("a/b"), directory_name("../x")
     ('avg_speed', 'a%2Fb', '%2E.%2Fx')
@@ -98,7 +98,7 @@ def directory_name(table: str) -> str:
 
 @dataclass
 class ConsoleSink:
-    """Prints the first rows of every table and epoch, each once; a run that is started again may repeat its last."""
+    """Prints the first rows of every table and epoch once; a restarted run may repeat its last epoch."""
 
     rows: int = 10
     stream: TextIO = field(default_factory=lambda: sys.stdout)

@@ -23,7 +23,7 @@ def taken(tmp_path: Path, content: str | bytes) -> Taken:
     return take_in(tmp_path, SCHEMA, format_="csv")
 
 
-def places(found: Taken) -> list[str]:
+def origins(found: Taken) -> list[str]:
     return [letter["place"].rpartition("/")[2] for letter in found.letters]
 
 
@@ -56,7 +56,7 @@ def test_quoted_values_may_hold_commas_quotes_and_line_ends(tmp_path: Path) -> N
 def test_a_row_with_too_few_or_too_many_fields_is_refused_alone(tmp_path: Path) -> None:
     found = taken(tmp_path, "n,s\n0,a\n1\n2,b,c\n\n3,d\nx,e\n5\n")
     assert [row["n"] for row in found.rows] == [0, 3]
-    assert sorted(zip(places(found), found.reasons, strict=True)) == [
+    assert sorted(zip(origins(found), found.reasons, strict=True)) == [
         ("a.csv, row 1", "malformed"),
         ("a.csv, row 2", "malformed"),
         ("a.csv, row 4", "type"),
@@ -70,7 +70,7 @@ def test_a_row_with_too_few_or_too_many_fields_is_refused_alone(tmp_path: Path) 
 def test_a_file_of_nothing_but_bad_rows_is_not_a_bad_file(tmp_path: Path) -> None:
     found = taken(tmp_path, "n,s\n1\n2\n")
     assert (found.rows, found.bad) == ([], [])
-    assert places(found) == ["a.csv, row 0", "a.csv, row 1"]
+    assert origins(found) == ["a.csv, row 0", "a.csv, row 1"]
 
 
 def test_bytes_that_are_not_utf8_spoil_their_row_only(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("content", "reason"), BAD)
-def test_a_file_that_cannot_be_told_apart_into_rows_is_bad(tmp_path: Path, content: str | bytes, reason: str) -> None:
+def test_a_file_that_cannot_be_split_into_rows_is_bad(tmp_path: Path, content: str | bytes, reason: str) -> None:
     with pytest.raises(SourceError, match=f"as csv: {reason}"):
         taken(tmp_path, content)
 

@@ -1,4 +1,4 @@
-"""The file log: what it notes survives restarts and crashes, and does not fall apart into millions of files."""
+"""The file log: its entries survive restarts and crashes, and stay few."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.connectors.sources import file_log as filelog
-from shoal.connectors.sources.file_log import FileLog, SeenFile
+from shoal.connectors.sources.file_log import FileLog, LoggedFile
 from shoal.errors import CheckpointError
 from shoal.storage.directory import Directory
 
@@ -34,8 +34,8 @@ class CrashingDirectory(Directory):
             raise KeyboardInterrupt
 
 
-def file(number: int) -> SeenFile:
-    return SeenFile(f"/in/{number}", number, number, (number, 1), "odd" if number % 2 else "")
+def file(number: int) -> LoggedFile:
+    return LoggedFile(f"/in/{number}", number, number, (number, 1), "odd" if number % 2 else "")
 
 
 @pytest.fixture
@@ -46,21 +46,21 @@ def small_merges(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_log_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     directory = Directory(str(tmp_path))
     log = FileLog(directory)
-    log.note([file(0), file(1)])
-    log.note([file(2)])
-    assert FileLog(directory).seen == log.seen == [file(0), file(1), file(2)]
+    log.append([file(0), file(1)])
+    log.append([file(2)])
+    assert FileLog(directory).files == log.files == [file(0), file(1), file(2)]
 
 
 def test_entries_are_merged_now_and_then(tmp_path: Path, small_merges: None) -> None:
     log = FileLog(Directory(str(tmp_path)))
     for number in range(400):
-        log.note([file(number)])
+        log.append([file(number)])
     assert len(list(tmp_path.iterdir())) <= 400 // 4 + 4
     again = FileLog(Directory(str(tmp_path)))
-    assert again.seen == [file(number) for number in range(400)]
-    again.note([file(400)])
+    assert again.files == [file(number) for number in range(400)]
+    again.append([file(400)])
     assert len(list(tmp_path.iterdir())) == 1
-    assert FileLog(Directory(str(tmp_path))).seen == [file(number) for number in range(401)]
+    assert FileLog(Directory(str(tmp_path))).files == [file(number) for number in range(401)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -74,11 +74,11 @@ def test_a_crash_at_any_change_loses_no_file_and_repeats_none(
         for changes in [*crashes, 1000]:
             log = FileLog(CrashingDirectory(uri, changes))
             try:
-                while len(log.seen) < 20:
-                    log.note([file(len(log.seen))])
+                while len(log.files) < 20:
+                    log.append([file(len(log.files))])
             except KeyboardInterrupt:
                 continue
-        assert FileLog(Directory(uri)).seen == [file(number) for number in range(20)]
+        assert FileLog(Directory(uri)).files == [file(number) for number in range(20)]
 
 
 @pytest.mark.parametrize("content", [b"", b"[{", b'[{"path": 1}]', b"[1]"])
@@ -90,8 +90,8 @@ def test_a_damaged_entry_is_named(tmp_path: Path, content: bytes) -> None:
 
 def test_a_missing_entry_is_an_error(tmp_path: Path) -> None:
     log = FileLog(Directory(str(tmp_path)))
-    log.note([file(0), file(1)])
-    log.note([file(2)])
+    log.append([file(0), file(1)])
+    log.append([file(2)])
     (tmp_path / "files-0000000000.json").unlink()
-    with pytest.raises(CheckpointError, match=r"must go on with file 0; got files-0000000002\.json"):
+    with pytest.raises(CheckpointError, match=r"must continue with file 0; got files-0000000002\.json"):
         FileLog(Directory(str(tmp_path)))

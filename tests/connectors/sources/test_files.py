@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.connectors.sources.file_log import FileLog, SeenFile
+from shoal.connectors.sources.file_log import FileLog, LoggedFile
 from shoal.connectors.sources.files import SCAN_INTERVAL_S, FileCursor, Files
 from shoal.connectors.sources.source import Offset, RawBatch, Slice
 from shoal.errors import CheckpointError, ConfigError, SourceError
@@ -20,7 +20,7 @@ from shoal.storage.directory import Directory
 
 
 class Clock:
-    """A clock that moves when told to."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -70,7 +70,7 @@ def test_the_oldest_file_comes_first_and_names_settle_ties(inbox: Path, clock: C
     assert advance(source, cursor_of(source, inbox, clock), source.start())[1] == [1, 2, 3, 4]
 
 
-def test_a_new_file_is_read_after_all_that_were_seen_whatever_its_age(inbox: Path, clock: Clock) -> None:
+def test_a_new_file_is_read_after_all_known_files_whatever_its_age(inbox: Path, clock: Clock) -> None:
     put(inbox, "b.parquet", 1)
     source = Files(str(inbox))
     cursor = cursor_of(source, inbox, clock)
@@ -93,7 +93,7 @@ def test_hidden_and_foreign_names_and_directories_are_left_alone(inbox: Path, cl
 def test_a_directory_with_foreign_files_only_is_an_error_unless_it_is_followed(inbox: Path, clock: Clock) -> None:
     put(inbox, "a.csv", 1)
     put(inbox, "_SUCCESS", 1)
-    message = r"has no file whose name ends in \.parquet or \.pq; it has 1 others, like a\.csv"
+    message = r"has no file whose name ends in \.parquet or \.pq; it has 1 others, for example a\.csv"
     with pytest.raises(SourceError, match=message):
         cursor_of(Files(str(inbox), follow=False), inbox, clock).latest({"file": 0, "unit": 0, "ended": False})
     source = Files(str(inbox))
@@ -119,7 +119,7 @@ def test_a_source_must_be_a_directory(inbox: Path, clock: Clock, made: bool) -> 
     if made:
         put(inbox, "a.parquet", 1)
     source = Files(str(inbox / "a.parquet"))
-    with pytest.raises(SourceError, match=f"source directory {inbox}/a.parquet must be a directory that can be read"):
+    with pytest.raises(SourceError, match=f"source directory {inbox}/a.parquet must be a readable directory"):
         cursor_of(source, inbox, clock).latest(source.start())
 
 
@@ -136,7 +136,7 @@ def test_an_epoch_keeps_its_limits(
     inbox.mkdir()
     source = Files(str(inbox), rows_per_epoch=rows, files_per_epoch=number, follow=False)
     directory = Directory(str(inbox.parent / "checkpoint"))
-    FileLog(directory).note([SeenFile(f"{at}", 1, 0, tuple(sizes)) for at, sizes in enumerate(units)])
+    FileLog(directory).append([LoggedFile(f"{at}", 1, 0, tuple(sizes)) for at, sizes in enumerate(units)])
     cursor, at = FileCursor(source, directory), source.start()
     taken: list[tuple[str, int]] = []
     while not at["ended"]:
@@ -168,7 +168,7 @@ def test_a_file_that_vanishes_while_the_directory_is_read_is_no_file(
     put(inbox, "b.parquet", 2)
 
     class Vanishing:
-        """A directory entry of a file that is gone by the time it is looked at."""
+        """A directory entry whose file is removed before it is read."""
 
         def __init__(self, entry: "os.DirEntry[str]") -> None:
             self.name, self.path, self.is_file = entry.name, entry.path, entry.is_file
@@ -196,7 +196,7 @@ def test_offsets_beyond_the_log_are_of_another_checkpoint(inbox: Path, clock: Cl
         cursor_of(source, inbox, clock).slices(source.start(), {"file": 3, "unit": 0, "ended": False}, 1)
 
 
-def test_a_directory_is_looked_at_four_times_a_second_at_most(
+def test_a_directory_is_scanned_at_most_four_times_a_second(
     inbox: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = []
@@ -215,7 +215,7 @@ def test_a_directory_is_looked_at_four_times_a_second_at_most(
     assert 35 <= len(looks) <= 40
 
 
-def test_a_slow_directory_is_looked_at_less_often(inbox: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_directory_is_scanned_less_often(inbox: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 
     def slow(path: str) -> "os._ScandirIterator[str]":
@@ -252,7 +252,7 @@ def test_ten_thousand_files_are_no_burden(inbox: Path, clock: Clock) -> None:
 def test_slices_of_a_file_with_many_units_are_cut_in_linear_time(inbox: Path) -> None:
     directory = Directory(str(inbox.parent / "checkpoint"))
     count = 100_000
-    FileLog(directory).note([SeenFile("big", 1, 0, (1,) * count)])
+    FileLog(directory).append([LoggedFile("big", 1, 0, (1,) * count)])
     source = Files(str(inbox), follow=False)
     began = time.process_time()
     end = {"file": 1, "unit": 0, "ended": True}
@@ -279,6 +279,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("options", "message"), REFUSED)
-def test_what_makes_no_sense_is_refused_at_once(options: dict[str, object], message: str) -> None:
+def test_invalid_options_are_rejected_at_once(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Files(**{"path": "in", **options})  # type: ignore[arg-type]

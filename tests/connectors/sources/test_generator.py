@@ -26,7 +26,7 @@ class Numbers:
 
 
 class Clock:
-    """A clock that moves when told to."""
+    """A clock that the test moves."""
 
     def __init__(self, now_s: float = 1000.0) -> None:
         self.now_s = now_s
@@ -128,6 +128,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("options", "message"), REFUSED)
-def test_limits_that_make_no_sense_are_refused(options: dict[str, float], message: str) -> None:
+def test_invalid_limits_are_rejected(options: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Generator(Numbers(), **options)  # type: ignore[arg-type]

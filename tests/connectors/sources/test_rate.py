@@ -95,7 +95,7 @@ def test_a_rate_is_a_number_or_steps(given_: float | str | Rate, steps: tuple[tu
         pytest.param(0, "rate must be positive; got 0.0 events per second", id="never"),
     ],
 )
-def test_rates_that_make_no_sense_are_refused(given_: float | str, message: str) -> None:
+def test_invalid_rates_are_rejected(given_: float | str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Rate.of(given_)
 

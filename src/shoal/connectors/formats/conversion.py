@@ -1,6 +1,6 @@
-"""Conversion: a column as the type its stream declares, with a null for every value that is not of that type.
+"""Conversion: a column as the type its stream declares; a value that does not fit becomes null.
 
-| declared  | taken |
+| declared  | accepted |
 |---|---|
 | int64     | integers; floats and decimals without a fraction; booleans; texts like `-12`, `+12`, `12.0` |
 | float64   | floats; integers and decimals; booleans; texts like `1.5`, `-2e3`, `inf` |
@@ -9,7 +9,7 @@
 | timestamp | times of any unit and zone, cut to microseconds; dates; integers as microseconds since 1970; texts in ISO 8601, in UTC unless they name an offset; integers as texts |
 
 Integers must fit into an int64, and lie within 2**53 of zero where a float64 is declared, so that nothing is
-rounded. Spaces around a text do not matter where a number, a boolean or a time is declared.
+rounded. Spaces around a text are ignored where a number, a boolean or a time is declared.
 Whether a value fits does not depend on its neighbours.
 """  # noqa: E501  (a table's row is one line)
 
@@ -26,7 +26,7 @@ _LARGEST_INT = (1 << 63) - 1
 _LARGEST_EXACT_FLOAT = 1 << 53
 _INT_EDGE = 2.0**63
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
-_ROWS_TO_GUESS_BY = 100
+_ROWS_TO_GUESS_FROM = 100
 
 _WHOLE = r"^\+?(-?[0-9]+)(?:\.0*)?$"
 _FINE_FRACTION = r"(\.[0-9]{6})[0-9]+"
@@ -53,7 +53,7 @@ def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """The same values without the layouts that few of Arrow's functions take."""
+    """The same values without the layouts that few of Arrow's functions accept."""
     type_ = array.type
     if isinstance(type_, pa.BaseExtensionType):
         return _plain(array.storage)
@@ -75,7 +75,7 @@ def _by_entry(array: pa.DictionaryArray, wanted: pa.DataType) -> pa.Array:
 
 
 def _valid(texts: pa.Array) -> pa.Array:
-    """Texts, null where they are not UTF-8: Arrow does not look when it reads a file."""
+    """Texts, null where they are not UTF-8: Arrow does not check when it reads a file."""
     _, offsets, content = texts.buffers()
     if content is None or not len(texts):
         return texts
@@ -90,7 +90,7 @@ def _valid(texts: pa.Array) -> pa.Array:
 
 
 def _from_values(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Values that are not texts; those that Arrow would refuse, or change, become nulls first."""
+    """Convert values that are not texts; those that Arrow would reject or change become nulls first."""
     given = array.type
     if pa.types.is_temporal(given) and not (pa.types.is_timestamp(wanted) or pa.types.is_string(wanted)):
         return pa.nulls(len(array), wanted)
@@ -108,7 +108,7 @@ def _from_values(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _between(array: pa.Array, low: int, high: int) -> pa.Array:
-    """The integers within limits, null for all others; only limits that the type can hold matter."""
+    """The integers within the limits, null for all others; limits are clipped to the range of the type."""
     info = np.iinfo(array.type.to_pandas_dtype())
     low, high = max(low, int(info.min)), min(high, int(info.max))
     inside = pc.and_(
@@ -144,7 +144,7 @@ def _as_times(values: pa.Array) -> pa.Array:
 
 
 def _parsed(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Texts as numbers, booleans or times: all at once where that works, else each by the form it has."""
+    """Texts as numbers, booleans or times: all at once if possible, else by the form of each text."""
     timed = pa.types.is_timestamp(wanted)
     at_once = _at_once(texts, _from_zoned if timed and _names_offset(texts) else _cast_to(wanted))
     if at_once is not None:
@@ -162,7 +162,7 @@ def _parsed(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _forms(wanted: pa.DataType) -> list[tuple[str, Way]]:
-    """What texts of a type look like, and how to read them; no text has two forms."""
+    """Patterns for texts of a type, and how to read each; no text matches two."""
     if pa.types.is_timestamp(wanted):
         return [
             (r"^-?[0-9]+$", lambda texts: texts.cast(pa.int64()).cast(wanted)),
@@ -178,7 +178,7 @@ def _forms(wanted: pa.DataType) -> list[tuple[str, Way]]:
 
 def _names_offset(texts: pa.Array) -> bool:
     """Whether the first text is a time with an offset; a wrong guess only costs time."""
-    first = texts[:_ROWS_TO_GUESS_BY].drop_null()[:1]
+    first = texts[:_ROWS_TO_GUESS_FROM].drop_null()[:1]
     return bool(pc.any(pc.match_substring_regex(first, f"{_OFFSET}$")).as_py())
 
 
@@ -207,7 +207,7 @@ def _by_distinct(array: pa.Array, way: Way, wanted: pa.DataType) -> pa.Array:
 
 
 def _salvaged(values: pa.Array, way: Way, wanted: pa.DataType) -> pa.Array:
-    """Halve the array until what does not fit stands alone: few bad values cost few attempts."""
+    """Halve the array until each value that does not fit is alone: few bad values cost few attempts."""
     at_once = _at_once(values, way)
     if at_once is not None:
         return at_once

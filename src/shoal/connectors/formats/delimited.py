@@ -1,4 +1,4 @@
-"""CSV files: a header line, then rows; a row that is none does not spoil the others."""
+"""CSV files: a header line, then rows; a malformed row does not affect the others."""
 
 import codecs
 import csv
@@ -16,11 +16,11 @@ import pyarrow.csv as pacsv
 from shoal.connectors.sources.source import RawBatch, column_fault
 
 ROW_BYTES = 40
-"""How long a row is taken to be, since rows are not counted beforehand."""
+"""Assumed length of a row: rows are not counted before they are read."""
 BLOCK_BYTES = 8 << 20
-"""What is parsed at a time, and so the longest row there can be."""
+"""Bytes parsed at a time, and so the longest row possible."""
 LINE = "line"
-"""Column that holds a row which cannot be told apart into columns."""
+"""Column that holds a row that cannot be split into columns."""
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BLOCK_BYTES = 1 << 30
@@ -33,20 +33,20 @@ _STAND_INS = "[\U0010fe80-\U0010feff]"
 class Csv:
     """CSV files with a header line, in UTF-8, quoted with `"`; the whole file is one unit.
 
-    Every field arrives as text; an empty field is a null, `""` an empty text. Blank lines are no rows.
+    Every field arrives as text; an empty field is a null, `""` an empty text. Blank lines are skipped.
     Rows with too few or too many fields, or with bytes in a wanted column that are not UTF-8, are malformed.
-    A quote that is never closed makes the whole file bad, since nobody knows what it has swallowed.
+    A quote that is never closed makes the whole file bad: any number of rows may be inside it.
     """
 
     suffixes = (".csv",)
 
     def units(self, path: str) -> list[int]:
-        """One unit; its number of rows is only guessed from the file's size."""
+        """One unit; its number of rows is estimated from the file's size."""
         _header(path)
         return [max(1, Path(path).stat().st_size // ROW_BYTES)]
 
     def read(self, path: str, units: Sequence[int], first_row: int, columns: Sequence[str]) -> Iterator[RawBatch]:
-        """The good rows in order, each batch followed by the malformed rows that stood in it."""
+        """The good rows in order, each batch followed by the malformed rows found in it."""
         del units
         names, has_rows = _header(path)
         if fault := column_fault(names, columns):
@@ -71,7 +71,7 @@ class Csv:
 
 
 class _Rows:
-    """Numbers the rows of a file while some of them fall out; row 0 follows the header."""
+    """Numbers the rows of a file, malformed ones included; row 0 follows the header."""
 
     def __init__(self, path: str, first_row: int) -> None:
         self._path = path
@@ -79,7 +79,7 @@ class _Rows:
         self._skipped: list[Any] = []
 
     def skip(self, row: Any) -> str:
-        """Take note of a row with the wrong number of fields; Arrow calls this ahead of the rows it hands out."""
+        """Record a row with the wrong number of fields; Arrow calls this before it returns the batch around it."""
         self._skipped.append(row)
         return "skip"
 
@@ -102,7 +102,7 @@ class _Rows:
         yield from self._malformed(len(self._skipped))
 
     def _numbers(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Arrow counts from 1 and counts the header."""
+        """Numbers of the skipped rows; Arrow counts from 1 and counts the header."""
         return np.array([row.number - 2 for row in self._skipped], np.int64)
 
     def _malformed(self, count: int) -> Iterator[RawBatch]:
@@ -123,7 +123,7 @@ def _header(path: str) -> tuple[list[str], bool]:
         try:
             names = next((record for record in csv.reader(file) if record), [])
         except csv.Error as error:
-            raise ValueError(f"its header is no line of CSV: {error}") from error
+            raise ValueError(f"its header is not a line of CSV: {error}") from error
         if not any(names):
             raise ValueError("it has no header line")
         if any(_SURROGATES.search(name) for name in names):
@@ -150,7 +150,7 @@ def _surveyed(path: str) -> tuple[bool, int]:
 
 
 def _check_last_quote(path: str, fields: int) -> None:
-    """Refuse a file that ends inside of a quote: a row put after its end must come out as a row."""
+    """Reject a file that ends inside a quote: a row appended to it must be parsed as a row."""
     mark = b"after the end"
     content = Path(path).read_bytes() + b"\n" + b",".join([mark] * fields) + b"\n"
     rows = _Rows(path, 0)
@@ -186,9 +186,9 @@ def _open(content: Any, columns: Sequence[str], skip: Callable[[Any], str]) -> I
 
 
 def _sifted(raw: RawBatch) -> Iterator[RawBatch]:
-    """Rows apart from those with stand-ins for bytes that are not UTF-8."""
+    """Separate the rows that contain stand-ins for bytes that are not UTF-8."""
     if raw.malformed:
-        yield RawBatch(_with_escapes(raw.batch), raw.place, raw.first_row, raw.numbers, raw.malformed)
+        yield RawBatch(_with_escapes(raw.batch), raw.where, raw.first_row, raw.numbers, raw.malformed)
         return
     numbers = np.array([raw.number(row) for row in range(raw.batch.num_rows)], np.int64)
     good = np.ones(raw.batch.num_rows, bool)
@@ -200,16 +200,16 @@ def _sifted(raw: RawBatch) -> Iterator[RawBatch]:
         if rows.size:
             lines = _with_escapes(raw.batch.take(pa.array(rows)))
             refused.append(
-                RawBatch(lines, raw.place, int(numbers[rows[0]]), numbers[rows], f"column {name!r} is not UTF-8")
+                RawBatch(lines, raw.where, int(numbers[rows[0]]), numbers[rows], f"column {name!r} is not UTF-8")
             )
     if good.any():
         kept = numbers[good]
-        yield RawBatch(raw.batch.filter(pa.array(good)), raw.place, int(kept[0]), kept)
+        yield RawBatch(raw.batch.filter(pa.array(good)), raw.where, int(kept[0]), kept)
     yield from refused
 
 
 def _with_escapes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Stand-ins as the bytes they stand for, for people to read."""
+    """Replace stand-ins by a readable form of their bytes."""
 
     def shown(text: str | None) -> str | None:
         return text and re.sub(_STAND_INS, lambda found: f"\\x{ord(found[0]) - _STAND_IN:02x}", text)

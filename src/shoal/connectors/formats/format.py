@@ -1,4 +1,4 @@
-"""File formats: how many rows a file's units have, and how to read some of them."""
+"""File formats: the units of a file, their rows, and how to read some of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
@@ -14,19 +14,19 @@ BATCH_ROWS = 1 << 20
 
 
 class Format(Protocol):
-    """One file format; errors come as `OSError`, `ValueError` or one of Arrow's."""
+    """One file format; errors are raised as `OSError`, `ValueError` or one of Arrow's."""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Endings of this format's file names."""
+        """Suffixes of this format's file names."""
 
     def units(self, path: str) -> list[int]:
-        """Rows of each unit that can be read on its own."""
+        """Rows of each unit that can be read on its own; called once, when the file is first found."""
 
     def read(self, path: str, units: Sequence[int], first_row: int, columns: Sequence[str]) -> Iterator[RawBatch]:
-        """The named columns of some units, the first of which begins at `first_row`; all must be there.
+        """Yield the named columns of some units in order; the first unit begins at `first_row`.
 
-        A file without units is read as if it had one: it has no rows, but its columns are checked.
+        Raise `ValueError` if a column is missing, also in a file without rows.
         """
 
 
@@ -41,7 +41,7 @@ class Parquet:
         return [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
 
     def read(self, path: str, units: Sequence[int], first_row: int, columns: Sequence[str]) -> Iterator[RawBatch]:
-        """The footer is read once; texts come as dictionaries, which is twice as fast and what kernels want."""
+        """The footer is read once; texts are read as dictionaries, which is twice as fast and what kernels need."""
         with pa.OSFile(path) as handle:
             footer = pq.read_metadata(handle)
             schema = footer.schema.to_arrow_schema()
@@ -60,13 +60,13 @@ class ArrowFile:
     suffixes = (".arrow", ".feather")
 
     def units(self, path: str) -> list[int]:
-        """Rows per record batch; only the first column is unpacked for that."""
+        """Rows per record batch; only the first column is decoded."""
         with pa.memory_map(path) as mapped:
             file = pa.ipc.open_file(mapped, options=pa.ipc.IpcReadOptions(included_fields=[0]))
             return [file.get_batch(i).num_rows for i in range(file.num_record_batches)]
 
     def read(self, path: str, units: Sequence[int], first_row: int, columns: Sequence[str]) -> Iterator[RawBatch]:
-        """The batches as they lie in memory, or unpacked."""
+        """The batches, mapped from the file or decompressed."""
         with pa.memory_map(path) as mapped:
             schema = pa.ipc.open_file(mapped).schema
             _require(schema, columns)
@@ -90,7 +90,7 @@ def _is_bytes(type_: pa.DataType) -> bool:
 
 
 def _distinct_entries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Make dictionaries name each text once: kernels take equal numbers for equal texts."""
+    """Make the entries of dictionaries distinct: kernels compare texts by their index."""
     for at, column in enumerate(batch.columns):
         if pa.types.is_dictionary(column.type) and len(pc.unique(column.dictionary)) < len(column.dictionary):
             again = column.dictionary.take(column.indices).dictionary_encode()

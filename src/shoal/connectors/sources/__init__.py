@@ -1,0 +1,1 @@
+"""Sources: streams of events that can be replayed from any offset, from files or from a generator."""

@@ -1,7 +1,8 @@
-"""The file log: which files a source has seen, in which order, so that a position means the same after a restart."""
+"""The file log: the files a source has found, in order, so that a position means the same after a restart."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from shoal.errors import CheckpointError
 from shoal.storage.codec import Codec
@@ -10,12 +11,12 @@ from shoal.storage.record import Record
 
 PREFIX = "files-"
 MERGED_ENTRIES = 256
-"""So many log entries are merged into one, so that a run of months leaves no millions of them."""
+"""Log entries that are merged into one, so that their number stays small in a run of months."""
 
 
 @dataclass(frozen=True)
-class SeenFile:
-    """A file as it was when it was first seen: rows per unit (row group, record batch or whole file)."""
+class LoggedFile:
+    """A file as it was when it was found; `units` has the rows per row group, record batch or whole file."""
 
     path: str
     size: int
@@ -25,69 +26,71 @@ class SeenFile:
 
 
 @dataclass(frozen=True)
-class SeenFiles:
-    """One entry of the log: files in the order in which they were seen."""
+class LogEntry:
+    """One entry of the log: files in the order in which they were found."""
 
-    files: tuple[SeenFile, ...]
+    KIND: ClassVar[str] = "seen-files"
+
+    files: tuple[LoggedFile, ...]
 
 
 FORMAT = 2
-RECORD = Record(Codec([SeenFiles], format=FORMAT), subject="file log")
+RECORD = Record(Codec([LogEntry], format=FORMAT), subject="file log")
 
 
 class FileLog:
-    """Grows by whole entries; each is named by the number of files noted before it.
+    """Grows by whole entries; each is named by the number of files logged before it.
 
-    An entry may repeat files that others hold, after a crash in the middle of merging: the numbers tell.
+    After a crash during a merge an entry may repeat files of others; the numbers show which.
     """
 
     def __init__(self, directory: Directory) -> None:
-        """Read what is there."""
-        self.seen: list[SeenFile] = []
+        """Read the entries of an earlier run."""
+        self.files: list[LoggedFile] = []
         self._directory = directory
         self._entries: list[int] = []
         for name in directory.names():
             if name.startswith(PREFIX):
                 self._load(name)
 
-    def note(self, fresh: Sequence[SeenFile]) -> None:
-        """Add files for good."""
-        self._entries.append(len(self.seen))
-        self._write(len(self.seen), fresh)
-        self.seen += fresh
+    def append(self, fresh: Sequence[LoggedFile]) -> None:
+        """Add files durably."""
+        self._entries.append(len(self.files))
+        self._write(len(self.files), fresh)
+        self.files += fresh
         if len(self._entries) > MERGED_ENTRIES:
             self._merge()
 
-    def replace(self, changed: Mapping[int, SeenFile]) -> None:
-        """Note files of an earlier run anew, each in its old place."""
-        for number, file in changed.items():
-            self.seen[number] = file
+    def replace(self, changed: Mapping[int, LoggedFile]) -> None:
+        """Replace files by their positions in the log."""
+        for position, file in changed.items():
+            self.files[position] = file
         if changed:
             self._merge()
 
     def _merge(self) -> None:
-        """All entries of late as one, written before the others go."""
+        """Write all recent entries as one, then delete the others."""
         first, *others = self._entries
-        self._write(first, self.seen[first:])
+        self._write(first, self.files[first:])
         self._directory.delete(_name(number) for number in others)
         self._entries = []
 
-    def _write(self, number: int, files: Sequence[SeenFile]) -> None:
-        self._directory.write(_name(number), RECORD.encode(SeenFiles(tuple(files))))
+    def _write(self, number: int, files: Sequence[LoggedFile]) -> None:
+        self._directory.write(_name(number), RECORD.encode(LogEntry(tuple(files))))
 
     def _load(self, name: str) -> None:
         number = self._number(name)
         files = RECORD.decode(self._directory.read(name), f"{self._directory.uri}/{name}").files
-        if number > len(self.seen):
+        if number > len(self.files):
             raise CheckpointError(
-                f"file log {self._directory.uri} must go on with file {len(self.seen)}; got {name}; "
-                "restore the missing entry from a copy, or start anew with another checkpoint directory"
+                f"file log {self._directory.uri} must continue with file {len(self.files)}; got {name}; "
+                "restore the missing entry from a copy, or start with a new checkpoint directory"
             )
-        self.seen += files[len(self.seen) - number :]
+        self.files += files[len(self.files) - number :]
         self._entries.append(number)
 
     def _number(self, name: str) -> int:
-        """How many files were noted before an entry."""
+        """The number of files logged before an entry."""
         text = name.removeprefix(PREFIX).removesuffix(".json")
         if not text.isdecimal():
             raise CheckpointError(

@@ -1,4 +1,4 @@
-"""Directories of Parquet, Arrow or CSV files: what is there, and what is added while the run goes on."""
+"""Directories of Parquet, Arrow or CSV files: those that exist, and those added during the run."""
 
 import contextlib
 import os
@@ -12,14 +12,14 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from shoal.connectors.formats.format import FORMATS, Format
-from shoal.connectors.sources.file_log import FileLog, SeenFile
+from shoal.connectors.sources.file_log import FileLog, LoggedFile
 from shoal.connectors.sources.source import DRAIN, BadFile, Offset, RawBatch, Slice
 from shoal.errors import CheckpointError, ConfigError, SourceError
 from shoal.storage.directory import Directory, local_path
 
 SCAN_INTERVAL_S = 0.25
 SCAN_SHARE = 0.05
-"""Looking for new files may take this share of the time, however many there are."""
+"""Scanning for new files takes at most this share of the time, whatever their number."""
 SLICE_ROWS = 20_000
 
 
@@ -27,12 +27,12 @@ SLICE_ROWS = 20_000
 class Files:
     """The files of a directory, each read once, oldest first (by time of change, then name).
 
-    Names that begin with . or _, names with another ending and subdirectories are left alone.
-    Write new files under another name and rename them: a file must be whole when it appears, and must not change.
-    `rows_per_epoch` and `files_per_epoch` bound what one epoch takes (at least one row group, whatever its size;
-    the rows of a CSV file are guessed from its size); without `follow` the stream ends when all files are read.
-    `on_bad_file`: "fail" stops the run at a file that cannot be read, that has changed since it was first seen or
-    that lacks a column; "dead-letter" records it, with the row from which on it is lost, and goes on.
+    Names that begin with . or _, names with another suffix and subdirectories are ignored.
+    Write a new file under another name, then rename it: a file must be complete when it appears, and must not change.
+    `rows_per_epoch` and `files_per_epoch` bound the input of one epoch (at least one row group, of any size;
+    the rows of a CSV file are estimated from its size); without `follow` the stream ends when all files are read.
+    `on_bad_file`: "fail" stops the run at a file that cannot be read, that has changed since it was found or
+    that lacks a column; "dead-letter" records it, with its first lost row, and continues.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Files:
     on_bad_file: Literal["fail", "dead-letter"] = "fail"
 
     def __post_init__(self) -> None:
-        """Refuse unknown formats and limits that make no sense; from here on the path is absolute."""
+        """Reject unknown formats and limits below 1; make the path absolute."""
         if self.format not in FORMATS:
             raise ConfigError(f"format of {self.path!r} must be one of {', '.join(FORMATS)}; got {self.format!r}")
         if self.on_bad_file not in ("fail", "dead-letter"):
@@ -64,7 +64,7 @@ class Files:
         return {"file": 0, "unit": 0, "ended": False}
 
     def cursor(self, directory: str) -> "FileCursor":
-        """A cursor that notes the files it has seen, in the order it has seen them."""
+        """A cursor that logs the files it finds, in order."""
         return FileCursor(self, Directory(directory))
 
     def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch | BadFile]:
@@ -75,7 +75,7 @@ class Files:
     def _read_part(self, part: Mapping[str, Any], columns: Sequence[str]) -> Iterator[RawBatch | BadFile]:
         path, row = part["path"], part["first_row"]
         if part["bad"]:
-            yield self._passed_over(path, row, part["bad"])
+            yield self._skipped(path, row, part["bad"])
             return
         try:
             _check_unchanged(part)
@@ -83,46 +83,46 @@ class Files:
                 yield raw
                 row = max(row, raw.number(raw.batch.num_rows - 1) + 1)
         except (OSError, ValueError, pa.ArrowException) as error:
-            yield self._passed_over(path, row, _reason(error))
+            yield self._skipped(path, row, _reason(error))
 
-    def _passed_over(self, path: str, row: int, reason: str) -> BadFile:
+    def _skipped(self, path: str, row: int, reason: str) -> BadFile:
         if self.on_bad_file == "fail":
             where = f" from row {row} on" if row else ""
             raise SourceError(
                 f"cannot read {path} as {self.format}{where}: {reason}; "
-                "repair it and start again, or set on_bad_file='dead-letter' to pass over such files"
+                "repair it and start again, or set on_bad_file='dead-letter' to skip such files"
             )
         return BadFile(f"{path}, from row {row} on" if row else path, reason)
 
 
 class FileCursor:
-    """Notes files in a durable log, so that a position means the same rows after a restart."""
+    """Logs files durably, so that a position means the same rows after a restart."""
 
     def __init__(self, files: Files, directory: Directory, clock: Callable[[], float] = time.monotonic) -> None:
-        """Read the log of an earlier run, if there is one."""
+        """Read the log of an earlier run, if any."""
         self._files = files
         self._directory = directory
         self._clock = clock
         self._scan_at_s = float("-inf")
         self._log = FileLog(directory)
-        self._known = {seen.path for seen in self._log.seen}
-        self._looked_again = False
+        self._known = {file.path for file in self._log.files}
+        self._rechecked = False
 
     def latest(self, start: Offset) -> Offset:
-        """As many units as one epoch may take, and whether they are the last."""
+        """The end of the units that one epoch may read, and whether they are the last."""
         if start["ended"]:
             return start
         self._check_log(start)
-        self._look_again(start)
+        self._recheck(start)
         if self._directory.exists(DRAIN):
             return {**start, "ended": True}
         self._scan()
         file, unit = self._limit(start["file"], start["unit"])
-        return {"file": file, "unit": unit, "ended": not self._files.follow and file >= len(self._log.seen)}
+        return {"file": file, "unit": unit, "ended": not self._files.follow and file >= len(self._log.files)}
 
     def slices(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Slice]:
-        """The units between two offsets, dealt out in contiguous runs of about equal rows."""
-        self._look_again(start)
+        """The units between two offsets, in contiguous runs of about equal rows."""
+        self._recheck(start)
         units = list(self._units(start, end))
         rows = sum(unit["rows"] for unit in units)
         pieces = min(parallelism, len(units), max(1, rows // SLICE_ROWS))
@@ -135,18 +135,18 @@ class FileCursor:
             taken += unit["rows"]
         return [_slice(run) for run in runs if run]
 
-    def _look_again(self, start: Offset) -> None:
-        """After a restart: files of which nothing has been read may have been repaired meanwhile."""
-        if self._looked_again:
+    def _recheck(self, start: Offset) -> None:
+        """After a restart, probe changed files that have not been read: they may have been repaired."""
+        if self._rechecked:
             return
-        self._looked_again = True
+        self._rechecked = True
         changed = {}
-        for number in range(start["file"] + bool(start["unit"]), len(self._log.seen)):
-            seen = self._log.seen[number]
+        for number in range(start["file"] + bool(start["unit"]), len(self._log.files)):
+            logged = self._log.files[number]
             with contextlib.suppress(OSError):
-                status = Path(seen.path).stat()
-                if seen.bad or (status.st_size, status.st_mtime_ns) != (seen.size, seen.changed_ns):
-                    changed[number] = _probe(FORMATS[self._files.format], seen.path, status)
+                status = Path(logged.path).stat()
+                if logged.bad or (status.st_size, status.st_mtime_ns) != (logged.size, logged.changed_ns):
+                    changed[number] = _probe(FORMATS[self._files.format], logged.path, status)
         self._log.replace(changed)
 
     def _scan(self) -> None:
@@ -155,13 +155,13 @@ class FileCursor:
             return
         fresh = self._fresh()
         if fresh:
-            self._known.update(seen.path for seen in fresh)
-            self._log.note(fresh)
+            self._known.update(file.path for file in fresh)
+            self._log.append(fresh)
         took_s = self._clock() - began_s
         self._scan_at_s = began_s + took_s + max(SCAN_INTERVAL_S, took_s / SCAN_SHARE)
 
-    def _fresh(self) -> list[SeenFile]:
-        """Files not seen before, in the order they are to be read."""
+    def _fresh(self) -> list[LoggedFile]:
+        """New files, in the order in which they will be read."""
         suffixes = FORMATS[self._files.format].suffixes
         found: list[tuple[int, str, os.stat_result]] = []
         foreign: list[str] = []
@@ -176,24 +176,24 @@ class FileCursor:
                         found.append((status.st_mtime_ns, entry.name, status))
         except OSError as error:
             raise SourceError(
-                f"source directory {self._files.path} must be a directory that can be read; got: {_reason(error)}"
+                f"source directory {self._files.path} must be a readable directory; got: {_reason(error)}"
             ) from error
         if not (found or self._known or self._files.follow) and foreign:
             raise SourceError(
                 f"source directory {self._files.path} has no file whose name ends in {' or '.join(suffixes)}; "
-                f"it has {len(foreign)} others, like {min(foreign)}"
+                f"it has {len(foreign)} others, for example {min(foreign)}"
             )
         found.sort(key=lambda file: file[:2])
         format_ = FORMATS[self._files.format]
         return [_probe(format_, f"{self._files.path}/{name}", status) for _, name, status in found]
 
     def _limit(self, file: int, unit: int) -> tuple[int, int]:
-        """The position after as many units as one epoch may take."""
-        rows, files, seen = 0, 0, self._log.seen
+        """The position after the units that one epoch may read."""
+        rows, files, logged = 0, 0, self._log.files
         most_rows = self._files.rows_per_epoch or float("inf")
         most_files = self._files.files_per_epoch or float("inf")
-        while file < len(seen) and rows < most_rows and files < most_files:
-            units = seen[file].units
+        while file < len(logged) and rows < most_rows and files < most_files:
+            units = logged[file].units
             while unit < len(units) and (rows == 0 or rows + units[unit] <= most_rows):
                 rows += units[unit]
                 unit += 1
@@ -203,37 +203,37 @@ class FileCursor:
         return file, unit
 
     def _check_log(self, offset: Offset) -> None:
-        """A position counts files by the log; a log that is too short would give it another meaning."""
-        if offset["file"] > len(self._log.seen):
+        """Reject a log that is shorter than a position: the position would mean other rows."""
+        if offset["file"] > len(self._log.files):
             raise CheckpointError(
                 f"file log in {self._directory.uri} must name at least {offset['file']} files; "
-                f"got {len(self._log.seen)}; it does not belong to this checkpoint, or files of it are gone"
+                f"got {len(self._log.files)}; it does not belong to this checkpoint, or some of its files are missing"
             )
 
     def _units(self, start: Offset, end: Offset) -> Iterator[dict[str, Any]]:
         self._check_log(end)
-        seen = self._log.seen
-        for number in range(start["file"], min(end["file"] + 1, len(seen))):
-            units = seen[number].units
+        logged = self._log.files
+        for number in range(start["file"], min(end["file"] + 1, len(logged))):
+            units = logged[number].units
             first = start["unit"] if number == start["file"] else 0
             last = min(end["unit"], len(units)) if number == end["file"] else len(units)
             before = list(accumulate(units, initial=0))
             for unit in range(first, last):
-                yield {"seen": seen[number], "unit": unit, "rows": units[unit], "first_row": before[unit]}
+                yield {"logged": logged[number], "unit": unit, "rows": units[unit], "first_row": before[unit]}
 
 
 def _slice(units: Sequence[Mapping[str, Any]]) -> Slice:
-    """Neighbouring units of one file are read in one go."""
+    """A slice of the units; neighbouring units of one file are read at once."""
     parts: list[dict[str, Any]] = []
     for unit in units:
-        seen: SeenFile = unit["seen"]
-        if parts and parts[-1]["path"] == seen.path:
+        logged: LoggedFile = unit["logged"]
+        if parts and parts[-1]["path"] == logged.path:
             parts[-1]["units"].append(unit["unit"])
         else:
-            part = {"path": seen.path, "size": seen.size, "changed_ns": seen.changed_ns, "bad": seen.bad}
+            part = {"path": logged.path, "size": logged.size, "changed_ns": logged.changed_ns, "bad": logged.bad}
             parts.append({**part, "first_row": unit["first_row"], "units": [unit["unit"]]})
-    place = f"{parts[0]['path']} to {parts[-1]['path']}" if parts else "nothing"
-    return Slice(place, sum(unit["rows"] for unit in units), {"parts": parts})
+    where = f"{parts[0]['path']} to {parts[-1]['path']}" if parts else "nothing"
+    return Slice(where, sum(unit["rows"] for unit in units), {"parts": parts})
 
 
 def _status(entry: "os.DirEntry[str]") -> os.stat_result | None:
@@ -244,30 +244,30 @@ def _status(entry: "os.DirEntry[str]") -> os.stat_result | None:
         return None
 
 
-def _probe(format_: Format, path: str, status: os.stat_result) -> SeenFile:
-    """Look into a file once; a broken one counts as a single unit without rows."""
+def _probe(format_: Format, path: str, status: os.stat_result) -> LoggedFile:
+    """Read the units of a file; a broken file counts as a single unit without rows."""
     bad = "" if status.st_size else "it is empty (0 bytes)"
     units: Sequence[int] = ()
     try:
         units = () if bad else format_.units(path)
     except (OSError, ValueError, pa.ArrowException) as error:
         bad = _reason(error)
-    return SeenFile(path, status.st_size, status.st_mtime_ns, tuple(units) or (0,), bad)
+    return LoggedFile(path, status.st_size, status.st_mtime_ns, tuple(units) or (0,), bad)
 
 
 def _check_unchanged(part: Mapping[str, Any]) -> None:
     now = Path(part["path"]).stat()
     if now.st_size != part["size"]:
         raise ValueError(
-            f"it had {part['size']} bytes when it was first seen and has {now.st_size} now; files must not change"
+            f"it had {part['size']} bytes when it was found and has {now.st_size} now; files must not change"
         )
     if now.st_mtime_ns != part["changed_ns"]:
-        raise ValueError("it was written again after it was first seen; files must not change")
+        raise ValueError("it was written again after it was found; files must not change")
 
 
 def _reason(error: Exception) -> str:
-    """An error's text as the middle of a sentence, in one line."""
+    """An error's text for the middle of a sentence, in one line."""
     if isinstance(error, OSError) and error.errno is not None:
-        return "it is gone" if isinstance(error, FileNotFoundError) else os.strerror(error.errno).lower()
+        return "it no longer exists" if isinstance(error, FileNotFoundError) else os.strerror(error.errno).lower()
     text = " ".join(str(error).split()).rstrip(".")
     return text[:1].lower() + text[1:]

@@ -1,4 +1,4 @@
-"""Generated streams: event number n is always the same event, so any stretch can be made again anywhere."""
+"""Generated streams: event number n is always the same event, so any range can be generated again anywhere."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ SLICE_ROWS = 20_000
 
 
 class Events(Protocol):
-    """A function from event numbers to events."""
+    """A pure function from event numbers to events."""
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number start .. stop - 1."""
@@ -28,7 +28,7 @@ class Events(Protocol):
 
 @runtime_checkable
 class PlainEvents(Events, Protocol):
-    """Events that can also be had as plain arrays: numbers and times in microseconds, nothing missing."""
+    """Events that are also available as plain arrays: numbers and times in microseconds, without nulls."""
 
     def columns(self, start: int, stop: int) -> Mapping[str, NDArray[np.generic]]:
         """Events number start .. stop - 1, a NumPy array per column."""
@@ -36,9 +36,9 @@ class PlainEvents(Events, Protocol):
 
 @dataclass(frozen=True)
 class Generator:
-    """A generated stream: so many events in all, so many per second, so many per epoch at most.
+    """A generated stream: `events` in all, `rate` per second, at most `rows_per_epoch` per epoch.
 
-    Without `events` it goes on until it is drained; without `rate` it is as fast as the run can take it. A rate may
+    Without `events` it runs until it is drained; without `rate` it is as fast as the run can read it. A rate may
     change in steps: `"1000,5000@10"` is 1000 events per second, and 5000 from second 10 on.
     """
 
@@ -48,7 +48,7 @@ class Generator:
     rows_per_epoch: int = 1_000_000
 
     def __post_init__(self) -> None:
-        """Refuse limits that make no sense."""
+        """Reject negative limits and empty epochs."""
         if self.events is not None and self.events < 0:
             raise ConfigError(f"number of events must not be negative; got {self.events}")
         if self.rate is not None:
@@ -66,11 +66,11 @@ class Generator:
 
     @property
     def plain(self) -> PlainEvents | None:
-        """The events as plain arrays, which need no checks, if they can be had so."""
+        """The events as plain arrays, which need no admission, if available."""
         return self.made_by if isinstance(self.made_by, PlainEvents) else None
 
     def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch]:
-        """Make the events of a slice; a column that the events lack is left out, for admission to complain about."""
+        """Generate the events of a slice; a column that the events lack is left out, and admission reports it."""
         start, stop = piece.data["start"], piece.data["stop"]
         for first in range(start, stop, BATCH_ROWS):
             last = min(stop, first + BATCH_ROWS)
@@ -85,10 +85,10 @@ class Generator:
 
 
 class GeneratorCursor:
-    """Says how many events are due by now."""
+    """Computes how many events are due."""
 
     def __init__(self, generator: Generator, directory: Directory, clock: Callable[[], float] = time.monotonic) -> None:
-        """The rate counts from the first question on."""
+        """The rate counts from the first call of `latest`."""
         self._generator = generator
         self._directory = directory
         self._clock = clock
@@ -96,7 +96,7 @@ class GeneratorCursor:
         self._begun: tuple[float, int] | None = None
 
     def latest(self, start: Offset) -> Offset:
-        """As many events as are due, allowed per epoch and left."""
+        """The end of the events that are due, within the limits per epoch and in all."""
         if start["ended"]:
             return start
         position = start["position"]
@@ -111,7 +111,7 @@ class GeneratorCursor:
         return {"position": end, "ended": limit is not None and end >= limit}
 
     def slices(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Slice]:
-        """Stretches of about equal length."""
+        """Ranges of about equal length."""
         first, last = start["position"], end["position"]
         pieces = min(parallelism, max(1, (last - first) // SLICE_ROWS))
         cuts = [first + (last - first) * i // pieces for i in range(pieces + 1)]

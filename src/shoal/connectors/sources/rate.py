@@ -1,4 +1,4 @@
-"""Rates of generated streams: events per second, the same all the time or changing in steps."""
+"""Rates of generated streams: events per second, constant or changing in steps."""
 
 import math
 from bisect import bisect_right
@@ -10,7 +10,7 @@ from shoal.errors import ConfigError
 
 
 def steps_of(text: str) -> tuple[tuple[float, float], ...] | None:
-    """Moments in seconds and the values from then on, of a text like `1,5@10`; None if it is no such text.
+    """Moments in seconds and the values from then on, parsed from a text like `1,5@10`; None if it is malformed.
 
     >>> steps_of("1,5@10")
     ((0.0, 1.0), (10.0, 5.0))
@@ -39,7 +39,7 @@ class Rate:
     steps: tuple[tuple[float, float], ...]
 
     def __post_init__(self) -> None:
-        """Refuse rates that make no sense."""
+        """Reject negative rates, a last rate of 0, and steps out of order."""
         moments = [moment for moment, _ in self.steps]
         if not moments or moments[0] != 0 or not all(a < b < math.inf for a, b in pairwise(moments)):
             raise ConfigError(f"steps of a rate must begin at 0 and follow each other in time; got {self}")
@@ -64,7 +64,7 @@ class Rate:
         return cls(steps)
 
     def __str__(self) -> str:
-        """The text that `of` takes."""
+        """The text that `of` accepts."""
         return ",".join(_text(value) + (f"@{_text(moment)}" if moment else "") for moment, value in self.steps)
 
     @cached_property
@@ -80,18 +80,18 @@ class Rate:
         return Rate(tuple((moment, value * share) for moment, value in self.steps))
 
     def due(self, elapsed_s: float) -> int:
-        """How many events are due after so many seconds."""
+        """The number of events due after a time."""
         step = max(0, bisect_right(self.steps, (elapsed_s, math.inf)) - 1)
         moment, value = self.steps[step]
         return int(self._before[step] + value * (elapsed_s - moment))
 
     def when(self, event: int) -> float:
-        """After how many seconds an event is due."""
+        """The time, in seconds, at which an event is due."""
         step = max(0, bisect_right(self._before, float(event)) - 1)
         moment, value = self.steps[step]
         return moment + (event - self._before[step]) / value
 
 
 def _text(number: float) -> str:
-    """As many digits as it takes to say exactly this number."""
+    """The shortest text that is exactly this number."""
     return repr(float(number)).removesuffix(".0")

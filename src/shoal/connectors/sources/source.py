@@ -9,79 +9,83 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Offset = Mapping[str, Any]
-"""A position in a stream, as plain data; `ended` is true once nothing will ever follow."""
+"""A position in a stream, as plain data; `ended` is true at the end of the stream."""
 
 
 @dataclass(frozen=True)
 class Slice:
     """A part of a stream that one task reads; the same slice always gives the same rows.
 
-    `rows` is what the part weighs: exact where the source knows it, else a guess.
+    `rows` is exact where the source knows it, else an estimate; `where` names the part for people.
     """
 
-    place: str
+    where: str
     rows: int
     data: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class RawBatch:
-    """Rows as they came, before anything was checked.
+    """Rows as the source delivers them, before admission.
 
-    Rows are counted from 0 at the start of the place: from `first_row` on without gaps, or as `numbers` says.
-    `malformed` says why none of these rows could be told apart into columns; they hold what is left of them.
+    Rows are counted from 0 at the start of `where`: from `first_row` on without gaps, or as in `numbers`.
+    `malformed` says why none of these rows could be split into columns; they then hold the raw text.
     """
 
     batch: pa.RecordBatch
-    place: str
+    where: str
     first_row: int = 0
     numbers: NDArray[np.int64] | None = None
     malformed: str = ""
 
     def number(self, row: int) -> int:
-        """The number of a row at its place."""
+        """The number of a row, counted from the start of `where`."""
         return self.first_row + row if self.numbers is None else int(self.numbers[row])
 
 
 @dataclass(frozen=True)
 class BadFile:
-    """A file, or the rest of one, that could not be read and that the user asked to pass over."""
+    """A file, or the rest of one, that could not be read and that the user asked to skip."""
 
-    place: str
+    where: str
     reason: str
 
 
 class Cursor(Protocol):
-    """The planning side of a source: finds out how far it reaches and cuts it into slices."""
+    """The planning side of a source: finds the end of its data and cuts it into slices."""
 
     def latest(self, start: Offset) -> Offset:
-        """How far the next epoch may read; `start` itself when there is nothing new."""
+        """The offset up to which the next epoch may read; `start` itself when there is no new data."""
 
     def slices(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Slice]:
-        """The stretch between two offsets, in order, in 1 to `parallelism` slices; the same for every replay."""
+        """Cut the range between two offsets into 1 to `parallelism` slices, in order; called again for a replay,
+        also after a restart, it must give the same rows.
+        """
 
 
 class Source(Protocol):
     """Where a stream's events come from; a picklable value."""
 
     def start(self) -> Offset:
-        """The offset before the first event."""
+        """The offset before the first event; called once, for a run without a checkpoint."""
 
     def cursor(self, directory: str) -> Cursor:
-        """A cursor that keeps what it must remember in a durable directory."""
+        """A new cursor, created at every start of a run; what must survive a restart goes to the directory."""
 
     def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch | BadFile]:
-        """The rows of a slice, with at least the named columns."""
+        """Yield the rows of a slice, with at least the named columns; called on any worker, it must give the same
+        rows every time.
+        """
 
 
 DRAIN = "drain"
-"""File in a cursor's directory whose presence asks it to end: nothing more is taken in."""
+"""File in a cursor's directory whose presence asks it to end the stream here."""
 
 _NAMES_SHOWN = 20
 
 
 def column_fault(given: Sequence[str], wanted: Sequence[str]) -> str:
-    """What is wrong with the columns that came, as the rest of a sentence; empty when each wanted one is there once.
+    """What is wrong with the columns given, as the rest of a sentence; empty if each wanted column is there once.
 
     >>> column_fault(["ts", "sped"], ["ts", "speed"])
     "lacks column 'speed'; it has ts, sped"

@@ -1,0 +1,1 @@
+"""Events in the shape of the Dublin bus data; the queries are in `patterns`."""

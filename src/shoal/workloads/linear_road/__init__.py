@@ -1,0 +1,1 @@
+"""Linear Road: tolls and accidents on expressways, from generated position reports."""

@@ -1,0 +1,1 @@
+"""Pattern queries over bike trips and bus positions, with their oracles."""

@@ -1,0 +1,1 @@
+"""Three queries for each region of a city, over vehicles that report their positions."""

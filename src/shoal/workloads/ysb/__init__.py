@@ -1,0 +1,1 @@
+"""The Yahoo! Streaming Benchmark: views of ads per campaign and window."""

@@ -77,7 +77,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning)
         wanted = self._feed.stream in compiled.inputs
         raw = self._feed.source.read(partition.slice, compiled.columns(self._feed.stream)) if wanted else iter(())
-        read = SliceRead(partition.slice.place, partition.slice.rows, partition.ended, partition.planned_us)
+        read = SliceRead(partition.slice.where, partition.slice.rows, partition.ended, partition.planned_us)
         yield wire.rows(list(Intake(compiled, plan, self._feed.stream).run(raw, read)))
         freeze_what_stays()
 
