@@ -131,10 +131,10 @@ def disturbed(
     tally = run.wait(lambda run, event: asked.append(act(run, event)))
     assert differences(answers(run), ready.expected(run.consumed)) == []
     assert tally.moves > 0
-    told = [event.rebind for event in run.finished]
-    assert len(told) == len(set(told))
+    reported = [event.rebind for event in run.finished]
+    assert len(reported) == len(set(reported))
     late = {refused.command.id for refused in run.refused}  # type: ignore[union-attr]
-    assert set(told) <= set(asked) - late
+    assert set(reported) <= set(asked) - late
     assert any(not move.aborted for event in run.finished for move in event.moves)
     return run
 

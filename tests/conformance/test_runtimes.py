@@ -103,17 +103,17 @@ class Script:
 
     def __init__(self, *steps: Step) -> None:
         self.steps = list(steps)
-        self.seen: list[EpochCommitted] = []
+        self.committed: list[EpochCommitted] = []
 
     def __call__(self, run: Run, event: EpochCommitted) -> None:
-        self.seen.append(event)
+        self.committed.append(event)
         if self.steps and self.steps[0](run, event):
             del self.steps[0]
 
     def events_before(self, query: Query) -> int:
         """How many events had been taken in when a query first took part."""
-        first = next(at for at, event in enumerate(self.seen) if takes_part(query, event))
-        return sum(event.rows for event in self.seen[:first])
+        first = next(at for at, event in enumerate(self.committed) if takes_part(query, event))
+        return sum(event.rows for event in self.committed[:first])
 
 
 def do(*actions: Callable[[Run], object]) -> Step:
@@ -145,7 +145,7 @@ def rebind(binding: Binding) -> Step:
 
 
 def pause(epochs: int) -> list[Step]:
-    """Steps that let so many epochs go by."""
+    """Steps that wait for a number of epochs."""
     return [until(lambda _: True)] * epochs
 
 
@@ -272,8 +272,8 @@ def test_splits_and_merges_change_no_result(launch: Launch) -> None:
     run.wait(script)
     assert script.steps == []
     assert run.refused == []
-    seen = [event.snapshot for event in script.seen]
-    assert all(set(each.binding.worker_of) == set(each.partitioning.instances(graph)) for each in seen)
+    snapshots = [event.snapshot for event in script.committed]
+    assert all(set(each.binding.worker_of) == set(each.partitioning.instances(graph)) for each in snapshots)
     assert differences(answers(run), ready.expected(run.consumed)) == []
 
 
@@ -289,7 +289,7 @@ def test_the_number_of_workers_can_change_while_it_runs(launch: Launch) -> None:
     )
     run = launch(ready.job, workers=2)
     run.wait(script)
-    used = [event.snapshot.binding.workers for event in script.seen]
+    used = [event.snapshot.binding.workers for event in script.committed]
     assert [workers for at, workers in enumerate(used) if workers not in used[:at]] == [2, 8, 3]
     assert differences(answers(run), ready.expected(run.consumed)) == []
 
@@ -325,14 +325,14 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(launch: Launch, undisturbed:
     for steps in ([stop], [*pause(1), stop], []):
         script.steps = list(steps)
         launch(ready.job, **kept).wait(script)
-    assert [event.epoch for event in script.seen] == list(range(10))
+    assert [event.epoch for event in script.committed] == list(range(10))
     run = launch(ready.job, **kept)
     assert run.wait().epochs == 0
     assert run.consumed == 9_000
     assert digest(run) == undisturbed
 
 
-def test_draining_answers_every_window(launch: Launch) -> None:
+def test_draining_emits_every_window(launch: Launch) -> None:
     ready = launch.endless()
     run = launch(ready.job)
     run.wait(Script(*pause(2), drain))
@@ -368,7 +368,7 @@ def test_a_query_can_be_removed_without_touching_the_others(launch: Launch) -> N
     assert 0 < last.num_rows < averages.num_rows // REGIONS
 
 
-def test_a_query_that_comes_back_starts_anew(launch: Launch) -> None:
+def test_a_query_that_comes_back_starts_empty(launch: Launch) -> None:
     if launch.refuses(add(fastest_of_region_1()), remove("fastest")):
         return
     ready, query = launch.endless(), fastest_of_region_1()
@@ -377,8 +377,8 @@ def test_a_query_that_comes_back_starts_anew(launch: Launch) -> None:
     run = launch(ready.job)
     run.wait(again)
     assert run.refused == []
-    last_gone = max(at for at, event in enumerate(again.seen) if is_gone(query, event) and event.rows)
-    taken = sum(event.rows for event in again.seen[: last_gone + 1])
+    last_gone = max(at for at, event in enumerate(again.committed) if is_gone(query, event) and event.rows)
+    taken = sum(event.rows for event in again.committed[: last_gone + 1])
     got, wanted = complete_windows(answers(run)["fastest"], taken, run.consumed)
     assert differences({"fastest": got}, {"fastest": wanted}) == []
     assert differences(answers(run), ready.expected(run.consumed)) == []
@@ -422,11 +422,11 @@ def test_queries_added_and_removed_are_remembered_after_a_restart(launch: Launch
         stop,
     )
     launch(ready.job, **kept).wait(script)
-    before = len(script.seen)
+    before = len(script.committed)
     script.steps = [*pause(2), drain]
     run = launch(ready.job, **kept)
     run.wait(script)
-    assert all(takes_part(query, event) and is_gone(removed, event) for event in script.seen[before:])
+    assert all(takes_part(query, event) and is_gone(removed, event) for event in script.committed[before:])
     assert_fastest_is_right(run, script, query)
     expected = ready.expected(run.consumed)
     counts = expected["vehicle_count"].filter(pc.field("region") != 3)

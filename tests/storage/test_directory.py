@@ -93,9 +93,9 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["{}", "{}/", "file://{}", "file:{}", "file://localhost{}", "FILE://{}"])
 def test_a_path_has_many_addresses(tmp_path: Path, address: str) -> None:
-    place = tmp_path / "a b%20c"
-    Directory(address.format(place)).write("x", b"1")
-    assert (place / "x").read_bytes() == b"1"
+    path = tmp_path / "a b%20c"
+    Directory(address.format(path)).write("x", b"1")
+    assert (path / "x").read_bytes() == b"1"
 
 
 def test_a_directory_travels_by_its_address() -> None:

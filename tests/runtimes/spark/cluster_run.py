@@ -28,21 +28,21 @@ CONF = {
 
 def followed(run: Run, changes: dict[str, int]) -> dict[str, Any]:
     """Follow a run, changing bindings and the number of workers after the given epochs."""
-    told: dict[str, Any] = {"epochs": [], "lost": []}
+    report: dict[str, Any] = {"epochs": [], "lost": []}
     for event in run.runtime.events():
         if isinstance(event, EpochCommitted):
             topology = event.snapshot.topology
-            told["epochs"].append([event.epoch, event.moves, list(topology.node_of) if topology else None])
+            report["epochs"].append([event.epoch, event.moves, list(topology.node_of) if topology else None])
             workers = changes.get(str(event.epoch))
             if workers is not None:
                 run.rebind(round_robin(run.job.graph, workers))
             elif "moves" in changes:
                 run.rebind(shuffled(run.job.graph, event.snapshot.binding.workers, seed=event.epoch))
         elif isinstance(event, WorkersLost):
-            told["lost"].append([len(told["epochs"]), list(event.workers), event.reason])
+            report["lost"].append([len(report["epochs"]), list(event.workers), event.reason])
         elif isinstance(event, RunEnded) and event.error is not None:
             raise event.error
-    return told
+    return report
 
 
 def main() -> None:
@@ -54,9 +54,9 @@ def main() -> None:
     ready = city(rows_per_epoch=asked.get("rows_per_epoch", 1_000))
     kept: dict[str, Any] = {"checkpoint": str(root / "checkpoint"), "sink": ParquetSink(str(root / "results"))}
     run = start(ready.job, spark=spark, workers=asked.get("workers", 4), **kept)
-    told = followed(run, asked.get("changes", {}))
+    report = followed(run, asked.get("changes", {}))
     wrong = differences(answers(run), ready.expected(run.consumed))
-    sys.stdout.write(json.dumps({**told, "executors": executors, "consumed": run.consumed, "wrong": wrong}))
+    sys.stdout.write(json.dumps({**report, "executors": executors, "consumed": run.consumed, "wrong": wrong}))
     spark.stop()
 
 

@@ -78,7 +78,7 @@ class Rows:
 
 
 class Settings(dict[str, str]):
-    """Spark's settings, which nobody here reads."""
+    """Spark's settings; none is read here."""
 
     def set(self, name: str, value: str) -> None:
         self[name] = value
@@ -200,26 +200,26 @@ class SmallRun:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Iterator[Callable[[], Path]]:
-    """Directories for runs; what they leave in shared memory is removed."""
+def roots(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    """Directories for runs; their hot copies in shared memory are removed afterwards."""
     made: list[Path] = []
 
-    def place() -> Path:
+    def directory() -> Path:
         made.append(tmp_path / str(len(made)))
         return made[-1]
 
-    yield place
+    yield directory
     for root in made:
         Directory(hot_directory(str(root / "checkpoint"))).clear()
 
 
 def pretend(patched: pytest.MonkeyPatch) -> None:
-    """Let tasks believe that they run in Spark."""
+    """Make tasks run as if in Spark."""
     patched.setattr(tasks, "TaskContext", Context)
     patched.setattr(tasks, "freeze_what_stays", lambda: None)
 
 
 @pytest.fixture
 def small_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tasks believe that they run in Spark during a test."""
+    """Make tasks run as if in Spark during a test."""
     pretend(monkeypatch)

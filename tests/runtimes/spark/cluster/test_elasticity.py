@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.runtimes.spark.crashing import Crash, crash_at
 from tests.runtimes.spark.driver.test_snapshot import committed
-from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
+from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 from tests.small_city import answers, city
 
 from shoal.model.control.messages import Command, EpochCommitted, Rebind
@@ -16,7 +16,7 @@ from shoal.policies.binding.static import round_robin, shuffled
 from shoal.session.digest import differences
 from shoal.session.run import Run, start
 
-__all__ = ["places", "small_spark"]
+__all__ = ["roots", "small_spark"]
 SIZES = {1: 8, 2: 3, 4: 1, 5: 6}
 """Workers from each epoch on; it begins with four."""
 
@@ -28,8 +28,8 @@ def elastic(root: Path, epochs: int = 6) -> SmallRun:
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_every_epoch_gives_the_results_it_would_have_given(places: Callable[[], Path]) -> None:
-    steady, changing = SmallRun(places(), workers=4), elastic(places())
+def test_every_epoch_gives_the_results_it_would_have_given(roots: Callable[[], Path]) -> None:
+    steady, changing = SmallRun(roots(), workers=4), elastic(roots())
     expected, found = committed(steady.go()), committed(changing.go())
     assert [event.snapshot.binding.workers for event in found] == [4, 8, 3, 3, 1, 6, 6]
     assert [event.results for event in found] == [event.results for event in expected]
@@ -39,14 +39,14 @@ def test_every_epoch_gives_the_results_it_would_have_given(places: Callable[[], 
 
 @pytest.mark.usefixtures("small_spark")
 def test_crashes_while_the_number_of_workers_changes_change_no_result(
-    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At random moments, again and again; a restart begins with four workers, as the job says."""
-    quiet = SmallRun(places(), workers=4)
+    quiet = SmallRun(roots(), workers=4)
     quiet.go()
     draw = random.Random(5)
     for _ in range(15):
-        run = elastic(places())
+        run = elastic(roots())
         for operation in [draw.randint(1, 80) for _ in range(3)]:
             with monkeypatch.context() as patched:
                 crash_at(operation, patched)
@@ -82,12 +82,12 @@ def test_on_spark_no_epoch_misses_results(spark: SparkSession) -> None:
 
 
 def followed(run: Run, change: Callable[[Run, EpochCommitted], None] | None = None) -> list[EpochCommitted]:
-    seen: list[EpochCommitted] = []
+    epochs: list[EpochCommitted] = []
 
     def watch(run: Run, event: EpochCommitted) -> None:
-        seen.append(event)
+        epochs.append(event)
         if change is not None:
             change(run, event)
 
     run.wait(watch)
-    return seen
+    return epochs

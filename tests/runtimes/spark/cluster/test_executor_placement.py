@@ -32,7 +32,7 @@ def executors(*slots: int) -> Executors:
         pytest.param((4, 2), 6, (0, 0, 0, 0, 1, 1), id="more slots, more workers"),
         pytest.param((4, 2), 3, (0, 0, 1), id="fewer workers than slots"),
         pytest.param((1, 1, 1), 2, (0, 1), id="an executor without workers is no node"),
-        pytest.param((), 3, (0, 0, 0), id="nobody has come yet"),
+        pytest.param((), 3, (0, 0, 0), id="no executor yet"),
     ],
 )
 def test_workers_are_dealt_by_slots(slots: tuple[int, ...], workers: int, nodes: tuple[int, ...]) -> None:
@@ -88,8 +88,8 @@ def test_rows_that_come_to_the_wrong_worker_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("executor_of", "nearness", "worker_of"),
     [
-        pytest.param("aabb", {}, (0, 1, 2, 3), id="nothing known: in order, neighbours together"),
-        pytest.param("abab", {}, (0, 2, 1, 3), id="nothing known: neighbours together on scattered partitions"),
+        pytest.param("aabb", {}, (0, 1, 2, 3), id="nothing known: in order, neighbours adjacent"),
+        pytest.param("abab", {}, (0, 2, 1, 3), id="nothing known: neighbours adjacent on scattered partitions"),
         pytest.param("ab", {(0, "b"): 1.0, (1, "a"): 1.0}, (1, 0), id="everybody to his state"),
         pytest.param("abab", {(w, "a"): float(w) for w in range(4)}, (3, 0, 2, 1), id="who has most stays"),
         pytest.param("ab", {(0, "gone"): 9.0, (1, "a"): 1.0}, (1, 0), id="state on an executor that is gone"),
@@ -103,7 +103,7 @@ def test_workers_claim_partitions_where_their_state_lies(
 
 
 class Cluster:
-    """Executors that come and go at will, and a session that hands out anchors as told."""
+    """Executors that join and leave, and a session that makes anchors where it is asked to."""
 
     def __init__(self, preference: str = "false") -> None:
         self.there: tuple[str, ...] = ("0", "1")
@@ -131,8 +131,10 @@ class Cluster:
         return ManyNodes(cast(SparkSession, self), cast(Roster, self))
 
     def make(self, workers: int) -> "FakeAnchors":
-        places = self.dropped.pop(0) if self.dropped else tuple(self.there[w % len(self.there)] for w in range(workers))
-        self.made.append(FakeAnchors(places))
+        executors = (
+            self.dropped.pop(0) if self.dropped else tuple(self.there[w % len(self.there)] for w in range(workers))
+        )
+        self.made.append(FakeAnchors(executors))
         return self.made[-1]
 
 
@@ -178,7 +180,7 @@ def test_anchors_are_made_once_and_again_when_workers_or_executors_change(cluste
         assert sorted(placed.worker_of or ()) == list(range(workers))
 
 
-def test_on_one_executor_nobody_is_anchored(cluster: Cluster) -> None:
+def test_on_one_executor_no_worker_is_anchored(cluster: Cluster) -> None:
     placed = cluster.placement()
     placed.settle(4, nothing)
     cluster.there = ("1",)

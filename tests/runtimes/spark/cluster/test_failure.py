@@ -39,7 +39,7 @@ Identifier: [id = 1, runId = 2]
             "Traceback (most recent call last):\n  File 'x.py'\nZeroDivisionError: division by zero\n\n\tat org.a.b",
             RunError,
             "the Spark job failed: ZeroDivisionError: division by zero",
-            id="somebody else's error",
+            id="an error of other code",
         ),
         pytest.param(
             "java.io.IOException: outer\nCaused by: java.net.ConnectException: refused",

@@ -37,16 +37,16 @@ def on_a_cluster(root: Path, fault: Fault | None = None, **asked: Any) -> dict[s
     return json.loads(done.stdout)
 
 
-def nodes_of(told: dict[str, Any], *epochs: int) -> list[list[int]]:
-    return [told["epochs"][epoch][2] for epoch in epochs]
+def nodes_of(report: dict[str, Any], *epochs: int) -> list[list[int]]:
+    return [report["epochs"][epoch][2] for epoch in epochs]
 
 
 def test_workers_stay_on_their_executors_while_their_number_changes(tmp_path: Path) -> None:
-    told = on_a_cluster(tmp_path, changes={"moves": 1, "2": 8, "5": 3})
-    assert told["wrong"] == []
-    assert (told["consumed"], told["lost"]) == (9_000, [])
-    assert told["executors"] == [["0", 1], ["1", 1]]
-    four, eight, three = nodes_of(told, 0, 1, 2), nodes_of(told, 3, 4, 5), nodes_of(told, 6, 7, 8)
+    report = on_a_cluster(tmp_path, changes={"moves": 1, "2": 8, "5": 3})
+    assert report["wrong"] == []
+    assert (report["consumed"], report["lost"]) == (9_000, [])
+    assert report["executors"] == [["0", 1], ["1", 1]]
+    four, eight, three = nodes_of(report, 0, 1, 2), nodes_of(report, 3, 4, 5), nodes_of(report, 6, 7, 8)
     for nodes, workers in ((four, 4), (eight, 8), (three, 3)):
         assert [len(each) for each in nodes] == [workers] * 3
         assert nodes == [nodes[0]] * 3
@@ -62,12 +62,12 @@ def test_workers_stay_on_their_executors_while_their_number_changes(tmp_path: Pa
 )
 def test_an_executor_killed_in_the_middle_of_an_epoch_changes_no_result(fault: Fault, tmp_path: Path) -> None:
     """Its tasks run again, also those whose output it had; the session hears whose executor it was."""
-    told = on_a_cluster(tmp_path, fault)
-    assert told["wrong"] == []
-    assert told["consumed"] == 9_000
-    (lost,) = told["lost"]
+    report = on_a_cluster(tmp_path, fault)
+    assert report["wrong"] == []
+    assert report["consumed"] == 9_000
+    (lost,) = report["lost"]
     before, workers, reason = lost
-    home = told["epochs"][before - 1][2]
+    home = report["epochs"][before - 1][2]
     assert workers
     assert workers == [worker for worker in range(4) if home[worker] == home[workers[0]]]
     assert "is gone: Command exited with code 137" in reason

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.runtimes.spark.crashing import Crash, crash_at, through_crashes
-from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
+from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 from tests.small_city import city
 
 from shoal.model.control.messages import AddQuery, Command, RemoveQuery
@@ -22,30 +22,30 @@ from shoal.storage.directory import Directory
 from shoal.workloads.traffic.queries import vehicles
 
 pytestmark = pytest.mark.usefixtures("small_spark")
-__all__ = ["places", "small_spark"]
+__all__ = ["roots", "small_spark"]
 
 
 def files(root: Path, below: str) -> list[str]:
     return sorted(path.name for path in (root / "checkpoint" / below).iterdir())
 
 
-def test_results_equal_the_batch_oracle(places: Callable[[], Path]) -> None:
-    run = SmallRun(places(), shuffle=True, workers=3)
+def test_results_equal_the_batch_oracle(roots: Callable[[], Path]) -> None:
+    run = SmallRun(roots(), shuffle=True, workers=3)
     assert run.go().consumed == 9_000
     results = {name: run.sink.table(name) for name in run.sink.names()}
     assert differences(results, city().expected(9_000)) == []
 
 
 def test_a_crash_at_any_file_operation_changes_no_result(
-    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quiet = SmallRun(places(), epochs=3, shuffle=True)
+    quiet = SmallRun(roots(), epochs=3, shuffle=True)
     with monkeypatch.context() as patched:
         operations = crash_at(0, patched)
         quiet.go()
     assert operations() > 40
     for operation in range(1, operations() + 1):
-        run = SmallRun(places(), epochs=3, shuffle=True)
+        run = SmallRun(roots(), epochs=3, shuffle=True)
         with monkeypatch.context() as patched:
             crash_at(operation, patched)
             with pytest.raises(Crash):
@@ -55,10 +55,10 @@ def test_a_crash_at_any_file_operation_changes_no_result(
 
 
 def test_a_crash_does_not_mix_up_state_that_lies_in_segments_of_many_epochs(
-    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three events per epoch: some instances are quiet, and their state stays where it was written."""
-    quiet = SmallRun(places(), epochs=12, rows_per_epoch=3)
+    quiet = SmallRun(roots(), epochs=12, rows_per_epoch=3)
     quiet.go(until=11)
     assert any(ref.instances is not None for ref in quiet.checkpoint.manifest(10).states)
     quiet.go()
@@ -66,13 +66,13 @@ def test_a_crash_does_not_mix_up_state_that_lies_in_segments_of_many_epochs(
     assert differences(results, city().expected(36)) == []
     draw = random.Random(1)
     for _ in range(10):
-        run = SmallRun(places(), epochs=12, rows_per_epoch=3)
+        run = SmallRun(roots(), epochs=12, rows_per_epoch=3)
         through_crashes(run.go, draw, monkeypatch)
         assert run.digest() == quiet.digest()
 
 
 def test_crashes_while_queries_come_and_go_change_no_result(
-    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = vehicles().filter(col("region") == 2).key_by("vehicle_type")
     extra = part.window(tumbling(2)).aggregate(n=count()).sink("extra")
@@ -81,17 +81,17 @@ def test_crashes_while_queries_come_and_go_change_no_result(
         2: [AddQuery(extra)],
         3: [RemoveQuery("vehicle_count[0]"), AddQuery(city().job.graph.queries["avg_speed[1]"])],
     }
-    quiet = SmallRun(places(), epochs=5, commands=commands)
+    quiet = SmallRun(roots(), epochs=5, commands=commands)
     quiet.go()
     draw = random.Random(0)
     for _ in range(25):
-        run = SmallRun(places(), epochs=5, commands=commands)
+        run = SmallRun(roots(), epochs=5, commands=commands)
         through_crashes(run.go, draw, monkeypatch)
         assert run.digest() == quiet.digest()
 
 
-def test_fifty_epochs_leave_only_the_files_the_next_one_needs(places: Callable[[], Path]) -> None:
-    root = places()
+def test_fifty_epochs_leave_only_the_files_the_next_one_needs(roots: Callable[[], Path]) -> None:
+    root = roots()
     run = SmallRun(root, epochs=60, rows_per_epoch=300, shuffle=True, workers=3)
     run.go(until=50)
     needed = [ref.segment for ref in run.checkpoint.manifest(49).states]
@@ -102,15 +102,15 @@ def test_fifty_epochs_leave_only_the_files_the_next_one_needs(places: Callable[[
     assert set(Directory(hot_directory(run.uri)).names()) <= set(needed)
 
 
-def test_after_the_flush_no_state_is_left(places: Callable[[], Path]) -> None:
-    root = places()
+def test_after_the_flush_no_state_is_left(roots: Callable[[], Path]) -> None:
+    root = roots()
     runtime = SmallRun(root).go()
     assert runtime._runner.position.homes == {}
     assert files(root, "state") == []
 
 
-def test_the_state_of_a_removed_query_vanishes(places: Callable[[], Path]) -> None:
-    root = places()
+def test_the_state_of_a_removed_query_vanishes(roots: Callable[[], Path]) -> None:
+    root = roots()
     names = list(city().job.graph.queries)
     run = SmallRun(root, commands={2: [RemoveQuery(name) for name in names[1:]]})
     run.go(until=3)
@@ -119,8 +119,8 @@ def test_the_state_of_a_removed_query_vanishes(places: Callable[[], Path]) -> No
     assert files(root, "state") == sorted(ref.segment for ref in run.checkpoint.manifest(2).states)
 
 
-def test_what_failed_attempts_left_behind_is_swept_at_the_next_start(places: Callable[[], Path]) -> None:
-    root = places()
+def test_what_failed_attempts_left_behind_is_swept_at_the_next_start(roots: Callable[[], Path]) -> None:
+    root = roots()
     run = SmallRun(root)
     run.go(until=2)
     segment = run.checkpoint.manifest(1).states[0].segment

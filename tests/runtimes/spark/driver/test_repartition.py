@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.runtimes.spark.crashing import Crash, crash_at, through_crashes
-from tests.runtimes.spark.small_spark import SmallRun, places, small_spark  # noqa: F401
+from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark  # noqa: F401
 from tests.small_city import city
 
 from shoal.model.control.messages import Command, CommandRefused, Rebind, Repartition, RunEnded
@@ -51,12 +51,12 @@ def commands(graph: Graph, epochs: int, seed: int, workers: int = 3) -> dict[int
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_splits_merges_and_moves_change_no_result(places: Callable[[], Path], seed: int) -> None:  # noqa: F811
+def test_random_splits_merges_and_moves_change_no_result(roots: Callable[[], Path], seed: int) -> None:  # noqa: F811
     graph = mixed_graph()
-    quiet = SmallRun(places(), epochs=4, graph=graph, workers=3)
+    quiet = SmallRun(roots(), epochs=4, graph=graph, workers=3)
     quiet.go()
     asked = commands(graph, 4, seed)
-    run = SmallRun(places(), epochs=4, graph=graph, workers=3, commands=asked)
+    run = SmallRun(roots(), epochs=4, graph=graph, workers=3, commands=asked)
     runtime = run.go()
     assert sum(len(each[0].changes) for each in asked.values() if isinstance(each[0], Repartition)) > 5
     assert runtime._runner.position.partitioning.version > 5
@@ -67,17 +67,17 @@ def test_random_splits_merges_and_moves_change_no_result(places: Callable[[], Pa
 
 
 def test_a_crash_at_any_file_operation_changes_no_result(
-    places: Callable[[], Path],  # noqa: F811
+    roots: Callable[[], Path],  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph = mixed_graph()
     asked = commands(graph, 3, seed=5)
-    quiet = SmallRun(places(), epochs=3, rows_per_epoch=300, graph=graph, workers=3, commands=asked)
+    quiet = SmallRun(roots(), epochs=3, rows_per_epoch=300, graph=graph, workers=3, commands=asked)
     with monkeypatch.context() as patched:
         operations = crash_at(0, patched)
         quiet.go()
     for operation in range(1, operations() + 1, 3):
-        run = SmallRun(places(), epochs=3, rows_per_epoch=300, graph=graph, workers=3, commands=asked)
+        run = SmallRun(roots(), epochs=3, rows_per_epoch=300, graph=graph, workers=3, commands=asked)
         with monkeypatch.context() as patched:
             crash_at(operation, patched)
             with pytest.raises(Crash):
@@ -87,24 +87,24 @@ def test_a_crash_at_any_file_operation_changes_no_result(
 
 
 def test_crashes_at_random_moments_change_no_result(
-    places: Callable[[], Path],  # noqa: F811
+    roots: Callable[[], Path],  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph = mixed_graph()
     asked = commands(graph, 5, seed=9)
-    quiet = SmallRun(places(), epochs=5, rows_per_epoch=300, graph=graph, workers=3, commands=asked)
+    quiet = SmallRun(roots(), epochs=5, rows_per_epoch=300, graph=graph, workers=3, commands=asked)
     quiet.go()
     draw = random.Random(2)
     for _ in range(5):
-        run = SmallRun(places(), epochs=5, rows_per_epoch=300, graph=graph, workers=3, commands=asked)
+        run = SmallRun(roots(), epochs=5, rows_per_epoch=300, graph=graph, workers=3, commands=asked)
         through_crashes(run.go, draw, monkeypatch)
         assert run.digest() == quiet.digest()
 
 
-def test_only_instances_that_change_are_written_again(places: Callable[[], Path]) -> None:  # noqa: F811
+def test_only_instances_that_change_are_written_again(roots: Callable[[], Path]) -> None:  # noqa: F811
     graph = mixed_graph()
     split = next(i for i in graph.stateful_instances if i.endswith("/3"))
-    run = SmallRun(places(), epochs=4, graph=graph, rows_per_epoch=600, commands={2: [Repartition((Split(split, 3),))]})
+    run = SmallRun(roots(), epochs=4, graph=graph, rows_per_epoch=600, commands={2: [Repartition((Split(split, 3),))]})
     run.go(until=2)
     before = run.started()._runner.position
     run.go(until=3)
@@ -117,7 +117,7 @@ def test_only_instances_that_change_are_written_again(places: Callable[[], Path]
     assert before.heirs == after.heirs == {}
 
 
-def test_a_change_that_makes_no_sense_is_refused_and_the_run_goes_on(places: Callable[[], Path]) -> None:  # noqa: F811
+def test_a_change_that_makes_no_sense_is_refused_and_the_run_goes_on(roots: Callable[[], Path]) -> None:  # noqa: F811
     graph = city().job.graph
     by_region = graph.queries["vehicle_count[0]"].operators[-2]
     first = graph.stateful_instances[0]
@@ -130,7 +130,7 @@ def test_a_change_that_makes_no_sense_is_refused_and_the_run_goes_on(places: Cal
             unknown,
         ]
     }
-    run = SmallRun(places(), epochs=3, commands=asked)
+    run = SmallRun(roots(), epochs=3, commands=asked)
     runtime = run.go()
     reasons = [event.reason for event in drained(runtime) if isinstance(event, CommandRefused)]
     assert "has one key only and cannot be split" in reasons[0]

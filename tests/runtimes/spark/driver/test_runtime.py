@@ -146,6 +146,6 @@ def test_a_run_whose_driver_fails_before_or_after_a_manifest_goes_on(
 
 
 def epochs_of(run: Run) -> list[EpochCommitted]:
-    seen: list[EpochCommitted] = []
-    run.wait(lambda _, event: seen.append(event))
-    return seen
+    committed: list[EpochCommitted] = []
+    run.wait(lambda _, event: committed.append(event))
+    return committed

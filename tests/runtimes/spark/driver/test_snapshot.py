@@ -52,11 +52,11 @@ def test_every_worker_has_its_time(epochs: list[EpochCommitted]) -> None:
 
 def test_instances_share_the_time_of_their_workers(epochs: list[EpochCommitted]) -> None:
     for event in epochs:
-        told = [0.0] * WORKERS
+        reported_s = [0.0] * WORKERS
         for instance, load in event.snapshot.loads.items():
-            told[event.snapshot.binding.worker_of[instance]] += load.cost_s
+            reported_s[event.snapshot.binding.worker_of[instance]] += load.cost_s
         for worker, busy_s in enumerate(event.snapshot.busy_s):
-            assert told[worker] <= busy_s * 1.001
+            assert reported_s[worker] <= busy_s * 1.001
 
 
 def test_every_event_is_processed_in_its_epoch_and_nothing_waits_behind_it(epochs: list[EpochCommitted]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.runtimes.spark.crashing import Crash, crash_at
-from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
+from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 from tests.small_city import city
 
 from shoal.errors import CheckpointError, GraphError
@@ -36,13 +36,13 @@ from shoal.storage.directory import Directory
 from shoal.storage.record import sealed
 from shoal.workloads.traffic.queries import STREAM, vehicles
 
-__all__ = ["places", "small_spark"]
+__all__ = ["roots", "small_spark"]
 GRAPH = city().job.graph
 NAME = "vehicle_count[1]"
 
 
 @pytest.fixture(autouse=True)
-def look_always(monkeypatch: pytest.MonkeyPatch) -> None:
+def poll_always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailbox_module, "POLL_INTERVAL_S", 0.0)
 
 
@@ -98,16 +98,16 @@ def test_what_cannot_be_understood_is_refused_at_once(tmp_path: Path) -> None:
         directory.write(f"{FOLDER}/{number}.json", content)
     assert mailbox.take(0) == []
     replies = [client.reply(str(number)) for number in range(len(asked))]
-    place = f"command {tmp_path}/{FOLDER}"
+    where = f"command {tmp_path}/{FOLDER}"
     assert [reply.reason for reply in replies if reply] == [
-        f"{place}/0.json is damaged: its checksum does not match; ask for it again",
+        f"{where}/0.json is damaged: its checksum does not match; ask for it again",
         (
-            f"{place}/1.json is damaged: field kind must be add, replace, remove, split, merge, regroup; got 'dance'; "
+            f"{where}/1.json is damaged: field kind must be add, replace, remove, split, merge, regroup; got 'dance'; "
             "ask for it again"
         ),
         "a command must have one query; got 0",
-        f"{place}/3.json is damaged: field name is missing; ask for it again",
-        f"{place}/4.json has format 1; this version reads format 2",
+        f"{where}/3.json is damaged: field name is missing; ask for it again",
+        f"{where}/4.json has format 1; this version reads format 2",
     ]
     assert left(tmp_path) == []
 
@@ -152,7 +152,7 @@ def test_a_command_that_was_taken_up_cannot_be_withdrawn(tmp_path: Path) -> None
     assert client.reply(number) == CommandReply(0)
 
 
-def test_a_run_does_not_look_more_often_than_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_polls_no_more_often_than_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailbox_module, "POLL_INTERVAL_S", 60.0)
     client, mailbox = MailboxClient(str(tmp_path)), Mailbox(str(tmp_path))
     assert mailbox.take(0) == []
@@ -290,10 +290,10 @@ COMMANDS = (AddQuery(fastest()), RemoveQuery(NAME), AddQuery(fastest()), Replace
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_commands_by_files_do_what_commands_of_the_session_do(places: Callable[[], Path]) -> None:
-    inside = SmallRun(places(), commands={2: COMMANDS})
+def test_commands_by_files_do_what_commands_of_the_session_do(roots: Callable[[], Path]) -> None:
+    inside = SmallRun(roots(), commands={2: COMMANDS})
     inside.go()
-    outside = SmallRun(places())
+    outside = SmallRun(roots())
     outside.go(until=2)
     numbers = asked(outside, *COMMANDS)
     outside.go()
@@ -305,8 +305,8 @@ def test_commands_by_files_do_what_commands_of_the_session_do(places: Callable[[
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_commands_that_come_after_the_last_input_are_refused(places: Callable[[], Path]) -> None:
-    run = SmallRun(places(), epochs=2)
+def test_commands_that_come_after_the_last_input_are_refused(roots: Callable[[], Path]) -> None:
+    run = SmallRun(roots(), epochs=2)
     run.go(until=1)
     runtime = run.started()
     number = None
@@ -324,12 +324,12 @@ def test_commands_that_come_after_the_last_input_are_refused(places: Callable[[]
 
 @pytest.mark.usefixtures("small_spark")
 def test_a_crash_of_a_run_at_any_moment_leaves_the_same_results_and_replies(
-    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = SmallRun(places(), epochs=3, commands={1: COMMANDS})
+    right = SmallRun(roots(), epochs=3, commands={1: COMMANDS})
     right.go()
     for operation in count_up(1):
-        run = SmallRun(places(), epochs=3)
+        run = SmallRun(roots(), epochs=3)
         run.go(until=1)
         numbers = asked(run, *COMMANDS)
         crashed = False

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runtimes.spark.crashing import Crash, crash_at
 from tests.runtimes.spark.rebinding.test_rhino import FIRST, GRAPH, OTHER
-from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
+from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 
 from shoal.compiler.program import compile_graph
 from shoal.errors import CheckpointError, MechanismError
@@ -31,7 +31,7 @@ from shoal.runtimes.spark.rebinding.settlement import settled
 from shoal.runtimes.spark.rebinding.throttle import Throttle
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, Goal, Manifest
 
-__all__ = ["places", "small_spark"]
+__all__ = ["roots", "small_spark"]
 INSTANCES = GRAPH.stateful_instances
 COMPILED = compile_graph(GRAPH)
 SIZE = 100
@@ -62,7 +62,7 @@ def test_steps_of_megaphone_are_small_and_lead_to_what_was_asked_for(
         assert all(binding.worker_of[move.instance] == wanted.worker_of[move.instance] for move in moved)
         assert binding.workers == max(after, 1 + max(binding.worker_of.values()))
         if any(worker >= after for worker in binding.worker_of.values()):
-            # nothing else moves while somebody is on a worker that is to go
+            # nothing else moves while a worker to be removed has instances
             assert all(here.binding.worker_of[move.instance] >= after for move in with_state)
         if binding == wanted:
             return
@@ -160,10 +160,10 @@ def test_any_rebindings_throttles_and_crashes_end_at_the_last_goal(
         run.step([], SIZE)
     assert run.position.binding == wanted
     assert (run.position.rebinding, run.position.coming, run.position.closed) == (None, None, ())
-    told = [event.rebind for event in run.finished]
-    assert len(told) == len(set(told))
+    reported = [event.rebind for event in run.finished]
+    assert len(reported) == len(set(reported))
     if not any(crash for _, _, crash in plan):
-        assert sorted(told) == sorted(ids)
+        assert sorted(reported) == sorted(ids)
         assert not any(event.resumed for event in run.finished)
 
 
@@ -198,7 +198,7 @@ def test_a_rebinding_that_moves_nothing_finishes_with_the_next_epoch() -> None:
     assert run.finished == [MovesFinished("nothing", at_s=run.finished[0].at_s)]
 
 
-def test_an_instance_that_goes_while_it_is_to_move_is_told_of() -> None:
+def test_a_removed_instance_that_was_to_move_is_reported() -> None:
     here = position(round_robin(GRAPH, 2), 3, 0)
     name = next(name for name, query in GRAPH.queries.items() if query.operators[-2].id in FIRST)
     target = 1 - here.binding.worker_of[FIRST]
@@ -226,61 +226,63 @@ def finished(events: list[Event]) -> list[MovesFinished]:
 
 @pytest.mark.usefixtures("small_spark")
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_moves_are_told_with_the_epoch_of_the_last_one(
-    name: str, places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+def test_moves_are_reported_with_the_epoch_of_the_last_one(
+    name: str, roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(throttle, "LEAST_BYTES", 1)
     monkeypatch.setattr(Throttle, "learn", lambda self, event: None)
     moving = {FIRST: 1 - round_robin(GRAPH, 2).worker_of[FIRST], OTHER: 1 - round_robin(GRAPH, 2).worker_of[OTHER]}
-    run = SmallRun(places(), commands={2: [Rebind(Binding.of(moving, 2), name, "asked")]})
+    run = SmallRun(roots(), commands={2: [Rebind(Binding.of(moving, 2), name, "asked")]})
     events = events_of(run.go())
-    (told,) = finished(events)
-    assert (told.rebind, told.resumed, told.aborted) == ("asked", False, ())
-    assert {move.instance: move.target for move in told.moves} == moving
-    assert all(move.state_bytes > 0 and move.frozen_s > 0 and move.late_s == 0 for move in told.moves)
-    last = events[events.index(told) - 1]
+    (reported,) = finished(events)
+    assert (reported.rebind, reported.resumed, reported.aborted) == ("asked", False, ())
+    assert {move.instance: move.target for move in reported.moves} == moving
+    assert all(move.state_bytes > 0 and move.frozen_s > 0 and move.late_s == 0 for move in reported.moves)
+    last = events[events.index(reported) - 1]
     assert isinstance(last, EpochCommitted)
     assert last.moves > 0
     assert last.epoch == {"all-at-once": 2, "rhino": 3, "megaphone": 3}[name]
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_what_has_not_moved_at_the_end_is_given_up(places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_not_moved_at_the_end_is_aborted(roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttle, "LEAST_BYTES", 1)
     monkeypatch.setattr(Throttle, "learn", lambda self, event: None)
     wanted = Binding.of(dict.fromkeys(INSTANCES, 0), 2)
-    run = SmallRun(places(), epochs=4, commands={2: [Rebind(wanted, id="late")]})
-    (told,) = finished(events_of(run.go()))
-    made = [move for move in told.moves if not move.aborted]
+    run = SmallRun(roots(), epochs=4, commands={2: [Rebind(wanted, id="late")]})
+    (reported,) = finished(events_of(run.go()))
+    made = [move for move in reported.moves if not move.aborted]
     assert made
-    assert {move.aborted for move in told.aborted} == {ENDED}
-    assert len(told.moves) == sum(1 for _ in round_robin(GRAPH, 2).diff(wanted))
+    assert {move.aborted for move in reported.aborted} == {ENDED}
+    assert len(reported.moves) == sum(1 for _ in round_robin(GRAPH, 2).diff(wanted))
 
 
 @pytest.mark.usefixtures("small_spark")
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_rebinding_goes_on_after_a_crash_at_any_moment(
-    name: str, places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    name: str, roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends at its goal, and is told of by whoever ends it: perhaps the one that has crashed right after."""
+    """It ends at its goal, and is reported by the process that ends it, which may crash right after."""
     monkeypatch.setattr(throttle, "LEAST_BYTES", 1)
     monkeypatch.setattr(Throttle, "learn", lambda self, event: None)
     epochs = 4 + len(INSTANCES)
     wanted = Binding.of(dict.fromkeys(INSTANCES, 1), 2)
-    quiet = SmallRun(places(), epochs=epochs, rows_per_epoch=200)
+    quiet = SmallRun(roots(), epochs=epochs, rows_per_epoch=200)
     quiet.go()
     for operation in (4, 12):
-        run = SmallRun(places(), epochs=epochs, rows_per_epoch=200, commands={1: [Rebind(wanted, name, "asked")]})
+        run = SmallRun(roots(), epochs=epochs, rows_per_epoch=200, commands={1: [Rebind(wanted, name, "asked")]})
         run.go(until=1)
         with monkeypatch.context() as patched:
             crash_at(operation, patched)
             with pytest.raises(Crash):
                 run.go()
         events = events_of(run.go())
-        told = finished(events)
+        reported = finished(events)
         whole = [("asked", ())]
-        assert [(event.rebind, event.aborted) for event in told] in ([whole] if name == "megaphone" else [whole, []])
-        assert all(event.resumed for event in told)
+        assert [(event.rebind, event.aborted) for event in reported] in (
+            [whole] if name == "megaphone" else [whole, []]
+        )
+        assert all(event.resumed for event in reported)
         last = [event for event in events if isinstance(event, EpochCommitted)][-1]
         assert last.snapshot.binding == wanted
         assert run.digest() == quiet.digest()

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.runtimes.spark.crashing import Crash, crash_at, through_crashes
 from tests.runtimes.spark.driver.test_snapshot import committed
-from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
+from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 from tests.small_city import city
 
 from shoal.compiler.program import compile_graph
@@ -32,7 +32,7 @@ from shoal.runtimes.spark.state.store import StateStore, hot_directory
 from shoal.session.digest import differences
 from shoal.workloads.traffic.queries import vehicles
 
-__all__ = ["places", "small_spark"]
+__all__ = ["roots", "small_spark"]
 GRAPH = city().job.graph
 FIRST, OTHER = GRAPH.stateful_instances[0], GRAPH.stateful_instances[1]
 
@@ -42,9 +42,9 @@ def announced(root: Path, epochs: int = 6, **options: Any) -> SmallRun:
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_a_binding_is_used_one_epoch_after_it_was_asked_for(places: Callable[[], Path]) -> None:
+def test_a_binding_is_used_one_epoch_after_it_was_asked_for(roots: Callable[[], Path]) -> None:
     wanted = shuffled(GRAPH, 3, seed=1)
-    run = announced(places(), commands={2: [Rebind(wanted)]})
+    run = announced(roots(), commands={2: [Rebind(wanted)]})
     events = committed(run.go())
     used = [event.snapshot.binding.worker_of == wanted.worker_of for event in events]
     assert used == [False] * 3 + [True] * 4
@@ -53,20 +53,20 @@ def test_a_binding_is_used_one_epoch_after_it_was_asked_for(places: Callable[[],
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_results_are_those_of_moves_that_are_not_announced(places: Callable[[], Path]) -> None:
-    plain = SmallRun(places(), shuffle=True, workers=3)
+def test_results_are_those_of_moves_that_are_not_announced(roots: Callable[[], Path]) -> None:
+    plain = SmallRun(roots(), shuffle=True, workers=3)
     plain.go()
-    run = announced(places(), shuffle=True, workers=3)
+    run = announced(roots(), shuffle=True, workers=3)
     assert committed(run.go())[-2].moves > 0
     assert run.digest() == plain.digest()
 
 
 @pytest.mark.usefixtures("small_spark")
 def test_the_plan_says_what_is_coming_and_a_replay_does_the_same(
-    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = shuffled(GRAPH, 2, seed=3)
-    run = announced(places(), commands={2: [Rebind(wanted)]})
+    run = announced(roots(), commands={2: [Rebind(wanted)]})
     run.go(until=2)
     with monkeypatch.context() as patched:
         crash_at(6, patched)  # the plan of epoch 2 is written, and some of its state
@@ -86,7 +86,7 @@ def test_the_plan_says_what_is_coming_and_a_replay_does_the_same(
 
 @pytest.mark.usefixtures("small_spark")
 def test_crashes_while_bindings_are_announced_change_no_result(
-    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = vehicles().filter(col("region") == 2).key_by("vehicle_type")
     extra = part.window(tumbling(2)).aggregate(n=count()).sink("extra")
@@ -95,19 +95,19 @@ def test_crashes_while_bindings_are_announced_change_no_result(
         2: [AddQuery(extra)],
         3: [RemoveQuery("vehicle_count[0]"), AddQuery(GRAPH.queries["avg_speed[1]"])],
     }
-    quiet = SmallRun(places(), epochs=5, commands={**commands, 1: commands[1][1:]})
+    quiet = SmallRun(roots(), epochs=5, commands={**commands, 1: commands[1][1:]})
     quiet.go()
     draw = random.Random(2)
     for _ in range(15):
-        run = announced(places(), epochs=5, commands=commands)
+        run = announced(roots(), epochs=5, commands=commands)
         through_crashes(run.go, draw, monkeypatch)
         assert run.digest() == quiet.digest()
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_what_leaves_is_written_apart_and_not_again_by_who_gets_it(places: Callable[[], Path]) -> None:
+def test_what_leaves_is_written_apart_and_not_again_by_who_gets_it(roots: Callable[[], Path]) -> None:
     target = Binding.of(dict.fromkeys(GRAPH.stateful_instances, 1), 2)
-    run = announced(places(), epochs=8, rows_per_epoch=300, commands={4: [Rebind(target)]})
+    run = announced(roots(), epochs=8, rows_per_epoch=300, commands={4: [Rebind(target)]})
     run.go(until=5)
     states = run.checkpoint.manifest(4).states
     written = {ref.segment.split("-")[1] for ref in states if ref.segment.startswith(f"{4:010d}")}
@@ -162,8 +162,8 @@ def test_only_rested_segments_of_what_comes_are_read_ahead() -> None:
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_bytes_moved_and_bytes_fetched_late_are_counted(places: Callable[[], Path]) -> None:
-    run = SmallRun(places(), commands={2: [Rebind(Binding.of({FIRST: 1, OTHER: 0}, 2))]})
+def test_bytes_moved_and_bytes_fetched_late_are_counted(roots: Callable[[], Path]) -> None:
+    run = SmallRun(roots(), commands={2: [Rebind(Binding.of({FIRST: 1, OTHER: 0}, 2))]})
     events = committed(run.go(until=4))
     assert [event.state_bytes_moved > 0 for event in events] == [False, False, True, False]
     assert [event.state_bytes_late for event in events] == [0, 0, 0, 0]  # one process has it all

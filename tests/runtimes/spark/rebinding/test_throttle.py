@@ -8,7 +8,7 @@ import pytest
 from tests.runtimes.spark.crashing import through_crashes
 from tests.runtimes.spark.driver.test_snapshot import committed
 from tests.runtimes.spark.rebinding.test_rhino import FIRST, GRAPH
-from tests.runtimes.spark.small_spark import SmallRun, places, small_spark
+from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import AddQuery, Command, EpochCommitted, Rebind, RemoveQuery
@@ -17,7 +17,7 @@ from shoal.policies.binding.static import round_robin, shuffled
 from shoal.runtimes.spark.rebinding import throttle
 from shoal.runtimes.spark.rebinding.throttle import FIRST_BYTES_PER_S, LEAST_BYTES, SHARE, Throttle
 
-__all__ = ["places", "small_spark"]
+__all__ = ["roots", "small_spark"]
 INSTANCES = GRAPH.stateful_instances
 
 
@@ -42,25 +42,25 @@ def test_what_may_move_follows_how_long_epochs_take_and_how_fast_state_is_read()
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_a_large_rebinding_takes_several_epochs(places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_rebinding_takes_several_epochs(roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttle, "LEAST_BYTES", 1)
     wanted = Binding.of(dict.fromkeys(INSTANCES, 0), 1)
-    run = SmallRun(places(), epochs=6 + len(INSTANCES), rows_per_epoch=300, commands={2: [Rebind(wanted)]})
+    run = SmallRun(roots(), epochs=6 + len(INSTANCES), rows_per_epoch=300, commands={2: [Rebind(wanted)]})
     monkeypatch.setattr(Throttle, "learn", lambda self, event: None)
     events = committed(run.go())
     moves = [event.moves for event in events]
     assert sum(moves) == sum(1 for _ in round_robin(GRAPH, 2).diff(wanted))
     assert max(moves) < sum(moves)
-    assert events[2].snapshot.binding.workers == 2  # until nobody is left on worker 1
+    assert events[2].snapshot.binding.workers == 2  # until worker 1 has no instances
     assert events[-1].snapshot.binding == wanted
-    at_once = SmallRun(places(), epochs=run.epochs, rows_per_epoch=300, mechanism="all-at-once", commands=run.commands)
+    at_once = SmallRun(roots(), epochs=run.epochs, rows_per_epoch=300, mechanism="all-at-once", commands=run.commands)
     at_once.go()
     assert run.digest() == at_once.digest()
 
 
 @pytest.mark.usefixtures("small_spark")
 def test_what_is_asked_for_between_two_steps_adds_up(
-    places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(throttle, "LEAST_BYTES", 1)
     monkeypatch.setattr(Throttle, "learn", lambda self, event: None)
@@ -72,25 +72,25 @@ def test_what_is_asked_for_between_two_steps_adds_up(
         3: [RemoveQuery(removed)],
         4: [AddQuery(GRAPH.queries[removed])],
     }
-    run = SmallRun(places(), epochs=8 + len(INSTANCES), rows_per_epoch=300, commands=commands)
+    run = SmallRun(roots(), epochs=8 + len(INSTANCES), rows_per_epoch=300, commands=commands)
     last = committed(run.go())[-1].snapshot.binding
     assert last.worker_of[FIRST] == 1
     gone = {operator.id for operator in GRAPH.queries[removed].operators}
     assert {w for i, w in last.worker_of.items() if i != FIRST and i.rpartition("/")[0] not in gone} == {0}
-    quiet = SmallRun(places(), epochs=run.epochs, rows_per_epoch=300, commands={3: commands[3], 4: commands[4]})
+    quiet = SmallRun(roots(), epochs=run.epochs, rows_per_epoch=300, commands={3: commands[3], 4: commands[4]})
     quiet.go()
     assert run.digest() == quiet.digest()
 
 
 @pytest.mark.usefixtures("small_spark")
-def test_crashes_between_steps_change_no_result(places: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crashes_between_steps_change_no_result(roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttle, "LEAST_BYTES", 1)
     monkeypatch.setattr(Throttle, "learn", lambda self, event: None)
     commands: dict[int, list[Command]] = {n: [Rebind(shuffled(GRAPH, 1 + n % 3, seed=n))] for n in (1, 3)}
-    quiet = SmallRun(places(), epochs=5)
+    quiet = SmallRun(roots(), epochs=5)
     quiet.go()
     draw = random.Random(4)
     for _ in range(10):
-        run = SmallRun(places(), epochs=5, commands=commands)
+        run = SmallRun(roots(), epochs=5, commands=commands)
         through_crashes(run.go, draw, monkeypatch)
         assert run.digest() == quiet.digest()

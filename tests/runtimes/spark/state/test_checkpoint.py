@@ -170,7 +170,7 @@ def test_a_wrong_field_of_a_whole_plan_is_named(
         checkpoint.plan(3)
 
 
-def test_a_graph_whose_parts_do_not_fit_together_is_an_error_that_names_its_file(
+def test_a_graph_with_inconsistent_parts_is_an_error_that_names_its_file(
     checkpoint: Checkpoint, tmp_path: Path
 ) -> None:
     graph = Graph.of(queries(2))

@@ -1,4 +1,4 @@
-"""Damage to any file of a checkpoint is an error that names the file, or does not matter; the answer is never wrong."""
+"""Damage to any file of a checkpoint is an error that names the file, or harmless; results are never wrong."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -86,7 +86,7 @@ def refusal(run: SmallRun) -> str:
     return ""
 
 
-def test_whatever_file_is_damaged_the_answer_is_never_wrong(copied: Callable[[], SmallRun], quiet: str) -> None:
+def test_whichever_file_is_damaged_results_are_never_wrong(copied: Callable[[], SmallRun], quiet: str) -> None:
     refused, recovered = [], []
     for name in all_files(copied()):
         for damage in DAMAGES:

@@ -163,7 +163,7 @@ def test_what_is_being_read_ahead_is_waited_for(
     assert reads == [name]
 
 
-def test_a_failure_to_read_ahead_is_told_to_whoever_needs_the_segment(store: StateStore, checkpoint: str) -> None:
+def test_a_failure_to_read_ahead_is_raised_when_the_segment_is_read(store: StateStore, checkpoint: str) -> None:
     name, _ = store.write(0, 0, [part()])
     forget_hot(checkpoint)
     Path(checkpoint, "state", name).unlink()

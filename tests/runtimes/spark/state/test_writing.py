@@ -1,4 +1,4 @@
-"""Which state is written: what changed at once, the rest by and by, and for the worker that will have it."""
+"""Which state is written: changes at once, the rest gradually, each for its next worker."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,7 +72,7 @@ def test_what_is_written(case: Case, written: list[int], lane: Lane) -> None:
     assert case.written(lane) == written
 
 
-def test_the_budget_is_that_of_all_lanes_together(lane: Lane) -> None:
+def test_all_lanes_share_the_budget(lane: Lane) -> None:
     writer = StateWriter(EPOCH, left_bytes=300)
     assert Case(origins=(OLD,) * 4, writer=writer).written(lane) == [0, 1]
     assert Case(origins=(OLD,) * 4, writer=writer).written(lane) == []

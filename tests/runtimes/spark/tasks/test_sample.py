@@ -26,7 +26,7 @@ COLUMNS = {"ts": "timestamp", "key": "int64", "x": "float64"}
 
 
 def joined() -> Query:
-    """A join most of whose pairs are looked at in vain, so that its time does not show in its results."""
+    """A join that rejects most pairs, so that its time does not show in its results."""
     left, right = Stream("left", COLUMNS, time="ts"), Stream("right", {**COLUMNS, "y": "float64"}, time="ts")
     return left.join(right, on="key", within_s=(-60, 60), where=col("y") > 0.98, groups=GROUPS).sink("pairs")
 
@@ -130,7 +130,7 @@ def test_the_heavy_and_the_long_unmeasured_come_first_and_everybody_comes() -> N
 
 
 class PairClock:
-    """Time that goes by as a join looks at pairs, one after another, whether they fit or not."""
+    """A clock that advances with every pair that a join tests."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
