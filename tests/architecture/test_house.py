@@ -1,5 +1,6 @@
 """The rooms of the house: small enough to survey, and named so that a module is found by its name."""
 
+import ast
 from collections import defaultdict
 from pathlib import Path
 
@@ -46,3 +47,8 @@ def test_modules_of_one_name_share_an_idea() -> None:
         if path.name != "__init__.py":
             rooms_of[path.stem].append(path.parent.relative_to(PACKAGE).as_posix())
     assert not {name: rooms for name, rooms in rooms_of.items() if len(rooms) > 1 and name not in SAME_IDEA}
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=name_of)
+def test_a_room_says_what_it_is_for(room: Path) -> None:
+    assert ast.get_docstring(ast.parse((room / "__init__.py").read_text()))
