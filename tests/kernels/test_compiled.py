@@ -1,4 +1,4 @@
-"""Compiled loops: their machine code is kept on disk, and no process takes another's for its own."""
+"""Compiled loops: their machine code is cached on disk, and processes do not mix up their files."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ def test_two_processes_never_write_machine_code_under_the_same_name(tmp_path: Pa
     assert len(list((tmp_path / "__pycache__").glob("*.nbc"))) == 2
 
 
-def test_machine_code_is_kept_for_the_next_process(tmp_path: Path) -> None:
+def test_machine_code_is_cached_for_later_processes(tmp_path: Path) -> None:
     path = tmp_path / "loop.py"
     path.write_text(LOOP)
     assert [run(path, "int64"), run(path, "int64")] == [0, 1]

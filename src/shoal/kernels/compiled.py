@@ -10,21 +10,21 @@ import numba
 P = ParamSpec("P")
 R = TypeVar("R")
 _PROCESS = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-"""What this process puts into the names of cache files that it writes."""
+"""Part of the names of the cache files that this process writes."""
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a loop on first call and keep it for the next process."""
+    """Compile a loop on first call and cache it for later processes."""
     dispatcher = numba.njit(nogil=True, cache=True)(function)
-    _keep_apart(dispatcher)
+    _name_files_by_process(dispatcher)
     return cast(Callable[P, R], dispatcher)
 
 
-def _keep_apart(dispatcher: Any) -> None:
-    """Give this process names of its own for the files of machine code it writes.
+def _name_files_by_process(dispatcher: Any) -> None:
+    """Put the process into the names of the cache files that it writes.
 
-    Numba numbers the files of a loop by its index alone. Two processes that compile different signatures of one loop at
-    the same time would give both files the same name, and the index could then lead to the other's machine code.
+    Numba numbers the files of a loop from its index. Two processes that compile different signatures of a loop at the
+    same time would use the same file name, and the index of one could then point to the machine code of the other.
     """
     file = dispatcher._cache._cache_file  # noqa: SLF001  (Numba offers no setting for it)
     base = file._data_name_pattern.removesuffix(".{number:d}.nbc")  # noqa: SLF001

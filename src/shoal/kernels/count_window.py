@@ -73,7 +73,7 @@ class CountWindowKernel(WholeRowKernel):
 
     @cached_property
     def measure(self) -> Measure:
-        """The window in panes."""
+        """The window, in panes."""
         return Measure.of(self.window)
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:

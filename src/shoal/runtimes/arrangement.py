@@ -10,7 +10,7 @@ import numpy as np
 from shoal.compiler.division import assigned_again
 from shoal.compiler.program import Program, compile_graph
 from shoal.errors import BindingError, GraphError
-from shoal.kernels.columns.parts import assigned, parted
+from shoal.kernels.columns.parts import assigned, split_tables
 from shoal.kernels.columns.table import Tables
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
@@ -114,7 +114,7 @@ def state_after(before: Arrangement, after: Arrangement, state: Mapping[int, Tab
     found: dict[int, list[Tables]] = defaultdict(list)
     for lane, tables in state.items():
         instances = before.program.lanes[lane].instances
-        for instance, part in zip(instances, parted(tables, range(len(instances)), len(instances)), strict=True):
+        for instance, part in zip(instances, split_tables(tables, range(len(instances)), len(instances)), strict=True):
             if instance in heirs:
                 home, first = first_of[operator_of(instance)]
                 again = {slot: assigned(rows, assigned_again(home, slot, rows, first)) for slot, rows in part.items()}

@@ -1,4 +1,4 @@
-"""Parts of tables: every row goes to the part of its instance, in the order it had."""
+"""Parts of tables: every row goes to the part of its instance, and keeps its order."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.kernels.aggregate.panes import PaneTable
-from shoal.kernels.columns.parts import MANY_PARTS, assigned, parted, renumbered, table_from_arrow
+from shoal.kernels.columns.parts import MANY_PARTS, assigned, renumbered, split_tables, table_from_arrow
 from shoal.kernels.columns.table import INSTANCE, RowTable, Tables
 
 INSTANCES = 4
@@ -25,7 +25,7 @@ def tables_of(instances: list[int]) -> Tables:
     st.sampled_from([3, MANY_PARTS + 1]),
 )
 def test_rows_go_to_the_part_of_their_instance_in_order(instances: list[int], part_of: list[int], parts: int) -> None:
-    found = parted(tables_of(instances), part_of, parts)
+    found = split_tables(tables_of(instances), part_of, parts)
     assert len(found) == parts
     for part, tables in enumerate(found[:3]):
         wanted = [row for row, instance in enumerate(instances) if part_of[instance] == part]
@@ -38,7 +38,7 @@ def test_rows_go_to_the_part_of_their_instance_in_order(instances: list[int], pa
 
 def test_a_table_that_stays_whole_is_not_copied() -> None:
     tables = tables_of([1, 2, 1])
-    assert parted(tables, [0, 1, 1, 0], 2) == [{}, {0: tables[0], 2: tables[2]}]
+    assert split_tables(tables, [0, 1, 1, 0], 2) == [{}, {0: tables[0], 2: tables[2]}]
 
 
 @settings(deadline=None, max_examples=40)

@@ -15,13 +15,13 @@ MANY_PARTS = 1 << 15
 """From this number of parts on, 16-bit numbers, which are fast to sort, are too small."""
 
 
-def parted(tables: Tables, part_of: Sequence[int] | NDArray[np.integer[Any]], parts: int) -> list[Tables]:
+def split_tables(tables: Tables, part_of: Sequence[int] | NDArray[np.integer[Any]], parts: int) -> list[Tables]:
     """Split tables: the rows of instance i go to part `part_of[i]`, or are left out if that is negative.
 
     A part has only tables with rows; rows keep their order.
 
     >>> both = {0: RowTable({INSTANCE: np.array([0, 1, 0]), "x": np.array([5, 6, 7])})}
-    >>> [part[0]["x"].tolist() for part in parted(both, [1, 0], 2)]
+    >>> [part[0]["x"].tolist() for part in split_tables(both, [1, 0], 2)]
     [[6], [5, 7]]
     """
     numbers = np.asarray(part_of, np.int16 if parts < MANY_PARTS else np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 from shoal.compiler.division import Division
 from shoal.compiler.lane import Lane
 from shoal.kernels.columns.block import Block
-from shoal.kernels.columns.parts import parted
+from shoal.kernels.columns.parts import split_tables
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.kernels.kernel import NEVER_US, Kernel
 from shoal.runtimes.local.dataflow.load import Ints, Load, per_instance
@@ -108,8 +108,8 @@ class LaneState:
         part_of = np.zeros(self._size, np.int64)
         part_of[wanted] = np.arange(1, len(wanted) + 1)
         kept, fresh = self.kept_counts(), self.fresh_counts
-        tables = parted(self.tables, part_of, len(wanted) + 1)
-        received = [parted(each, part_of, len(wanted) + 1) for each in self.fresh]
+        tables = split_tables(self.tables, part_of, len(wanted) + 1)
+        received = [split_tables(each, part_of, len(wanted) + 1) for each in self.fresh]
         self._keep(tables[0], [each[0] for each in received])
         self.fresh_counts = np.where(part_of, 0, fresh)
         self._counted = (self.tables, np.where(part_of, 0, kept))

@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.compiler.lane import Lane
 from shoal.kernels.columns.block import Block
-from shoal.kernels.columns.parts import parted
+from shoal.kernels.columns.parts import split_tables
 from shoal.kernels.columns.table import Ints, Tables
 from shoal.kernels.kernel import concat_blocks
 
@@ -76,7 +76,7 @@ class Sampler:
         groups = len(alone) + 1
         parts = [(state, fresh)]
         if alone:
-            parts = list(zip(*(parted(tables, group_of, groups) for tables in (state, fresh)), strict=True))
+            parts = list(zip(*(split_tables(tables, group_of, groups) for tables in (state, fresh)), strict=True))
         found, spent_s = [], []
         for before, new in parts:
             began = self.clock()
