@@ -75,8 +75,8 @@ def remove(run_dir: str, name: str, timeout: float) -> None:
 def renamed(query: Query, name: str) -> Query:
     """A query under another name; its table is renamed as well if it had the same name."""
     table = name if query.table == query.name else query.table
-    (behind,) = query.sink.inputs
-    flow = Flow(tuple(sorted(query.operators[:-1], key=lambda each: each.id == behind)), Schema.of(query.columns), TIME)
+    (last,) = query.sink.inputs
+    flow = Flow(tuple(sorted(query.operators[:-1], key=lambda each: each.id == last)), Schema.of(query.columns), TIME)
     return flow.sink(name, table=table)
 
 

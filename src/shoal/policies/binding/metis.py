@@ -44,8 +44,8 @@ class DynamicMetis:
 def parts(loads: Loads, number: int) -> Ints:
     """The part of every instance: parts of about the same total time, with few bytes between them.
 
-    An instance as heavy as a worker's share is a part of its own. METIS cannot do better, but leaves other parts
-    empty where there is one, and complains on standard output.
+    An instance as heavy as a worker's share is a part by itself. METIS would do the same, but leave other parts
+    empty and print a warning to standard output.
     """
     weights = loads.busy_s if loads.busy_s.any() else np.ones(len(loads.instances))
     heavy, _ = shared_out(weights, number)

@@ -10,13 +10,13 @@ def refined(loads: Loads) -> list[list[int]]:
     """
     count = len(loads.instances)
     partition = loads.partition.tolist()
-    behind: list[list[int]] = [[] for _ in range(count)]
-    before: list[list[int]] = [[] for _ in range(count)]
+    downstream: list[list[int]] = [[] for _ in range(count)]
+    upstream: list[list[int]] = [[] for _ in range(count)]
     for source, target in zip(loads.edge_source.tolist(), loads.edge_target.tolist(), strict=True):
         if partition[source] == partition[target]:
-            behind[source].append(target)
-            before[target].append(source)
-    downstream_s, next_ = _downstream(loads.cost_s.tolist(), behind)
+            downstream[source].append(target)
+            upstream[target].append(source)
+    downstream_s, next_ = _downstream(loads.cost_s.tolist(), downstream)
     sub_partitions = []
     left = [True] * count
     for members in grouped(loads.partition):
@@ -26,7 +26,7 @@ def refined(loads: Loads) -> list[list[int]]:
         sub_partitions.append(path)
         for place in path:
             left[place] = False
-        sub_partitions += [_component(place, left, behind, before) for place in members if left[place]]
+        sub_partitions += [_component(place, left, downstream, upstream) for place in members if left[place]]
     return sub_partitions
 
 
@@ -38,26 +38,26 @@ def grouped(numbers: Ints) -> list[list[int]]:
     return groups
 
 
-def _downstream(cost_s: list[float], behind: list[list[int]]) -> tuple[list[float], list[int | None]]:
+def _downstream(cost_s: list[float], downstream: list[list[int]]) -> tuple[list[float], list[int | None]]:
     """For every place the cost of the costliest path that starts there, and the next place on it."""
     downstream_s = list(cost_s)
     next_: list[int | None] = [None] * len(cost_s)
     for place in reversed(range(len(cost_s))):
-        if behind[place]:
-            best = max(behind[place], key=lambda after: (downstream_s[after], -after))
+        if downstream[place]:
+            best = max(downstream[place], key=lambda after: (downstream_s[after], -after))
             next_[place] = best
             downstream_s[place] += downstream_s[best]
     return downstream_s, next_
 
 
-def _component(start: int, left: list[bool], behind: list[list[int]], before: list[list[int]]) -> list[int]:
+def _component(start: int, left: list[bool], downstream: list[list[int]], upstream: list[list[int]]) -> list[int]:
     """Take all remaining places that are connected to one, in either direction."""
     found, todo = [], [start]
     left[start] = False
     while todo:
         place = todo.pop()
         found.append(place)
-        for neighbour in (*behind[place], *before[place]):
+        for neighbour in (*downstream[place], *upstream[place]):
             if left[neighbour]:
                 left[neighbour] = False
                 todo.append(neighbour)

@@ -50,7 +50,7 @@ class Turn(NamedTuple):
 
 
 class SchedulingPolicy(Protocol):
-    """Chooses turns; a value without state of its own."""
+    """Chooses turns; an immutable value."""
 
     def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """Called whenever costs were measured; returns a priority per operator, larger is more urgent."""
