@@ -40,7 +40,7 @@ def _stream(draw: Draw, name: str) -> Stream:
 
 @st.composite
 def queries(draw: Draw, sources: Sequence[Stream], most: int = MOST_OPERATORS) -> tuple[Query, ...]:
-    """Queries over the streams with at most so many operators in all, which share their beginnings."""
+    """Queries over the streams that share their first operators, with a limited number of operators."""
     pool = [Branch(stream, MOST_EVENTS, frozenset({"ts"})) for stream in sources]
     wanted = draw(st.integers(1, most - 3))
     for _ in range(most):
@@ -110,7 +110,7 @@ def _grown(draw: Draw, pool: Sequence[Branch]) -> Branch:
 
 
 def _external(branch: Branch) -> bool:
-    """Whether a branch has windows by an external time: those that only the end of the input closes are answered
+    """Whether a branch has windows by an external time: those that only the end of the input closes are emitted
     with the time of that end, which the interpreter does not know, so nothing may go by it.
     """
     return any(operator.kind == "window" and "on" in operator.parameters for operator in branch.flow.operators)

@@ -1,4 +1,4 @@
-"""Operators of random graphs that bring branches together: joins, cogroups, unions, static tables."""
+"""Operators of random graphs that merge branches: joins, cogroups, unions, static tables."""
 
 from collections.abc import Sequence
 from itertools import count

@@ -112,7 +112,7 @@ def test_functions_in_memory_are_bounded_and_the_ones_not_wanted_for_longest_go(
     first, second, third = (generated.function_of(code) for code in codes[:3])
     assert [loaded.get(code.name) for code in codes] == [None, second, third, None]
     assert codes[0].name not in sys.modules
-    assert first(1) == 1  # whoever has it can go on with it
+    assert first(1) == 1  # a caller that has it can still use it
     assert generated.function_of(codes[1]) is second
     generated.function_of(codes[3])
     assert loaded.get(codes[2].name) is None

@@ -1,4 +1,4 @@
-"""Percentiles to within one percent, however histograms are put together."""
+"""Percentiles to within one percent, also of merged histograms."""
 
 import math
 import random
@@ -22,7 +22,7 @@ def histogram_of(values: list[float]) -> Histogram:
 
 
 def exact(values: list[float], percent: float) -> float:
-    """The smallest value that so many percent do not exceed."""
+    """The smallest value that `percent` of all values do not exceed."""
     return sorted(values)[max(1, math.ceil(percent / 100 * len(values))) - 1]
 
 

@@ -1,4 +1,4 @@
-"""Expressions: their type, their plain form, and what they refuse."""
+"""Expressions: their type, their plain form, and what they reject."""
 
 import json
 import math

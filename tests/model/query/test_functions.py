@@ -1,4 +1,4 @@
-"""Functions in expressions: the types they give, and what they refuse."""
+"""Functions in expressions: the types they give, and what they reject."""
 
 import json
 from collections.abc import Callable
