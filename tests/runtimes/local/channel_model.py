@@ -1,4 +1,4 @@
-"""A channel beside the list of everything that was written to it."""
+"""A channel beside a list of everything written to it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ LAYOUTS: Mapping[str, Callable[[Ints], Any]] = {
 
 @dataclass(frozen=True)
 class Write:
-    """So many events at once; `borrowed` if they lie in memory that the writer uses again."""
+    """A write of some events; `borrowed` if they lie in memory that the writer reuses."""
 
     rows: int
     layout: str
@@ -39,14 +39,14 @@ class Write:
 
 @dataclass(frozen=True)
 class Read:
-    """Up to about so many events."""
+    """A read of about that many events."""
 
     most: int
 
 
 @dataclass(frozen=True)
 class Written:
-    """What the model knows of a write: the numbers of its events, their times, and the stamp that went with them."""
+    """A write as the model keeps it: the numbers of its events, their times, and their stamp."""
 
     first: int
     stop: int
@@ -73,7 +73,7 @@ def assert_same(block: Block, wanted: Mapping[str, Any]) -> None:
 
 @dataclass
 class Model:
-    """A channel beside the list of everything that was written to it."""
+    """A channel beside a list of everything written to it."""
 
     channel: Channel
     sizes: Sizes
@@ -100,7 +100,7 @@ class Model:
         self.rows += step.rows
 
     def _lent(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """The same columns in memory that is used for every write."""
+        """The same columns in memory that is reused for every write."""
         lent = {}
         for name, column in columns.items():
             lent[name] = column
@@ -111,7 +111,7 @@ class Model:
         return lent
 
     def take(self, step: Read) -> Packet | None:
-        """Read, and compare all there is to compare."""
+        """Read, and compare with the model."""
         if self.last is not None:
             assert_same(self.last[0].block, self.last[1])  # nothing was written over it until now
         before = self.read
@@ -136,7 +136,7 @@ class Model:
         return next(each for each in self.written if each.first <= number < each.stop)
 
     def _wanted(self, start: int, stop: int) -> dict[str, Any]:
-        """Events start .. stop - 1, which have to be of one layout."""
+        """Events start .. stop - 1, which must have one layout."""
         parts = [each for each in self.written if each.times.size and each.first < stop and start < each.stop]
         (layout,) = {each.layout for each in parts}
         times = np.concatenate([each.times for each in parts])
@@ -166,7 +166,7 @@ class Model:
         assert pool.active + len(pool._free) <= most
 
     def finish(self) -> None:
-        """Read all that is left; then nothing may be missing, and nobody may hold memory but the writer."""
+        """Read all that is left; then no event may be missing, and only the writer may hold memory."""
         while self.take(Read(1000)) is not None:
             self.check()
         assert self.read == self.rows

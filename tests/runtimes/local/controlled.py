@@ -1,6 +1,6 @@
 """A run without threads: a controlled scheduler takes one turn after another, of nodes drawn at random.
 
-What fails can be run again step by step. After every turn it is made sure that every instance is in one place.
+A failure can be replayed step by step. After every turn it checks that every instance has exactly one holder.
 """
 
 import random
@@ -35,7 +35,7 @@ from shoal.runtimes.local.migration.ownership import Arrival, ForwardedRows, Own
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
 MOST_MOVES = 300
-"""Moves that are asked for in one run, so that it comes to an end."""
+"""Requests per run, so that it ends."""
 SPEEDS = (1.0, 1.0, 1.0, 0.01)
 
 
@@ -71,13 +71,13 @@ class Controlled:
         return [part for lane in self.divided_lanes.lanes for part in lane.parts]
 
     def request(self, draw: random.Random) -> None:
-        """Some worker asks for some instance."""
+        """Some worker requests some instance."""
         if self.parts:
             part = draw.choice(self.parts)
             part.request(draw.choice(live_numbers(part.ownership)))
 
     def change(self, draw: random.Random) -> None:
-        """All instances are given to workers drawn at random, at once."""
+        """Move all instances to workers drawn at random, at a barrier."""
         binding = self.set_target(draw)
         self.divided_lanes.move_at_barrier(time.perf_counter())
         assert self.divided_lanes.reached
@@ -85,7 +85,7 @@ class Controlled:
         self.check()
 
     def mix(self, draw: random.Random) -> None:
-        """Instances are asked for one by one, or given all at once as soon as nothing is on its way."""
+        """Request instances one by one, or move all at a barrier when nothing is in transit."""
         if draw.random() < 0.7:
             self.pursue(draw)
         elif not self.divided_lanes.in_transit:
@@ -96,13 +96,13 @@ class Controlled:
             assert self.divided_lanes.current() == before
 
     def set_target(self, draw: random.Random) -> Binding:
-        """All instances are to be with workers drawn at random, of a number drawn at random."""
+        """Set a target drawn at random, with a number of workers drawn at random."""
         binding = shuffled(self.graph, draw.randint(1, self.most), draw.randrange(1 << 30))
         assert self.divided_lanes.set_target(binding) == ""
         return binding
 
     def pursue(self, draw: random.Random) -> None:
-        """Sometimes others are to have the instances; all that are not yet where they are to be are asked for."""
+        """Sometimes change the target; then request all instances that are not at theirs."""
         if draw.random() < 0.3:
             self.set_target(draw)
         self.divided_lanes.request_all()
@@ -114,7 +114,7 @@ class Controlled:
         act: Callable[[random.Random], None] | None = None,
         lazy: Callable[[Node], bool] = lambda node: False,
     ) -> None:
-        """Take turns until nothing is ready; before such a share of them, act: ask for an instance.
+        """Take turns until nothing is ready; before a share of them, act: request an instance.
 
         Some nodes are slow for a while, so that others get far ahead of them. Lazy ones take a turn only when no other
         node can.
@@ -133,7 +133,7 @@ class Controlled:
         self.end()
 
     def drain(self, without: Sequence[Node] = (), asked: int = 0) -> None:
-        """Ask sources so many times; take turns of all but some nodes until nothing is ready, also in between."""
+        """Poll sources `asked` times; before and after, run all but some nodes until none is ready."""
         for left in reversed(range(asked + 1)):
             while ready := [node for node in self.nodes if node.ready and not node.is_source and node not in without]:
                 ready[0].turn(100)
@@ -151,7 +151,7 @@ class Controlled:
         assert not any(part.busy for part in self.parts)
 
     def check(self) -> None:
-        """Every instance is in one place, and no row is forgotten or counted twice."""
+        """Every instance has one holder, and no row is lost or counted twice."""
         for lane in self.divided_lanes.lanes:
             holders = Counter(instance for part in lane.parts for instance in (*part._own, *part._incoming))
             holders.update(message.instance for message in messages_of(lane) if isinstance(message, Arrival))
@@ -166,7 +166,7 @@ class Controlled:
         return {name: plain(self.sink.table(name).to_pylist()) for name in self.sink.names()}
 
     def assert_right(self, rows: Rows) -> None:
-        """The answers are those of an interpreter that goes row by row."""
+        """The results are those of a row-at-a-time interpreter."""
         wanted = {table: canonical(each) for table, each in interpret(self.graph, rows).items() if each}
         assert {table: canonical(each) for table, each in self.results().items() if each} == wanted
 
@@ -177,19 +177,19 @@ def live_numbers(ownership: Ownership) -> list[int]:
 
 
 def is_ready(node: Node) -> bool:
-    """Whether a node can take a turn; a source is asked also if it was asked a moment ago."""
+    """Whether a node can take a turn; a source also if it has just been polled."""
     return node.ready or (isinstance(node, SourceNode) and not node.ended and not node.blocked)
 
 
 def backlog_of(lane: DividedLane) -> dict[int, int]:
-    """Rows per instance that were sent and not taken in, by the books."""
+    """Rows per instance that were sent and not processed, by the counters."""
     sent = np.sum([*(split.sent for split in lane.splits), *(part.load.relabelled for part in lane.parts)], axis=0)
     taken = np.sum([part.load.events for part in lane.parts], axis=0)
     return {instance: rows for instance, rows in enumerate((sent - taken).tolist()) if rows}
 
 
 def waiting_rows(lane: DividedLane) -> dict[int, int]:
-    """The same by looking for them: in channels, in letters, and among what guests do not take in yet."""
+    """The same by search: in channels, in messages, and in the buffers of incoming instances."""
     found: Counter[int] = Counter()
     for part in lane.parts:
         for channel in part.inputs:

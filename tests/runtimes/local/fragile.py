@@ -1,4 +1,4 @@
-"""Crews that lose workers: something goes wrong in a worker's own work, before or after it has taken a turn."""
+"""Worker pools that lose workers: an error outside of a turn, before or after a worker has claimed a node."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ class Mishap(BaseException):
 
 @contextmanager
 def losing(kind: type[WorkerPool], at: Mapping[int, int], *, taken: bool = False) -> Iterator[None]:
-    """Workers of such crews are lost at so manyth questions what to do; with what they have `taken`, or without."""
+    """Lose workers of such pools at their n-th request for a turn; with the node they have `taken`, or without."""
     next_turn, asked = kind.next_turn, Counter[int]()
 
     def fragile(pool: WorkerPool, worker: int) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Every way the local runtime has to share work out: a policy, or a design of queues."""
+"""Every way to schedule local runs: a policy, or a design of queues."""
 
 from collections.abc import Mapping
 from typing import Any

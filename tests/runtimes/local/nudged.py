@@ -1,4 +1,4 @@
-"""Runs on threads, disturbed by their own events: a source that does something whenever it is asked for more."""
+"""Runs on threads, disturbed by their own events: a source that acts whenever it is polled."""
 
 import random
 import sys
@@ -28,7 +28,7 @@ Nudge = Callable[["Nudged"], None]
 
 @dataclass(frozen=True)
 class NudgingSource(RowSource):
-    """Rows that do something on their way."""
+    """Rows of a stream, with an action per poll."""
 
     nudge: Callable[[], None] = lambda: None
 
@@ -39,7 +39,7 @@ class NudgingSource(RowSource):
 
 @dataclass
 class Nudged:
-    """One run, with everything that it said."""
+    """One run, with all its events."""
 
     graph: Graph
     rows: Rows
@@ -54,7 +54,7 @@ class Nudged:
     _nudging: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def run(self) -> "Nudged":
-        """To the end, with threads that take turns as often as they can."""
+        """Run to the end, with threads that switch as often as they can."""
         self.draw = random.Random(self.seed)
         sources = {
             stream: NudgingSource(source.rows, source.schema, self.draw.randint(1, 30), self._nudge)
@@ -68,7 +68,7 @@ class Nudged:
         return self
 
     def _nudge(self) -> None:
-        """Sources ask from several threads, one at a time, so that draws and commands are in one order."""
+        """Several threads poll sources; one at a time acts, so that draws and commands are in one order."""
         with self._nudging:
             self.nudge(self)
 
@@ -84,7 +84,7 @@ class Nudged:
         return {name: plain(self.sink.table(name).to_pylist()) for name in self.sink.names()}
 
     def assert_right(self) -> None:
-        """It ended by plan, and the answers are those of an interpreter that goes row by row."""
+        """It ended without an error, and the results are those of a row-at-a-time interpreter."""
         assert self.events[-1] == RunEnded(None, at_s=ANY)
         wanted = {table: canonical(each) for table, each in interpret(self.graph, self.rows).items() if each}
         assert {table: canonical(each) for table, each in self.results().items() if each} == wanted

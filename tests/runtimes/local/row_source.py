@@ -1,4 +1,4 @@
-"""A source of rows that are there already, handed out a few at a time."""
+"""A source of given rows, a few per poll."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from shoal.connectors.sources.source import Offset, RawBatch, Slice
 
 @dataclass(frozen=True)
 class RowSource:
-    """Rows of a stream, so many per question at most."""
+    """Rows of a stream, a limited number per poll."""
 
     rows: Sequence[Mapping[str, Any]]
     schema: pa.Schema

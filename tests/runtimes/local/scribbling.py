@@ -1,4 +1,4 @@
-"""Channels that write over what was read as soon as their reader may no longer look at it."""
+"""Channels that overwrite memory as soon as their reader must no longer use it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from shoal.runtimes.local.dataflow.channel import Channel, Packet
 
 
 class Scribbling(Channel):
-    """A channel in whose memory nothing stays: what a fast writer makes of it sometimes, made so always."""
+    """A channel that always does what a fast writer does sometimes."""
 
     _before: Packet | None = None
 
@@ -24,12 +24,12 @@ class Scribbling(Channel):
 
 
 def scribble(column: Any) -> None:
-    """Other values than there were."""
+    """Replace all values by others."""
     column[:] = ~column if column.dtype.kind in "bi" else np.nan
 
 
 @contextmanager
 def scribbled() -> Iterator[None]:
-    """Local runs that are started in here have such channels only."""
+    """Local runs started inside have only such channels."""
     with patch("shoal.runtimes.local.dataflow.wiring.Channel", Scribbling):
         yield

@@ -1,4 +1,4 @@
-"""Nodes of the local runtime run steps of streams as compiled loops, with the same answers."""
+"""Nodes of the local runtime run steps of streams as compiled loops, with the same results."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ EVENTS = 40_000
 
 
 def run(name: str, **settings: Any) -> tuple[list[int], list[str]]:
-    """How many loops each node with steps has, after a run with the right answers, and what was said before it."""
+    """How many loops each node with steps has, after a run with the right results, and the messages before it."""
     ready = workload(name).ready(3, Amount(EVENTS), {})
     sink, said = MemorySink(), list[str]()
     runtime = LocalRuntime(LocalSetup(ready.job.sources, sink, say=said.append, **settings))

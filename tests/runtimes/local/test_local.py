@@ -1,4 +1,4 @@
-"""The local runtime gives what the graph means, whatever the policy, the workers and the size of blocks."""
+"""The local runtime gives the results of the graph with any policy, workers and block size."""
 
 import random
 from collections import Counter
@@ -46,7 +46,7 @@ PLAIN = {"ts": "timestamp", "k": "int64"}
 
 @dataclass(frozen=True)
 class Choice:
-    """How a graph is run: who takes turns, in what memory, with which instances on which worker."""
+    """How a graph is run: scheduling, memory and binding."""
 
     kind: str = "state-based"
     workers: int = 2
@@ -119,7 +119,7 @@ def check(case: tuple[Graph, Mapping[str, Sequence[Row]]], choice: Choice) -> No
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(), choices())
-def test_any_graph_has_the_answers_it_would_have_row_by_row(
+def test_any_graph_has_the_results_it_would_have_row_by_row(
     case: tuple[Graph, Mapping[str, Sequence[Row]]], choice: Choice
 ) -> None:
     check(case, choice)
@@ -129,7 +129,7 @@ def test_any_graph_has_the_answers_it_would_have_row_by_row(
 @pytest.mark.timeout(1800)
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(), choices())
-def test_three_hundred_graphs_have_the_answers_they_would_have_row_by_row(
+def test_three_hundred_graphs_have_the_results_they_would_have_row_by_row(
     case: tuple[Graph, Mapping[str, Sequence[Row]]], choice: Choice
 ) -> None:
     check(case, choice)
@@ -154,7 +154,7 @@ def test_a_full_channel_holds_the_source_back() -> None:
     assert sum(row["n"] for row in got["counts"]) == 5000
 
 
-def test_a_stopped_run_answers_everything_it_took_in() -> None:
+def test_a_stopped_run_processes_everything_it_has_read() -> None:
     ready = city(events=None)
     run = start(ready.job, on="local", workers=2)
     run.wait(lambda run, event: run.stop() if run.consumed > 20_000 else None)

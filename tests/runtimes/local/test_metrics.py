@@ -1,4 +1,4 @@
-"""Metrics: Flink's names, and numbers that agree with each other and with the answers."""
+"""Metrics: Flink's names, and numbers that agree with each other and with the results."""
 
 from collections import defaultdict
 from typing import Any
@@ -55,7 +55,7 @@ def finished(ready: Ready, kind: str, **settings: Any) -> tuple[Run, list[Node],
 
 
 def assert_that_nothing_is_lost(nodes: list[Node], metrics: list[dict[str, Any]]) -> None:
-    """What nodes take in is what those before them give: all of it, or each its part where instances are divided."""
+    """The input of nodes is the output of those upstream: all of it, or a part each where lanes are divided."""
     writer = {id(channel): index for index, node in enumerate(nodes) for channel in node.outputs}
     readers: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for index, node in enumerate(nodes):
@@ -83,14 +83,14 @@ def test_what_a_node_takes_in_is_what_those_before_it_gave(kind: str) -> None:
         assert (entry["name"], entry["inputQueueLength"], entry["outPoolUsage"]) == (node.name, 0, 0.0)
         if isinstance(node, OutletNode):
             rows[node.outlet.table] += entry["numRecordsOut"]
-            assert node.transit.total > 0  # markers have come all the way
+            assert node.transit.total > 0  # markers have reached the sink
             assert list(entry["latency"]) == ["mean", "p50", "p95", "p99", "max"]
     assert rows == {name: table.num_rows for name, table in answers(run).items()}
 
 
 @pytest.mark.parametrize("name", ["linear-road", "nexmark", "mixed"])
 @pytest.mark.parametrize("kind", ["state-based", "worker-queue"])
-def test_so_it_is_where_flows_part_and_meet(name: str, kind: str) -> None:
+def test_the_same_holds_where_flows_fork_and_join(name: str, kind: str) -> None:
     _, nodes, metrics = finished(SMALL[name].ready(0), kind)
     assert_that_nothing_is_lost(nodes, metrics)
 
@@ -128,7 +128,7 @@ class Clock:
 
 
 class Watched:
-    """Two nodes, the first of which is held back by the second, on a clock that moves when told to."""
+    """Two nodes, the first of which is blocked by the second, on a manual clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = Clock()

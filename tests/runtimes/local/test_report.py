@@ -1,4 +1,4 @@
-"""Reports: what instances and workers did adds up to what happened, whoever had them."""
+"""Reports: the loads of instances and workers add up to the totals, with any binding."""
 
 from collections import Counter
 from itertools import pairwise
@@ -80,7 +80,7 @@ def test_moves_take_time_and_others_take_none(finished: Nudged) -> None:
     assert (moved_s > 0) == (moves > 0)
 
 
-def test_latency_is_told_for_the_tables_that_had_rows(finished: Nudged) -> None:
+def test_latency_is_reported_for_the_tables_that_had_rows(finished: Nudged) -> None:
     reported: Counter[str] = Counter()
     for report in finished.reports:
         latency_s = report.snapshot.latency_s

@@ -1,6 +1,6 @@
-"""A witness of what instances are given: by whom, in which order, and whether two workers touched one at once.
+"""Records the rows that instances get: from which worker, in which order, and whether two workers overlap.
 
-The rows it follows carry a number `n`, which goes up in each stream.
+The rows carry a number `n`, which increases in each stream.
 """
 
 import threading
@@ -33,7 +33,7 @@ def numbered(rows: int) -> dict[str, list[dict[str, int]]]:
 
 
 def graph() -> Graph:
-    """A window behind a join of two streams, and one over one of them: lanes in front of and behind others."""
+    """A window downstream of a join of two streams, and one over one of them."""
     left, right = (Stream(name, SCHEMA, time="ts") for name in ("left", "right"))
     others = right.select("ts", "k", m=col("n"))
     pairs = left.join(others, on="k", within_s=(-0.006, 0.006), groups=KEYS).select("k", "n", "m")
@@ -43,7 +43,7 @@ def graph() -> Graph:
 
 
 class Witness:
-    """Sees every row that a state takes in."""
+    """Observes every row that is added to a state."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[int, int, int], list[int]] = defaultdict(list)
@@ -54,7 +54,7 @@ class Witness:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Everything that runs while this is open."""
+        """Observe everything that runs inside."""
         add, advance = LaneState.add, LaneState.advance
 
         def observed_add(state: LaneState, port: int, block: Block, *, shared: bool) -> Block:
@@ -75,7 +75,7 @@ class Witness:
 
     @contextmanager
     def _alone(self, lane: int, instances: Sequence[int]) -> Iterator[None]:
-        """Nobody else is at these instances meanwhile."""
+        """Record an overlap if another worker uses these instances meanwhile."""
         with ExitStack() as stack:
             for instance in instances:
                 self.workers[lane, instance].add(threading.current_thread().name)
@@ -86,11 +86,11 @@ class Witness:
             yield
 
     def assert_in_order(self, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Every row of a stream came once to each lane that reads it, in order; those of lanes before it are sorted."""
+        """Every row of a stream arrived once and in order at each lane that reads it."""
         self._assert_in_order(self.rows, len(rows["left"]))
 
     def assert_in_order_by_key(self, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """The same where instances may be split and merged: in order within every key, whichever instance has it."""
+        """The same with splits and merges: in order within every key."""
         self._assert_in_order(self.of_keys, len(rows["left"]))
 
     def _assert_in_order(self, observed: Mapping[tuple[int, int, int], list[int]], rows: int) -> None:
@@ -109,5 +109,5 @@ def _by_input(observed: Mapping[tuple[int, int, int], list[int]]) -> dict[tuple[
 
 
 def _is_whole(instances: Mapping[int, list[int]], rows: int) -> bool:
-    """Whether all rows of a stream came, each once."""
+    """Whether all rows of a stream arrived, each once."""
     return sorted(number for numbers in instances.values() for number in numbers) == list(range(rows))

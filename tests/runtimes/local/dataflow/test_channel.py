@@ -1,4 +1,4 @@
-"""Channels hand on what is written: every event once, in order, as it was, in memory that is used again and again."""
+"""Channels deliver every event once, in order and unchanged, in memory that is reused."""
 
 import sys
 import threading
@@ -18,14 +18,14 @@ from shoal.runtimes.local.memory.blocks import ChunkAllocator, Layout, Pool, Siz
 
 
 class Prompt:
-    """A keeper that makes chunks as soon as they are asked for."""
+    """An allocator that makes chunks as soon as they are requested."""
 
     def ask(self, pool: Pool, layout: Layout, rows: int) -> None:
         pool.add(pool.make(layout, rows))
 
 
 class Asleep:
-    """A keeper that never gets round to it."""
+    """An allocator that never makes a chunk."""
 
     def ask(self, pool: Pool, layout: Layout, rows: int) -> None:
         pass
@@ -37,7 +37,7 @@ KEEPERS = st.sampled_from([Prompt(), Asleep()])
 
 @st.composite
 def scripts(draw: Draw, block_rows: st.SearchStrategy[int]) -> tuple[Sizes, list[Write | Read]]:
-    """Sizes of a channel, and writes and reads that often meet the ends of its blocks and chunks."""
+    """Sizes of a channel, and writes and reads that often hit the ends of its blocks and chunks."""
     rows = draw(block_rows)
     few = st.integers(1, 3)
     sizes = draw(st.builds(Sizes, st.just(rows), few, few, st.sampled_from(["block", "block", "queue"]), ENTRIES))
@@ -71,7 +71,7 @@ def test_every_event_is_read_once_in_order_and_as_it_was_written(
 
 @settings(max_examples=50, deadline=None)
 @given(scripts(st.integers(FEWEST_ROWS + 1, 5 * FEWEST_ROWS)), KEEPERS)
-def test_so_it_is_while_blocks_grow(script: tuple[Sizes, list[Write | Read]], allocator: Any) -> None:
+def test_the_same_holds_while_blocks_grow(script: tuple[Sizes, list[Write | Read]], allocator: Any) -> None:
     check(script, allocator)
 
 
@@ -141,7 +141,7 @@ def test_what_waits_can_be_sifted_without_being_read(sizes: Sizes) -> None:
     assert channel.pending == (30 - len(taken)) // 2
     while (packet := channel.read(5)) is not None:
         taken += packet.owned.columns["n"].tolist()
-        assert channel.watermark_us <= max(taken)  # no mark is told before the rows that it closes
+        assert channel.watermark_us <= max(taken)  # no watermark comes before the rows that it excludes
     assert taken == [n for n in range(30) if n < first.block.length or n % 2 == 0]
     assert (channel.watermark_us, channel.phase, channel.pending) == (24, 4, 0)
 

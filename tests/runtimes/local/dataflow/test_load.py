@@ -48,7 +48,7 @@ def test_all_time_of_turns_with_rows_is_given_to_instances_that_had_some(
     assert load.events.tolist() == [sum(received[instance] for received, *_ in turns) for instance in range(3)]
 
 
-def test_a_turn_in_which_nothing_happened_costs_nobody_anything() -> None:
+def test_a_turn_in_which_nothing_happened_costs_no_instance_anything() -> None:
     load = Load(2)
     load.charge(1.0)
     assert load.cost_s.tolist() == [0.0, 0.0]
@@ -58,7 +58,7 @@ def test_a_turn_in_which_nothing_happened_costs_nobody_anything() -> None:
     ("row_s", "comparison_s"),
     [
         pytest.param(2e-8, 0.0, id="windows: rows only"),
-        pytest.param(1e-7, 3e-9, id="a join: rows, and those they meet"),
+        pytest.param(1e-7, 3e-9, id="a join: rows and comparisons"),
         pytest.param(0.0, 1e-8, id="a pattern that tries everything"),
     ],
 )

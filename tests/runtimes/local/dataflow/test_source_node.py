@@ -1,4 +1,4 @@
-"""Sources: whatever their rate and however they end, what they took in is answered."""
+"""Sources: at any rate, and however they end, all events read are processed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def assert_right(run: Run, ready: Ready) -> None:
         *(pytest.param("0,20000@0.01,400000@0.02", kind, id=f"in steps, {kind}") for kind in SOME_KINDS),
     ],
 )
-def test_a_source_with_a_rate_is_answered_in_full(rate: float | str, kind: str) -> None:
+def test_all_events_of_a_source_with_a_rate_are_processed(rate: float | str, kind: str) -> None:
     settings = {"vehicles": str(VEHICLES), "regions": str(REGIONS)}
     ready = TRAFFIC.ready(0, Amount(EVENTS, Rate.of(rate), 1_000), settings)
     run = started(ready, kind, block_rows=512)
@@ -58,7 +58,7 @@ def test_a_source_with_a_rate_is_answered_in_full(rate: float | str, kind: str) 
         *(pytest.param(200_000.0, kind, id=f"at a rate, {kind}") for kind in SOME_KINDS),
     ],
 )
-def test_a_source_that_is_drained_is_answered_for_all_it_gave(rate: float | None, kind: str) -> None:
+def test_all_events_of_a_drained_source_are_processed(rate: float | None, kind: str) -> None:
     ready = city(events=None, rows_per_epoch=700, rate=rate)
     run = started(ready, kind, block_rows=64, chunk_blocks=1, active_chunks=1)
     run.wait(lambda run, event: run.drain() if run.consumed > 3_000 else None)
@@ -114,7 +114,7 @@ class Boxed:
 
 @dataclass(frozen=True)
 class Remembered(Generator):
-    """A generated stream that tells which events were made as Arrow batches."""
+    """A generated stream that records which events were made as Arrow batches."""
 
     boxed: tuple[list[int], ...] = ([],)
 
@@ -124,7 +124,7 @@ class Remembered(Generator):
 
 
 def passed_on(source: Generator, block_rows: int) -> tuple[Run, list[int]]:
-    """A run that hands events on as they come, and their numbers in that order."""
+    """A run that passes events through, and their numbers in that order."""
     query = Stream("s", SCHEMA, time="ts").select("n").sink("t")
     run = start(Job.of("j", [query], {"s": source}), on="local", local=LocalSettings(block_rows=block_rows))
     run.wait()

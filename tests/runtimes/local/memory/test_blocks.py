@@ -1,4 +1,4 @@
-"""Chunks are aligned pieces that do not overlap; a pool uses them again and has them made ahead."""
+"""Chunks are aligned pieces that do not overlap; a pool reuses them and has them made in advance."""
 
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ OTHER: Layout = (("n", "<f8"),)
 
 
 class Notes:
-    """A keeper that only writes down what it is asked for."""
+    """An allocator that only records requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Layout, int]] = []
@@ -125,13 +125,13 @@ def test_the_keeper_makes_the_next_chunk_ahead() -> None:
     pool = Pool(Sizes(8, 2, 3), allocator)
     taken(pool)
     assert pool.made_on_demand == 1
-    allocator.close()  # ends once what was asked for is there
+    allocator.close()  # ends when all requested chunks are made
     ahead = taken(pool)
     assert pool.made_on_demand == 1
     assert (ahead.layout, ahead.rows, len(ahead.blocks)) == (ONE, 8, 2)
     assert not allocator._thread.is_alive()
     taken(pool)
-    assert pool.made_on_demand == 2  # nobody is left to make one ahead
+    assert pool.made_on_demand == 2  # no thread is left to make one in advance
 
 
 def test_a_pool_asks_for_one_chunk_at_a_time_and_never_for_more_than_it_may_have() -> None:

@@ -1,4 +1,4 @@
-"""No operator keeps looking at memory that is used again: answers are the same though it is written over at once."""
+"""No operator keeps references to reused memory: results are the same though it is overwritten at once."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ FLOWS = {
 
 @pytest.mark.parametrize("kind", ["state-based", "worker-queue"])
 @pytest.mark.parametrize("flow", [pytest.param(flow, id=name) for name, flow in FLOWS.items()])
-def test_an_operator_has_the_same_answers_in_memory_that_is_written_over(flow: Flow, kind: str) -> None:
+def test_an_operator_has_the_same_results_in_memory_that_is_overwritten(flow: Flow, kind: str) -> None:
     graph = Graph.of([flow.sink("t")])
     for sizes in SIZES:
         check((graph, {"s": ROWS}), Choice(kind, sizes=sizes, at_once=20))

@@ -1,4 +1,4 @@
-"""Rebindings between threads: each is told of once, with all of its moves, whatever overtakes it."""
+"""Rebindings between threads: each is reported once, with all of its moves, whatever supersedes it."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def finished(nudged: Nudged) -> list[MovesFinished]:
 
 
 def asking(asked: list[Rebind], way: Callable[[Nudged], str], share: float) -> Nudge:
-    """All instances to workers drawn at random, every now and then."""
+    """Sometimes, bind all instances to workers drawn at random."""
 
     def ask(nudged: Nudged) -> None:
         if nudged.draw.random() < share:
@@ -43,7 +43,7 @@ def asking(asked: list[Rebind], way: Callable[[Nudged], str], share: float) -> N
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("share", [0.5, 0.05], ids=["often", "now and then"])
-def test_every_rebinding_is_told_of_once_with_all_of_its_moves(way: str, share: float) -> None:
+def test_every_rebinding_is_reported_once_with_all_of_its_moves(way: str, share: float) -> None:
     asked: list[Rebind] = []
     options = {"most_workers": 4, "sizes": Sizes(16, 2, 2)}
     nudged = Nudged(GRAPH, witness.numbered(900), 3, asking(asked, WAYS[way], share), options=options).run()

@@ -1,4 +1,4 @@
-"""Instances move while everything goes on: in every order in which nodes may take their turns, no result changes."""
+"""Instances move while the run goes on: no order of turns changes a result."""
 
 import random
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from shoal.runtimes.local.migration.stop_the_world import PausedLane
 
 @dataclass(frozen=True)
 class Kind:
-    """What is done between turns, to which parts, of how many workers at most."""
+    """An action between turns, the class of parts, and the most workers."""
 
     act: Callable[[Controlled, random.Random], None]
     part: type[MovingLane] = MovingLane
@@ -32,10 +32,10 @@ class Kind:
 
 
 KINDS = {
-    "instances asked for one by one": Kind(Controlled.request),
+    "instances requested one by one": Kind(Controlled.request),
     "workers that come and go": Kind(Controlled.pursue, most=5),
-    "all at once at a standstill": Kind(Controlled.change, PausedLane),
-    "workers that come and go at standstills": Kind(Controlled.change, PausedLane, most=5),
+    "all at once at a barrier": Kind(Controlled.change, PausedLane),
+    "workers that come and go at barriers": Kind(Controlled.change, PausedLane, most=5),
     "both ways in turn": Kind(Controlled.mix, PausedLane, most=5),
 }
 SHARES = st.sampled_from([0.05, 0.3, 0.8])
@@ -45,7 +45,7 @@ ANY_RUN = (cases(), st.integers(1, 3), st.integers(1, 64), SHARES, st.integers(0
 
 
 def first(quick: int, seeds: int) -> list[Any]:
-    """So many seeds, of which only the first are for every day."""
+    """A number of seeds; all but the first are slow tests."""
     return [pytest.param(seed, marks=() if seed < quick else pytest.mark.slow) for seed in range(seeds)]
 
 
@@ -59,7 +59,7 @@ def check(kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, s
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(*ANY_RUN)
-def test_any_order_of_turns_and_moves_gives_the_answers_of_no_moves(
+def test_any_order_of_turns_and_moves_gives_the_results_of_no_moves(
     kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int
 ) -> None:
     check(kind, case, workers, block_rows, share, seed)
@@ -70,7 +70,7 @@ def test_any_order_of_turns_and_moves_gives_the_answers_of_no_moves(
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(*ANY_RUN)
-def test_many_more_orders_of_turns_and_moves_give_the_answers_of_no_moves(
+def test_many_more_orders_of_turns_and_moves_give_the_results_of_no_moves(
     kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int
 ) -> None:
     check(kind, case, workers, block_rows, share, seed)
@@ -99,7 +99,7 @@ LAZY: dict[str, Callable[[Node], bool]] = {
 @pytest.mark.parametrize("lazy", LAZY.values(), ids=LAZY)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("seed", first(2, 6))
-def test_nobody_is_further_than_what_a_part_will_answer_that_has_just_woken_up(
+def test_no_watermark_is_ahead_of_the_results_of_a_part_that_has_just_woken_up(
     kind: Kind, lazy: Callable[[Node], bool], seed: int
 ) -> None:
     draw, rows = random.Random(seed), witness.numbered(300)
@@ -109,7 +109,7 @@ def test_nobody_is_further_than_what_a_part_will_answer_that_has_just_woken_up(
     assert controlled.moves > 0
 
 
-def test_a_part_that_wakes_up_goes_no_further_before_all_in_front_of_it_have_told_it_how_far_they_are() -> None:
+def test_a_part_that_wakes_up_does_not_advance_before_all_splits_have_notified_it() -> None:
     rows = witness.numbered(300)
     controlled = Controlled(witness.graph(), rows, 1, Sizes(20, 2, 2), most=2)
     controlled.drain(asked=3)
@@ -122,11 +122,11 @@ def test_a_part_that_wakes_up_goes_no_further_before_all_in_front_of_it_have_tol
         first.request(instance)
     controlled.drain(asked=3)
     assert not first.sleep.asleep
-    assert behind.sleep.asleep  # and has not been told that the first has woken up
+    assert behind.sleep.asleep  # and has not read that the first has woken up
     for instance in range(witness.KEYS):
         behind.request(instance)
     controlled.drain(without=[first, between], asked=8)  # it wakes up, while the first is slow
-    controlled.drain(without=[first])  # and is told
+    controlled.drain(without=[first])  # and is notified
     while not all(node.ended for node in controlled.nodes if isinstance(node, SourceNode)):
         controlled.drain(asked=1)
     controlled.drain()

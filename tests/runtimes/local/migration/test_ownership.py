@@ -1,4 +1,4 @@
-"""Ownership: every published value is whole, is never written again, and comes after the state it promises."""
+"""Ownership: every published value is complete, is immutable, and comes after the state it refers to."""
 
 from threading import Thread
 
@@ -50,7 +50,7 @@ def plain(owners: Owners) -> tuple[list[int], list[int], list[bool]]:
     return owners.owner.tolist(), list(owners.versions), list(owners.asleep)
 
 
-def test_nobody_can_write_what_was_published() -> None:
+def test_published_values_are_read_only() -> None:
     given_ = np.zeros(2, np.int64)
     ownership = Ownership(given_, 2)
     given_[:] = 7
@@ -61,8 +61,8 @@ def test_nobody_can_write_what_was_published() -> None:
             owner[0] = 1
 
 
-def test_whoever_reads_a_new_owner_finds_what_was_sent_to_it_before() -> None:
-    """Two workers give their instance away and take it back, each time after a message; two others read all along."""
+def test_a_thread_that_reads_a_new_owner_finds_what_was_sent_to_it_before() -> None:
+    """Two workers give their instance away and take it back, each time after a message; two others read meanwhile."""
     ownership = Ownership(np.array([0, 1]), 3)
     ended, wrong = [0, 0], list[str]()
 

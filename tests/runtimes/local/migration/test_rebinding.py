@@ -1,4 +1,4 @@
-"""Rebinding on threads: whatever moves, every instance is one worker's at a time, and gets its rows in order, once."""
+"""Rebinding on threads: every instance belongs to one worker at a time, and gets its rows once and in order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,13 +26,13 @@ MOST_WORKERS = 5
 
 
 def shuffle(nudged: Nudged) -> None:
-    """Every instance to a worker drawn at random, at every second question."""
+    """Every instance to a worker drawn at random, at every second poll."""
     if nudged.draw.random() < 0.5:
         nudged.runtime.apply(Rebind(shuffled(nudged.graph, nudged.workers, nudged.draw.randrange(1 << 30))))
 
 
 def resize(nudged: Nudged) -> None:
-    """Every instance to a worker drawn at random, of a number of workers drawn at random, at every second question."""
+    """Every instance to a worker drawn at random, of a number of workers drawn at random, at every second poll."""
     if nudged.draw.random() < 0.5:
         workers = nudged.draw.randint(1, MOST_WORKERS)
         nudged.runtime.apply(Rebind(shuffled(nudged.graph, workers, nudged.draw.randrange(1 << 30))))
@@ -48,9 +48,9 @@ class Kind:
 
 KINDS = {
     "moves": Kind(shuffle),
-    "moves at a standstill": Kind(shuffle, {"mechanism": "all-at-once"}),
+    "moves at a barrier": Kind(shuffle, {"mechanism": "all-at-once"}),
     "workers that come and go": Kind(resize, {"most_workers": MOST_WORKERS}),
-    "workers that come and go at standstills": Kind(resize, {"most_workers": MOST_WORKERS, "mechanism": "all-at-once"}),
+    "workers that come and go at barriers": Kind(resize, {"most_workers": MOST_WORKERS, "mechanism": "all-at-once"}),
 }
 
 
@@ -72,7 +72,7 @@ def test_rows_come_to_every_instance_once_and_in_order(kind: str, design: str, s
 @given(
     cases(), st.integers(1, 4), st.sampled_from(sorted(QUEUES)), st.sampled_from(sorted(KINDS)), st.integers(0, 2**32)
 )
-def test_no_answer_of_any_graph_changes(
+def test_no_result_of_any_graph_changes(
     case: tuple[Graph, Rows], workers: int, design: str, kind: str, seed: int
 ) -> None:
     nudged = Nudged(*case, workers, KINDS[kind].nudge, seed, {"queues": design, **KINDS[kind].options}).run()
@@ -82,7 +82,7 @@ def test_no_answer_of_any_graph_changes(
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_number_of_workers_follows_the_binding(mechanism: str) -> None:
-    """Told by the reports: more at once, fewer when those that go have nothing left."""
+    """By the reports: more workers at once, fewer when removed ones own nothing."""
     graph, rows = witness.graph(), witness.numbered(2_000)
     steps = iter([5, 1, 4, 2])
     wanted = [2]
@@ -122,7 +122,7 @@ def test_the_number_of_workers_follows_the_binding(mechanism: str) -> None:
         pytest.param(
             Binding.of({witness.graph().stateful_instances[0]: 0}, workers=1),
             "is bound to worker 1; there are workers 0..0",
-            id="workers that go and still have instances",
+            id="removed workers that still have instances",
         ),
     ],
 )

@@ -33,7 +33,7 @@ from shoal.session.run import Run, start
 
 @dataclass(frozen=True)
 class Kind:
-    """How instances move meanwhile, in which parts, of how many workers at most."""
+    """How instances move meanwhile, the class of parts, and the most workers."""
 
     move: Callable[[DividedLanes], None]
     part: type[MovingLane] = MovingLane
@@ -41,7 +41,7 @@ class Kind:
 
 
 KINDS = {
-    "while everything goes on": Kind(DividedLanes.request_all),
+    "while the run goes on": Kind(DividedLanes.request_all),
     "while workers come and go": Kind(DividedLanes.request_all, most=5),
     "at barriers": Kind(lambda divided_lanes: divided_lanes.move_at_barrier(0.0), PausedLane),
     "at barriers while workers come and go": Kind(
@@ -51,7 +51,7 @@ KINDS = {
 
 
 def disturb(controlled: Controlled, kind: Kind, draw: random.Random) -> None:
-    """Sometimes split, merge, or bind elsewhere; then go on with all that was asked for."""
+    """Sometimes split, merge, or bind elsewhere; then advance all changes."""
     divided_lanes, graph = controlled.divided_lanes, controlled.graph
     if draw.random() < 0.3:
         reason = divided_lanes.repartition(asked_at_random(divided_lanes, graph, draw))
@@ -69,14 +69,14 @@ def disturb(controlled: Controlled, kind: Kind, draw: random.Random) -> None:
 
 
 def asked_at_random(divided_lanes: DividedLanes, graph: Graph, draw: random.Random) -> Repartition:
-    """Changes to what was asked for last, of which one instance is to be with the first worker."""
+    """Changes to the last partitioning; one instance is bound to the first worker."""
     changes = random_changes(graph, divided_lanes.asked_partitioning, draw)
     instances = changed(divided_lanes.asked_partitioning, changes, graph).instances(graph)
     return Repartition(changes, {draw.choice(instances): 0} if instances else {})
 
 
 def assert_consistent(divided_lanes: DividedLanes, graph: Graph) -> None:
-    """An instance is in binding and partitioning, or in none of them."""
+    """Binding and partitioning have the same instances."""
     binding, partitioning = divided_lanes.current()
     assert set(binding.worker_of) == set(partitioning.instances(graph))
 
@@ -109,7 +109,7 @@ def test_rows_of_every_key_come_once_and_in_order(kind: Kind, seed: int) -> None
 
 
 def change(nudged: Nudged) -> None:
-    """Split, merge and move at every fourth question."""
+    """Split, merge and move at every fourth poll."""
     if nudged.draw.random() < 0.25:
         divided_lanes = nudged.runtime._divided_lanes
         assert divided_lanes is not None

@@ -1,4 +1,4 @@
-"""Meetings: nobody goes on before all have come and one has acted."""
+"""Barriers: no worker continues before all have arrived and one has run the action."""
 
 import threading
 
@@ -32,7 +32,7 @@ def test_one_acts_while_all_others_wait() -> None:
     assert barrier.done
 
 
-def test_who_has_left_is_not_waited_for() -> None:
+def test_a_worker_that_has_exited_is_not_waited_for() -> None:
     running = 2
     acted = threading.Event()
     barrier = Barrier(acted.set)

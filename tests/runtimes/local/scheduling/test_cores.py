@@ -1,4 +1,4 @@
-"""Machines: cores and memory nodes as trees of /sys tell them, of which only what may be used counts."""
+"""Machines: the usable cores and memory nodes that trees of /sys report."""
 
 import os
 import threading
@@ -40,7 +40,7 @@ def machine(directory: Path, lists: Mapping[str, str], usable: set[int], monkeyp
             ((0, 1, 2, 3, 8), (4, 5, 6, 7, 10, 11)),
             id="lists with gaps",
         ),
-        pytest.param({}, {0, 1, 2}, ((0, 1, 2),), id="a machine that tells of no nodes"),
+        pytest.param({}, {0, 1, 2}, ((0, 1, 2),), id="a machine that reports no nodes"),
         pytest.param({"node0": "0-3"}, {0, 2, 3}, ((0, 2, 3),), id="a core that is offline or not for this process"),
         pytest.param({"node0": "0-1", "node1": "2-3"}, {2, 3}, ((2, 3),), id="a node of which nothing may be used"),
         pytest.param({"node0": "0-1", "node1": ""}, {0, 1}, ((0, 1),), id="a node with memory only"),
@@ -65,7 +65,7 @@ def test_cores_are_known_by_their_nodes(
     assert found.cores == len(usable)
 
 
-def test_a_system_that_does_not_tell_which_cores_may_be_used_has_all_of_them(
+def test_a_system_that_does_not_report_which_cores_may_be_used_has_all_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)

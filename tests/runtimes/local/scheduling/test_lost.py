@@ -1,4 +1,4 @@
-"""Lost workers: the others do their work, nothing is lost, and the session hears of it."""
+"""Lost workers: the others take over their work, no row is lost, and the session gets a report."""
 
 import threading
 from unittest.mock import ANY
@@ -28,7 +28,7 @@ def rest(nudged: Nudged) -> None:
 
 
 class Restless(Spring):
-    """There is always something to do."""
+    """A source that is always ready."""
 
     @property
     def waiting(self) -> bool:
@@ -50,7 +50,7 @@ def test_others_do_what_a_lost_worker_would_have_done(kind: str, taken: bool) ->
         run(pool)
     assert pool.error is None
     assert pool.finished()
-    assert sorted(worker for worker, _ in pool.lost) in ([1, 2], [1], [2], [])  # one may not have asked so often
+    assert sorted(worker for worker, _ in pool.lost) in ([1, 2], [1], [2], [])  # one may have asked less often
     for node in chain:
         assert node.overlaps == 0
         assert node.observed == list(range(600))
@@ -94,7 +94,7 @@ def test_a_run_that_loses_workers_goes_on_whatever_moves(kind: str, design: str,
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(), st.integers(2, 4), st.sampled_from(sorted(QUEUES)), st.integers(1, 30), st.integers(0, 2**32))
-def test_no_answer_of_any_graph_changes(
+def test_no_result_of_any_graph_changes(
     case: tuple[Graph, Rows], workers: int, design: str, at: int, seed: int
 ) -> None:
     with losing(BoundPool, {seed % workers: at}, taken=bool(seed & 64)):
@@ -116,7 +116,7 @@ def test_instances_of_a_lost_worker_can_be_bound_elsewhere_and_a_new_worker_take
     asked: list[int] = []
 
     def heal(nudged: Nudged) -> None:
-        """As a controller would: without the lost worker first, with one more again later."""
+        """Rebind as a controller would: without the lost worker first, with it again later."""
         runtime = nudged.runtime
         present = _running_threads(runtime)
         if not asked and len(present) == 1:
@@ -162,7 +162,7 @@ def test_an_operator_that_tries_to_end_its_thread_ends_the_run() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_workers_may_be_lost_while_they_come_and_go(seed: int) -> None:
-    with losing(BoundPool, {1: 5, 2: 4, 3: 2}):  # worker 0 is always there
+    with losing(BoundPool, {1: 5, 2: 4, 3: 2}):  # worker 0 always runs
         nudged = Nudged(witness.graph(), witness.numbered(400), 2, resize, seed, {"most_workers": 5}).run()
     nudged.assert_right()
 
@@ -182,7 +182,7 @@ def test_a_run_that_loses_its_last_worker_while_others_come_and_go_never_ends_as
 def test_a_worker_that_is_about_to_leave_does_not_replace_a_lost_one() -> None:
     pool = BoundPool([Restless("spring"), Relay(channel_of(1))], "worker-queue", [0, 0])
     pool._running_threads = {worker: threading.Thread() for worker in range(2)}
-    pool.threads = 1  # worker 1 leaves after its turn
+    pool.threads = 1  # worker 1 exits after its turn
     pool._lose(0, Mishap("stumbled"))
     assert isinstance(pool.error, RunError)
     assert "no worker is left; worker 0 was lost" in str(pool.error)

@@ -1,4 +1,4 @@
-"""Crews: every node is run by one worker at a time, in the order its queue has, by whom it belongs to."""
+"""Worker pools: every node is run by one worker at a time, in the order of its queue, by a worker that may."""
 
 import itertools
 import random
@@ -29,7 +29,7 @@ SIZES = Sizes(block_rows=8, chunk_blocks=2, active_chunks=2)
 
 
 class NoKeeper:
-    """Nobody makes chunks ahead."""
+    """An allocator that makes no chunks."""
 
     def ask(self, pool: Pool, layout: Layout, rows: int) -> None:
         pass
@@ -44,7 +44,7 @@ def channel_of(*watermarks_us: int) -> Channel:
 
 
 class Relay(Node):
-    """Hands numbers on, and remembers which and by whom it was run."""
+    """Forwards numbers, and records them and its workers."""
 
     def __init__(self, source: Channel, home: int = 0, during_turn: Callable[[], object] = lambda: None) -> None:
         super().__init__("relay", [source], home)
@@ -70,7 +70,7 @@ class Relay(Node):
 
 
 class Failing(Node):
-    """Takes nothing in."""
+    """Processes no input."""
 
     def __init__(self, source: Channel, home: int = 0) -> None:
         super().__init__("failing", [source], home)
@@ -80,7 +80,7 @@ class Failing(Node):
 
 
 class Spring(Node):
-    """A source that could always give more."""
+    """A source that always has more events."""
 
     is_source = True
 
@@ -115,7 +115,7 @@ POOLS: dict[str, Callable[[Sequence[Node]], WorkerPool]] = {
 
 
 def run(pool: WorkerPool) -> None:
-    """To the end, which must come."""
+    """Run to the end."""
     pool.start()
     deadline_s = time.monotonic() + PATIENCE_S
     while pool.wait(1.0):
@@ -123,12 +123,12 @@ def run(pool: WorkerPool) -> None:
 
 
 def waiting_at(*watermarks_us: int, homes: Sequence[int] = (0, 0, 0, 0)) -> list[Node]:
-    """Nodes for which events of one time wait, each."""
+    """Nodes with one waiting watermark each."""
     return [Relay(channel_of(time_us), home) for time_us, home in zip(watermarks_us, homes, strict=False)]
 
 
 def order_of(pool: WorkerPool, worker: int = 0) -> list[int]:
-    """The places of the turns that a worker gets while all it got before still go on."""
+    """The indices of the nodes that a worker gets while those before still run."""
     indices = []
     while (turn := pool.next_turn(worker)) is not None:
         indices.append(turn[0])
@@ -136,7 +136,7 @@ def order_of(pool: WorkerPool, worker: int = 0) -> list[int]:
 
 
 def all_turns(pool: WorkerPool) -> list[int]:
-    """The places of the turns that workers get, each once."""
+    """The indices of the nodes that workers get, one turn each."""
     turns = [pool.next_turn(worker) for worker in range(pool.threads)]
     return sorted(turn[0] for turn in turns if turn is not None)
 
@@ -200,7 +200,7 @@ def test_an_idle_worker_takes_from_the_queue_of_another_processor_node() -> None
     ("design", "worker", "indices", "stolen"),
     [
         pytest.param("single-queue", 0, [2, 0, 3, 1], 0, id="all from one queue"),
-        pytest.param("single-queue", 1, [2, 0, 3, 1], 0, id="whoever asks"),
+        pytest.param("single-queue", 1, [2, 0, 3, 1], 0, id="any worker"),
         pytest.param("node-queue", 0, [2, 0, 3, 1], 2, id="its own processor node's first, then the other's"),
         pytest.param("node-queue", 1, [3, 1, 2, 0], 2, id="its own first, then those of processor node 0"),
         pytest.param("node-queue", 2, [2, 0, 3, 1], 2, id="another worker of processor node 0"),
@@ -269,7 +269,7 @@ def test_a_policy_with_thresholds_lets_a_node_run_that_holds_others_back(policy:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in POOLS if kind not in ("threads", "worker-queue")])
-def test_what_runs_is_given_to_nobody_else(kind: str) -> None:
+def test_a_running_node_is_given_to_no_other_worker(kind: str) -> None:
     pool = POOLS[kind](waiting_at(1, 2))
     first, second = pool.next_turn(0), pool.next_turn(1)
     assert first is not None
@@ -292,7 +292,7 @@ def test_a_node_that_fails_ends_the_work_with_its_error(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", POOLS)
-def test_work_is_done_only_when_nothing_waits_and_nobody_runs(kind: str) -> None:
+def test_work_is_done_only_when_nothing_waits_and_no_node_runs(kind: str) -> None:
     node = Relay(channel_of(1))
     pool = POOLS[kind]([node])
     assert not pool.finished()
@@ -307,7 +307,7 @@ def test_a_queue_whose_worker_is_gone_is_served_by_all_others() -> None:
     pool = bound(waiting_at(20, 40, 10, 30, homes=(0, 1, 2, 2)), "worker-queue", workers=3)
     assert [order_of(pool, worker) for worker in range(3)] == [[0], [1], [2, 3]]
     pool = bound(waiting_at(20, 40, 10, 30, homes=(0, 1, 2, 2)), "worker-queue", workers=2)
-    assert pool.next_turn(0) == (2, BLOCK_EVENTS)  # by event time, whoever they belong to
+    assert pool.next_turn(0) == (2, BLOCK_EVENTS)  # by event time, whatever their home
     assert pool.next_turn(1) == (3, BLOCK_EVENTS)
     assert [order_of(pool, worker) for worker in range(2)] == [[0], [1]]
 
@@ -324,7 +324,7 @@ def test_no_queue_without_a_worker_is_forgotten_while_a_source_could_always_give
 
 
 @pytest.mark.parametrize("design", QUEUES)
-def test_a_crew_becomes_smaller_and_larger_while_it_works(design: str, impatient: None) -> None:
+def test_a_pool_becomes_smaller_and_larger_while_it_works(design: str, impatient: None) -> None:
     sizes = itertools.cycle([1, 4, 2, 3])
 
     def resize() -> None:
@@ -347,10 +347,10 @@ def test_a_crew_becomes_smaller_and_larger_while_it_works(design: str, impatient
 
 
 def test_nodes_of_workers_that_are_there_are_run_by_them_alone(impatient: None) -> None:
-    """Also after others have come and gone."""
+    """Also after the pool has been resized."""
     nodes = [Relay(channel_of(*range(200)), index % 4) for index in range(8)]
     pool = BoundPool(nodes, "worker-queue", [0])
-    pool.resize([0] * 4)  # nobody has begun: they do now
+    pool.resize([0] * 4)  # no thread has started before
     for thread in list(pool._running_threads.values()):
         thread.join(PATIENCE_S)
     assert [node.workers for node in nodes] == [{f"shoal-worker-{node.home}"} for node in nodes]

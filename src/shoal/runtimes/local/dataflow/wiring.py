@@ -166,18 +166,18 @@ class Wiring:
         """Tell parts of lanes what is downstream of them."""
         reader = {id(channel): node for node in self.nodes for channel in node.inputs}
 
-        def behind(node: Node) -> Iterator[tuple[Channel, Sleep | None]]:
+        def downstream(node: Node) -> Iterator[tuple[Channel, Sleep | None]]:
             for channel in node.outputs:
                 next_ = reader[id(channel)]
                 if isinstance(next_, MovingLane):
                     yield channel, next_.sleep
-                elif further := list(behind(next_)):
+                elif further := list(downstream(next_)):
                     yield channel, None
                     yield from further
 
         for node in self.nodes:
             if isinstance(node, MovingLane):
-                node.sleep.downstream = list(behind(node))
+                node.sleep.downstream = list(downstream(node))
 
     def _add_outlets(self, lane: Lane) -> None:
         if lane.kernel is not None:

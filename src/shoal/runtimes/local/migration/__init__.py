@@ -1,7 +1,7 @@
 """Migration between threads: moves, splits and merges of instances while the run goes on.
 
 Plans of mechanisms and repartition commands come in; state handed between workers and reports of finished moves go
-out. A lane is divided among workers: a split in front of each input sends rows to the owner of their instance, and
+out. A lane is divided among workers: a split upstream of each input sends rows to the owner of their instance, and
 every worker has one part of the lane with the state of its instances. An instance moves without a stop as follows:
 
 1. Request. The target worker sends the owner a `MigrationRequest` with the watermark that it has emitted. It emits no

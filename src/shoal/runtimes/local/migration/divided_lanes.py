@@ -219,8 +219,8 @@ class DividedLanes:
     def _current_goals(self) -> tuple[LaneGoal, ...]:
         """The targets of the instances of every lane, except those that are being split or merged."""
         underway, found = self._repartitions.underway, []
-        for place, numbers in enumerate(self._repartitions.live.numbers):
-            orders = underway.orders[place] if underway is not None else ()
+        for index, numbers in enumerate(self._repartitions.live.numbers):
+            orders = underway.orders[index] if underway is not None else ()
             concerned = {number for order in orders for number in (*order.before, *order.after)}
             worker_of = self._target.worker_of
             there = {i: n for i, n in numbers.items() if n not in concerned and i in worker_of}

@@ -149,7 +149,7 @@ class Migration:
             self._pool.stop_the_world(lambda: self._lanes.move_at_barrier(self._pool.stopped_since_s))
 
     def advance(self) -> None:
-        """Request again what is not in place: an older request may have moved it elsewhere. Called periodically."""
+        """Request again what is not at its target; an older request may have moved it. Called periodically."""
         with self._lock:
             if self._lanes.advance():
                 self._abort_divided()

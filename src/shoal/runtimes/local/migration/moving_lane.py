@@ -104,15 +104,11 @@ class MovingLane(LaneNode):
     @property
     def in_transit(self) -> bool:
         """Whether an instance or a message is between two workers, so that a barrier cannot move instances."""
-        if (
-            self._to_request
-            or self._requested
-            or self._requests
-            or self._outgoing
-            or any(self.ownership.messages[self.home])
-        ):
+        if self._to_request or self._requested or self._requests or self._outgoing:
             return True
-        return any(incoming.open for incoming in list(self._incoming.values()))
+        return any(self.ownership.messages[self.home]) or any(
+            incoming.open for incoming in list(self._incoming.values())
+        )
 
     def turn(self, events: int) -> int:
         """Process rows and emit results; then advance all moves of this part."""

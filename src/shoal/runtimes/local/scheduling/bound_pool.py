@@ -108,9 +108,8 @@ class BoundPool(WorkerPool):
             return _Service(self._queues[own], (), [self._queues[name] for name in others[1:]])
         if self._design == "single-queue":
             return _Service(self._queues[own], (), ())
-        lost = (
-            {*range(self.threads)} - {*self._running_threads} if self._running_threads else set()
-        )  # nobody is, before it begins
+        started = bool(self._running_threads)
+        lost = {*range(self.threads)} - {*self._running_threads} if started else set()
         orphaned = [name for name in self._queues if name != own and (name >= self.threads or name in lost)]
         return _Service(self._queues[own], [self._queues[name] for name in orphaned], ())
 

@@ -131,6 +131,6 @@ class Scheduler(WorkerPool):
         self.policy = self.policy.adapted(max(gradients.values()))
         for index in reversed(range(len(self._stats))):  # readers before writers
             stats = self._stats[index]
-            behind = [self._stats[next_].weight for next_ in stats.downstream]
+            downstream = [self._stats[next_].weight for next_ in stats.downstream]
             own = [latency_weight(gradients[index])] if index in gradients else []
-            stats.weight = max([*own, *behind], default=1.0)
+            stats.weight = max([*own, *downstream], default=1.0)
