@@ -89,9 +89,9 @@ def run_peer(trial: Trial) -> dict[str, Any]:
 
     ready = WORKLOADS["skew"].ready(0, Amount(trial.events, None, trial.epoch_rows), trial.settings)
     peer = Peer("skew", "spark-sql", trial.events, workers=trial.workers, settings=trial.settings)
-    told: list[dict[str, Any]] = []
-    elapsed_s, tables = spark_sql.run(peer, ready, told.append)
-    whole = [each for each in told if each["numInputRows"] >= trial.epoch_rows]  # the last ones only close windows
+    reports: list[dict[str, Any]] = []
+    elapsed_s, tables = spark_sql.run(peer, ready, reports.append)
+    whole = [each for each in reports if each["numInputRows"] >= trial.epoch_rows]  # the last ones only close windows
     spent_s = [each["durationMs"]["triggerExecution"] / 1000 for each in whole]
     epochs = [{"s": each_s, "rows": trial.epoch_rows, "moves": 0} for each_s in spent_s]
     ordered = sorted(1000 * each_s for each_s in spent_s)

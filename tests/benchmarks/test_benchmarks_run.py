@@ -1,4 +1,4 @@
-"""The benchmarks: each one's quick mode runs to its end, and it ends only if the answers are right."""
+"""The benchmarks: the quick mode of each runs to its end, and fails if its results are wrong."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ def run(name: str, *options: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*WITH_DATA, "window_growth", "soak", "local", "policies"])
-def test_the_quick_mode_checks_its_answers_and_keeps_its_numbers(name: str, tmp_path: Path) -> None:
+def test_the_quick_mode_checks_its_results_and_keeps_its_numbers(name: str, tmp_path: Path) -> None:
     said = run(name, "--quick", *(["--data", str(tmp_path)] if name in WITH_DATA else []))
     written = re.search(r"written to (.+\.json)", said)
     assert written, said

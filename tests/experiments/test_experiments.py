@@ -1,4 +1,4 @@
-"""Experiments: declared before they run, answers first, and every number from the trial it is printed for."""
+"""Experiments: declared before they run, results checked first, and every number from its own trial."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ def said(experiment: Experiment, found: Sequence[Outcome], monkeypatch: pytest.M
     return declared.run(experiment, len(found) // len(experiment.points), lambda _: None)
 
 
-def test_a_trial_runs_in_a_process_of_its_own_and_its_answer_is_checked() -> None:
+def test_a_trial_runs_in_its_own_process_and_its_results_are_checked() -> None:
     outcome = run_apart(SMALL)
     assert (outcome.events, outcome.oracle) == (20_000, "equal")
     assert outcome.events_per_s > 0
@@ -44,7 +44,7 @@ def test_a_trial_at_a_rate_has_a_course_and_latencies() -> None:
     assert outcome.timeline
 
 
-def test_batch_and_stream_answer_the_same_number_of_events() -> None:
+def test_batch_and_stream_read_the_same_number_of_events() -> None:
     found = declared.run(declared.engines("ysb", ["shoal-local", "duckdb"], SMALL), 1, lambda _: None)
     assert [each.outcomes[0].events for each in found] == [20_000, 20_000]
     assert [row[-1] for row in report.rows(found)] == ["equal", "equal"]
@@ -69,7 +69,7 @@ def test_spark_joins_as_shoal_does() -> None:
     ("trial", "message"),
     [
         pytest.param(Trial("traffic", "flink", 10), "flink needs SHOAL_FLINK_PYTHON", id="no flink"),
-        pytest.param(Trial("ysb", "duckdb", rate="5"), "DuckDB answers one batch", id="a rate for a batch"),
+        pytest.param(Trial("ysb", "duckdb", rate="5"), "DuckDB runs one batch", id="a rate for a batch"),
         pytest.param(Trial("ysb", "spark-sql", rate="5"), "reads files as fast as it can", id="a rate for files"),
         pytest.param(Trial("skew", "spark-sql", 10), "runs the join alone; set queries=join", id="more than a join"),
         pytest.param(Trial("bikes", "spark-sql", 10), "runs ysb, nyt and skew; there is no bikes", id="no SQL for it"),
@@ -84,24 +84,24 @@ def test_a_trial_that_cannot_run_says_why(trial: Trial, message: str, monkeypatc
 
 
 def test_what_a_trial_says_in_its_own_process_is_the_error_of_the_caller() -> None:
-    with pytest.raises(RunError, match=r"ysb on duckdb: .*DuckDB answers one batch"):
+    with pytest.raises(RunError, match=r"ysb on duckdb: .*DuckDB runs one batch"):
         run_apart(Trial("ysb", "duckdb", rate="5"))
 
 
-def test_an_engine_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_engine_is_rejected() -> None:
     with pytest.raises(ConfigError, match=f"engine must be one of {', '.join(ENGINES)}; got 'x'"):
         Trial("ysb", "x")
 
 
-def test_a_wrong_answer_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_result_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment("e", "", (Point("p", SMALL),))
-    with pytest.raises(RunError, match="p gave another answer than it should"):
+    with pytest.raises(RunError, match="p gave wrong results"):
         said(experiment, [Outcome(10, 1.0, oracle="different")], monkeypatch)
 
 
-def test_an_answer_that_changes_from_run_to_run_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_changes_from_run_to_run_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment("e", "", (Point("p", SMALL),))
-    with pytest.raises(RunError, match="p gave another answer than it should"):
+    with pytest.raises(RunError, match="p gave wrong results"):
         said(experiment, [Outcome(10, 1.0, digest="a"), Outcome(10, 1.0, digest="b")], monkeypatch)
 
 

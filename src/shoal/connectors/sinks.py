@@ -46,7 +46,7 @@ class MemorySink:
         """All rows of a table, epoch by epoch."""
         parts = self._parts.get(name, {})
         if not parts:
-            raise KeyError(f"no rows for table {name!r}; tables: {', '.join(self.names()) or 'none'}")
+            raise KeyError(f"no rows for table {name!r}; there are {', '.join(self.names()) or 'none'}")
         return pa.concat_tables([parts[epoch] for epoch in sorted(parts)])
 
 
@@ -80,7 +80,7 @@ class ParquetSink:
         below = directory_name(name)
         files = directory.names(below)
         if not files:
-            raise KeyError(f"no rows for table {name!r} in {self.path}; tables: {', '.join(self.names()) or 'none'}")
+            raise KeyError(f"no rows for table {name!r} in {self.path}; there are {', '.join(self.names()) or 'none'}")
         return pa.concat_tables([pq.read_table(io.BytesIO(directory.read(f"{below}/{file}"))) for file in files])
 
 

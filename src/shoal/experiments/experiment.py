@@ -1,4 +1,4 @@
-"""Experiments: which trials are compared, declared before any is run."""
+"""Experiments: the trials to compare, declared before any is run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ ABLATIONS = ("memory", "scheduling")
 EVENTS = {"ysb": 150_000_000, "nyt": 50_000_000, "linear-road": 6_000_000, "mixed": 6_000_000, "skew": 1_000_000}
 """Events that keep the local runtime busy for several seconds."""
 PEER_EVENTS = {"ysb": 5_000_000, "nyt": 3_000_000, "linear-road": 1_000_000, "mixed": 900_000, "skew": 400_000}
-"""Events for engines that are slower by far."""
+"""Events for engines that are much slower."""
 QUEUE_EVENTS = {"ysb": 10_000_000, "nyt": 5_000_000, "linear-road": 1_000_000, "mixed": 900_000, "skew": 400_000}
 Say = Callable[[str], None]
 
@@ -29,7 +29,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Points that are compared with each other; the first is what the others are measured against."""
+    """Points to compare; the first is the baseline."""
 
     name: str
     title: str
@@ -51,14 +51,14 @@ class Measured:
         return median(rates), min(rates), max(rates)
 
     def middle(self, value: Callable[[Outcome], float | None]) -> float | None:
-        """The median of another number, where all repetitions tell it."""
+        """The median of another number; None unless all repetitions report it."""
         found = [value(outcome) for outcome in self.outcomes]
-        told = [each for each in found if each is not None]
-        return median(told) if len(told) == len(found) else None
+        known = [each for each in found if each is not None]
+        return median(known) if len(known) == len(found) else None
 
 
 def run(experiment: Experiment, repeat: int, say: Say) -> list[Measured]:
-    """Run all points in turn, so often; a wrong answer is an error, not a figure.
+    """Run all points in turn, `repeat` times; a wrong result is an error, not a measurement.
 
     The first repetition is compared with the oracle, the others with the first.
     """
@@ -71,12 +71,12 @@ def run(experiment: Experiment, repeat: int, say: Say) -> list[Measured]:
             each.outcomes.append(outcome)
             fixed = trial.seconds is None and outcome.digest != each.outcomes[0].digest
             if outcome.oracle == "different" or fixed:
-                raise RunError(f"{each.point.label} gave another answer than it should; no figure is worth anything")
+                raise RunError(f"{each.point.label} gave wrong results; its measurements are not valid")
     return measured
 
 
 def engines(name: str, chosen: Sequence[str], base: Trial) -> Experiment:
-    """The same workload on several engines, answers compared first."""
+    """The same workload on several engines, results compared first."""
     points = []
     for engine in chosen:
         events = base.events or (EVENTS if engine == "shoal-local" else PEER_EVENTS)[name]
@@ -85,7 +85,7 @@ def engines(name: str, chosen: Sequence[str], base: Trial) -> Experiment:
 
 
 def ablation(name: str, parts: Sequence[str], base: Trial) -> Experiment:
-    """What memory in blocks and state-based scheduling bring, alone and together: SM, TM, SQ, TQ."""
+    """The effect of memory in blocks and of state-based scheduling, alone and combined: SM, TM, SQ, TQ."""
     for part in parts:
         if part not in ABLATIONS:
             raise ConfigError(f"--ablate takes {' and '.join(ABLATIONS)}; got {part!r}")
@@ -99,12 +99,12 @@ def ablation(name: str, parts: Sequence[str], base: Trial) -> Experiment:
 
 
 def _differs_in(mode: str) -> set[str]:
-    """The parts that a mode leaves out of SM: its letters stand for scheduling and memory."""
-    return {part for part, letter, ours in zip(("scheduling", "memory"), mode, "SM", strict=True) if letter != ours}
+    """The parts in which a mode differs from SM; its two characters stand for scheduling and memory."""
+    return {part for part, symbol, ours in zip(("scheduling", "memory"), mode, "SM", strict=True) if symbol != ours}
 
 
 def scaling(name: str, numbers: Sequence[int], base: Trial) -> Experiment:
-    """One to many copies of the query, each over a stream of its own."""
+    """One to many copies of the query, each over its own stream."""
     if name == "skew":
         raise ConfigError("--queries makes copies of ysb, nyt, linear-road and mixed; skew has no copies")
     if name == "mixed":
@@ -121,7 +121,7 @@ def scaling(name: str, numbers: Sequence[int], base: Trial) -> Experiment:
 
 
 def dynamic(name: str, rate: str, seconds: float, base: Trial) -> Experiment:
-    """Input that changes in steps: throughput and latency over time."""
+    """An input rate that changes in steps: throughput and latency over time."""
     changed = replace(base, rate=rate, seconds=seconds, events=None)
     return Experiment("dynamic", f"{name}: rate {rate}", (Point(f"{name} at {rate}/s", changed),), "seconds")
 
@@ -140,19 +140,19 @@ def sensitivity(name: str, setting: str, values: Sequence[str], base: Trial) -> 
 
 
 def half_load(measured: Measured, seconds: float, load: float) -> Point:
-    """The same trial at a share of the throughput it has reached, to see its latency when it is not overloaded."""
+    """The same trial at a share of its measured throughput, for its latency without overload."""
     rate = round(measured.events_per_s[0] * load)
     trial = replace(measured.point.trial, rate=str(rate), seconds=seconds, events=None, check=False)
     return Point(f"{measured.point.label} at {load:.0%} load", trial)
 
 
 def check_name(name: str) -> None:
-    """Refuse workloads without declared experiments."""
+    """Reject workloads without declared experiments."""
     if name not in WORKLOADS:
         workload(name)
         raise ConfigError(f"there are experiments for {', '.join(WORKLOADS)}; got {name!r}")
 
 
 def trial_settings(settings: Mapping[str, str], local: Mapping[str, str], name: str, workers: int, seed: int) -> Trial:
-    """The trial that all points of an experiment begin with."""
+    """The trial that all points of an experiment vary."""
     return Trial(name, workers=workers, seed=seed, settings=dict(settings), local=dict(local))

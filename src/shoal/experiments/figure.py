@@ -18,7 +18,7 @@ STYLE: dict[Any, Any] = {
 
 
 def draw(found: Mapping[str, Any], path: Path) -> None:
-    """A picture of an experiment: bars, a line along an axis, or a course over time."""
+    """A picture of an experiment: bars, a line along an axis, or a timeline."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure

@@ -24,20 +24,20 @@ def generator(made: Ready, trial: Trial) -> Generator:
     return sources[0]
 
 
-def write(made: Ready, trial: Trial, place: Path, kind: str) -> None:
-    """Write the events as Parquet or CSV, a file for as many rows as an epoch has."""
+def write(made: Ready, trial: Trial, directory: Path, kind: str) -> None:
+    """Write the events as Parquet or CSV, one file per epoch."""
     source = generator(made, trial)
     number, rows = source.events or 0, source.rows_per_epoch
     writers: dict[str, Callable[[pa.Table, Path], None]] = {"parquet": _write_parquet, "csv": _write_csv}
     for at, start in enumerate(range(0, number, rows)):
         table = pa.table(source.made_by.batch(start, min(number, start + rows)))
-        path = place / f"{at:06}.{kind}"
+        path = directory / f"{at:06}.{kind}"
         writers[kind](table, path)
         in_order(path, at)
 
 
 def in_order(path: Path, number: int) -> None:
-    """Give a file a time of its own: Spark reads files by their times, and those of one millisecond in any order."""
+    """Give a file a distinct time: Spark reads files by time, and those of one millisecond in any order."""
     os.utime(path, (FIRST_TIME_S + number, FIRST_TIME_S + number))
 
 

@@ -1,4 +1,4 @@
-"""The machine and the versions a measurement belongs to: what a reader needs, and nothing that names a host."""
+"""The machine and the versions of a measurement, without anything that identifies the host."""
 
 import os
 import platform
@@ -31,9 +31,9 @@ def cores() -> int:
 
 
 def cpu_by_kind_s() -> dict[str, float]:
-    """CPU time of this process and all it started, ended ones included, by kind of process.
+    """CPU time of this process and its descendants, also those that ended, by kind of process.
 
-    It says more than a clock on a busy machine.
+    On a busy machine it is more reliable than wall time.
     """
     found = {"driver": 0.0, "jvm": 0.0, "python workers": 0.0}
     driver = psutil.Process()
@@ -44,13 +44,13 @@ def cpu_by_kind_s() -> dict[str, float]:
         except psutil.NoSuchProcess:
             continue
         found[kind] += times.user + times.system
-        # Of the JVM's children that have ended all were Python's.
+        # All children of the JVM that have ended were Python workers.
         found["python workers"] += times.children_user + times.children_system
     return found
 
 
 def cpu_s() -> float:
-    """CPU time of this process and all it started."""
+    """CPU time of this process and its descendants."""
     return sum(cpu_by_kind_s().values())
 
 
@@ -82,7 +82,7 @@ def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     command = [f"{home}/bin/java" if home else "java", "-version"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return "not installed"
-    return said.stderr.partition('"')[2].partition('"')[0] or "unknown"
+    return done.stderr.partition('"')[2].partition('"')[0] or "unknown"

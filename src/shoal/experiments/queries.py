@@ -1,4 +1,4 @@
-"""The one-stream queries in the SQL of the peers: what they read, and what each engine is asked."""
+"""The one-stream queries in the SQL of the peers: their input columns, and the query for each engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ FLINK_PLACED = {
     "ysb": f"SELECT event_time, MOD(ad_id, {{campaigns}}) AS campaign FROM events WHERE event_type = {VIEW}",
     "nyt": _PLACED,
 }
-"""What Flink windows over; its static table is the rule that made it, since it cannot join one in a view of events."""
+"""The input of Flink's windows; a formula replaces the static table, which Flink cannot join in a view of events."""
 
 
 PEER_WORKLOADS = {"spark-sql": (*QUERIES, SKEW.name), "flink": tuple(QUERIES)}
@@ -104,10 +104,10 @@ def peer_query(workload: str, engine: str, settings: Mapping[str, str]) -> PeerQ
 
 
 def _encounters(settings: Mapping[str, str]) -> PeerQuery:
-    """The join of `skew`: both sides with the watermark of `events`, bounded in time, so that Spark can forget.
+    """The join of `skew`: both sides with the watermark of `events`, bounded in time, so that Spark can drop state.
 
-    Spark compares a row with all it keeps of the same keys, so the road is cut into strips, as its users do: partners
-    lie in the same or a neighbour. Without them it takes several times as long.
+    Spark compares a row with all it keeps of the same keys, so the road is cut into strips, as is common: partners
+    lie in the same or a neighbouring strip. Without strips it takes several times as long.
     """
     values = {**SKEW.settings, **settings}
     if values["queries"] != "join":

@@ -1,4 +1,4 @@
-"""Reports of experiments: tables for people, data for programs, both from the same numbers."""
+"""Reports of experiments: tables for people and data for programs, from the same numbers."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,7 +17,7 @@ HEADER = (
     "result ms",
     "cpu ns/event",
     "decision us",
-    "answers",
+    "results",
 )
 
 

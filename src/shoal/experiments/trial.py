@@ -1,4 +1,4 @@
-"""Trials: one run of a workload on one engine, in a process of its own, as plain data in and plain data out."""
+"""Trials: one run of a workload on one engine, in its own process; plain data in and out."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from shoal.errors import ConfigError, RunError, ShoalError
 
 @dataclass(frozen=True)
 class Trial:
-    """What is run: a workload on an engine, so many events or seconds, as fast as possible or at a rate."""
+    """A workload on an engine, for a number of events or seconds, as fast as possible or at a rate."""
 
     workload: str
     engine: str = "shoal-local"
@@ -25,7 +25,7 @@ class Trial:
     check: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse engines that do not exist."""
+        """Reject unknown engines."""
         from shoal.experiments.engines.engine import ENGINES
 
         if self.engine not in ENGINES:
@@ -34,7 +34,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial; a number that an engine does not tell is None.
+    """The outcome of a trial; a number that an engine does not report is None.
 
     `latency_ms` is from when an event was due to its result in the sink; `marker_ms` from when it was due to the
     sinks, of a marker sent every 50 ms. `timeline` holds (second, events/s, marker latency in ms).
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def run_apart(trial: Trial) -> Outcome:
-    """Run a trial in a fresh process, so that none profits from what another has left behind."""
+    """Run a trial in a fresh process, so that no trial depends on the state another has left."""
     command = [sys.executable, "-m", "shoal.experiments.trial", json.dumps(asdict(trial))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

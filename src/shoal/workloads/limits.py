@@ -1,11 +1,11 @@
-"""Limits of what a workload's events can be asked for: settings that make sense, and slices that exist."""
+"""Limits of a workload's settings and of the slices of its events."""
 
 from collections.abc import Collection, Mapping
 
 from shoal.errors import ConfigError
 
 Limits = Mapping[str, tuple[int, int]]
-"""The least and the greatest value of every setting that is a number."""
+"""The smallest and the largest value of every numeric setting."""
 
 PER_S = (1, 1_000_000_000)
 SEED = (0, 2**63 - 1)
@@ -13,7 +13,7 @@ START_US = (-(2**61), 2**61)
 
 
 def check_limits(workload: str, settings: object, limits: Limits, fractional: Collection[str] = ()) -> None:
-    """Refuse settings beyond their limits, and those that are no whole numbers unless they may be fractional.
+    """Reject settings beyond their limits, and fractions except for the settings named in `fractional`.
 
     >>> from types import SimpleNamespace
     >>> check_limits("tides", SimpleNamespace(per_s=0), {"per_s": PER_S})
@@ -28,7 +28,7 @@ def check_limits(workload: str, settings: object, limits: Limits, fractional: Co
 
 
 def check_slice(workload: str, start: int, stop: int) -> None:
-    """Refuse a batch that ends before it starts, or starts before the stream.
+    """Reject a batch that ends before it starts, or starts before the stream.
 
     >>> check_slice("tides", 5, 3)
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""What an oracle reads: the very events a run has read, generated again or from the same files."""
+"""The input of an oracle: exactly the events that a run has read, generated again or from the same files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ BATCH_ROWS = 1 << 20
 
 
 def oracle_input(events: Events, number: int, columns: Sequence[str], source: Source | None) -> pa.Table | str:
-    """The first events of a generator as a table, or a glob of the Parquet files that stood in for it."""
+    """The first events of a generator as a table, or a glob of the Parquet files that replaced it."""
     if source is None:
         return _generated(events, number, list(columns))
     if not isinstance(source, Files) or source.format != "parquet":

@@ -1,4 +1,4 @@
-"""Random numbers by position: the bits of event n depend on n and the seed alone, so any slice can be made anew."""
+"""Random numbers by position: the bits of event n depend on n and the seed alone, so any slice can be generated again."""
 
 import numpy as np
 

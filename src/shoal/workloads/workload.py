@@ -1,4 +1,4 @@
-"""Workloads: jobs that ship with Shoal, each with the right answer for any seed."""
+"""Workloads: jobs that ship with Shoal, each with the expected results for any seed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from shoal.session.job import Job
 
 @dataclass(frozen=True)
 class Amount:
-    """How much to run: a number of events, or as many as come; at a rate, or as fast as possible."""
+    """How much to run: a number of events, or no limit; at a rate, or as fast as possible."""
 
     events: int | None = None
     rate: float | Rate | None = None
@@ -23,19 +23,19 @@ class Amount:
 
 @dataclass(frozen=True)
 class Ready:
-    """A workload that has been set up: the job, and the answers expected of so many events."""
+    """A workload that has been set up: the job, and the expected results of its first n events."""
 
     job: Job
     expected: Callable[[int], Mapping[str, pa.Table]]
 
 
 Build = Callable[[int, Amount, Mapping[str, Any], Source | None], Ready]
-"""Seed, amount, settings and another source, if any, to a job with its oracle."""
+"""Builds a job with its oracle from a seed, an amount, settings and a source that replaces the generator, if any."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A job by name, with the settings it takes, how much is run and how much at a time unless told otherwise."""
+    """A job by name, with its settings and the default numbers of events and of rows per epoch."""
 
     name: str
     summary: str
@@ -45,7 +45,7 @@ class Workload:
     rows_per_epoch: int = Amount.rows_per_epoch
 
     def ready(self, seed: int, amount: Amount, settings: Mapping[str, str], source: Source | None = None) -> Ready:
-        """Set the workload up; settings come as texts from the command line."""
+        """Set the workload up; settings are texts from the command line."""
         values = dict(self.settings)
         for name, text in settings.items():
             if name not in values:

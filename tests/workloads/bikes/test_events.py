@@ -94,12 +94,12 @@ def test_shares_are_those_of_a_city() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"bikes": 0}, {"stations": 2001}, {"seed": -1}, {"per_day": 1.5}])
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+def test_settings_beyond_their_limits_are_rejected(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=f"bikes {next(iter(wrong))} must be a whole number from"):
         BikesEvents(**wrong)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (5, 4)])
-def test_a_batch_that_is_no_range_is_refused(start: int, stop: int) -> None:
+def test_a_batch_with_an_invalid_range_is_rejected(start: int, stop: int) -> None:
     with pytest.raises(ConfigError, match=f"got start {start}, stop {stop}"):
         BikesEvents().batch(start, stop)

@@ -84,22 +84,22 @@ def test_buses_move_within_dublin_and_delays_drift() -> None:
     reports = defaultdict[int, list[tuple[float, float, int]]](list)
     for vehicle, *rest in zip(*(rows[name].to_pylist() for name in names), strict=True):
         reports[vehicle].append(tuple(rest))
-    for seen in reports.values():
-        steps = np.abs(np.diff(np.array(seen), axis=0))
+    for found in reports.values():
+        steps = np.abs(np.diff(np.array(found), axis=0))
         assert steps[:, 0].max() < 0.001
         assert steps[:, 1].max() < 0.002
         assert steps[:, 2].max() < 130
-        assert min(delay for *_, delay in seen) >= -330
-        assert max(delay for *_, delay in seen) <= 1666
+        assert min(delay for *_, delay in found) >= -330
+        assert max(delay for *_, delay in found) <= 1666
 
 
 @pytest.mark.parametrize("wrong", [{"vehicles": 0}, {"per_s": 0}, {"seed": -1}, {"per_s": 1.5}])
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+def test_settings_beyond_their_limits_are_rejected(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=f"buses {next(iter(wrong))} must be a whole number from"):
         BusesEvents(**wrong)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (5, 4)])
-def test_a_batch_that_is_no_range_is_refused(start: int, stop: int) -> None:
+def test_a_batch_with_an_invalid_range_is_rejected(start: int, stop: int) -> None:
     with pytest.raises(ConfigError, match=f"got start {start}, stop {stop}"):
         BusesEvents().batch(start, stop)

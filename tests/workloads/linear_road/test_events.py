@@ -72,7 +72,7 @@ def test_a_vehicle_reports_every_30_seconds_at_its_own_second(events: LinearRoad
     times = defaultdict[int, list[int]](list)
     for vid, time in zip(rows["vid"].tolist(), rows["ts"].tolist(), strict=True):
         times[vid].append(time)
-    assert all(set(np.diff(seen).tolist()) <= {30} for seen in times.values())
+    assert all(set(np.diff(reported).tolist()) <= {30} for reported in times.values())
 
 
 @untimed
@@ -89,9 +89,9 @@ def test_time_never_goes_back_and_places_are_on_the_road(events: LinearRoadEvent
 
 def test_a_vehicle_enters_drives_as_fast_as_it_says_and_leaves() -> None:
     rows = reports(LinearRoadEvents(1, 60), 6000)
-    seen = list(zip(*(rows[name].tolist() for name in ("vid", "ts", "speed", "lane", "dir", "pos")), strict=True))
+    reported = list(zip(*(rows[name].tolist() for name in ("vid", "ts", "speed", "lane", "dir", "pos")), strict=True))
     trips = defaultdict[int, list[tuple[int, ...]]](list)
-    for vid, _, *rest in sorted(seen):
+    for vid, _, *rest in sorted(reported):
         trips[vid].append(tuple(rest))
     whole = [trip for trip in trips.values() if trip[0][1] == 0 and trip[-1][1] == 4]
     assert len(whole) > 50
@@ -121,12 +121,12 @@ def test_seeds_change_the_trips() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"expressways": 0}, {"vehicles": 0}, {"seed": -1}, {"vehicles": 1.5}])
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+def test_settings_beyond_their_limits_are_rejected(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=f"linear road {next(iter(wrong))} must be a whole number from"):
         LinearRoadEvents(**wrong)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (5, 4)])
-def test_a_batch_that_is_no_range_is_refused(start: int, stop: int) -> None:
+def test_a_batch_with_an_invalid_range_is_rejected(start: int, stop: int) -> None:
     with pytest.raises(ConfigError, match=f"got start {start}, stop {stop}"):
         LinearRoadEvents().batch(start, stop)

@@ -51,7 +51,7 @@ def test_an_event_is_the_same_however_the_stream_is_cut(events: NexmarkEvents, c
 
 @untimed
 @given(st.integers(0, 5000))
-def test_the_streams_together_have_every_event_of_the_sequence_once(events: int) -> None:
+def test_the_streams_have_every_event_of_the_sequence_once(events: int) -> None:
     times = np.concatenate([numbers(first(kind, events), "ts") for kind in get_args(Kind)])
     assert np.sort(times).tolist() == [n * 100 for n in range(events)]
 
@@ -63,7 +63,7 @@ def test_of_every_fifty_events_one_is_a_person_three_are_auctions_and_the_rest_b
     assert kinds["bid"].tolist() == [*range(4, 50), *range(54, 100)]
 
 
-def test_a_negative_number_of_events_is_refused() -> None:
+def test_a_negative_number_of_events_is_rejected() -> None:
     with pytest.raises(ConfigError, match="must not be negative; got -1"):
         counts(-1)
 
@@ -152,13 +152,13 @@ def test_another_seed_makes_other_events() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"per_s": 0}, {"seed": -1}, {"per_s": 1.5}, {"start_us": 2**62}])
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+def test_settings_beyond_their_limits_are_rejected(wrong: dict[str, int]) -> None:
     name = next(iter(wrong))
     with pytest.raises(ConfigError, match=f"nexmark {name} must be a whole number from"):
         NexmarkEvents("bid", **wrong)
 
 
-def test_an_unknown_stream_and_a_backward_batch_are_refused() -> None:
+def test_an_unknown_stream_and_a_backward_batch_are_rejected() -> None:
     with pytest.raises(ConfigError, match="must be one of person, auction, bid; got 'item'"):
         NexmarkEvents("item")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="got start 2, stop 1"):

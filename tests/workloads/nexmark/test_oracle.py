@@ -1,4 +1,4 @@
-"""The NEXMark oracle: DuckDB and plain Python, one answer."""
+"""The NEXMark oracle: DuckDB and plain Python, one result."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from shoal.workloads.nexmark.oracle import expected
 SECOND = 1_000_000
 WITHIN_S, WINDOW_S, SLIDE_S = 1, 6, 2
 Rows = list[dict[str, Any]]
-Answer = list[tuple[Any, ...]]
+Result = list[tuple[Any, ...]]
 
 
 def plain_rows(table: pa.Table) -> Rows:
@@ -26,10 +26,10 @@ def plain_rows(table: pa.Table) -> Rows:
     return table.cast(pa.schema(fields)).to_pylist()
 
 
-def answer(number: int, tables: dict[Kind, pa.Table]) -> Answer:
+def result(number: int, tables: dict[Kind, pa.Table]) -> Result:
     """What the oracle says, as tuples in order."""
-    (result,) = expected(number, **tables, within_s=WITHIN_S, window_s=WINDOW_S, slide_s=SLIDE_S).values()
-    return sorted(tuple(row.values()) for row in plain_rows(result))
+    (table,) = expected(number, **tables, within_s=WITHIN_S, window_s=WINDOW_S, slide_s=SLIDE_S).values()
+    return sorted(tuple(row.values()) for row in plain_rows(table))
 
 
 def end_of(time: int, size_s: int = WINDOW_S) -> int:
@@ -55,20 +55,20 @@ def mean(values: list[int]) -> float:
     return float(Fraction(sum(values), len(values)))
 
 
-def passthrough(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
+def passthrough(persons: Rows, auctions: Rows, bids: Rows) -> Result:
     return [(b["ts"], b["auction"], b["bidder"], b["price"]) for b in bids]
 
 
-def currency(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
+def currency(persons: Rows, auctions: Rows, bids: Rows) -> Result:
     return [(b["ts"], b["auction"], b["bidder"], b["price"] * 0.908) for b in bids]
 
 
-def selection(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
+def selection(persons: Rows, auctions: Rows, bids: Rows) -> Result:
     wanted = {1007, 1020, 2001, 2019, 2087}
     return [(b["ts"], b["auction"], b["price"]) for b in bids if b["auction"] in wanted]
 
 
-def local_items(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
+def local_items(persons: Rows, auctions: Rows, bids: Rows) -> Result:
     return [
         (p["name"], p["city"], p["state"], a["id"])
         for a in auctions
@@ -78,14 +78,14 @@ def local_items(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
     ]
 
 
-def price_of_category(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
+def price_of_category(persons: Rows, auctions: Rows, bids: Rows) -> Result:
     prices = defaultdict(list)
     for auction, price in winning(auctions, bids):
         prices[auction["category"], end_of(auction["expires"])].append(price)
     return [(*key, mean(some)) for key, some in prices.items()]
 
 
-def hot_items(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
+def hot_items(persons: Rows, auctions: Rows, bids: Rows) -> Result:
     windows: dict[int, Counter[int]] = defaultdict(Counter)
     for bid in bids:
         end = end_of(bid["ts"], SLIDE_S)
@@ -101,7 +101,7 @@ def hot_items(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
     ]
 
 
-def price_of_seller(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
+def price_of_seller(persons: Rows, auctions: Rows, bids: Rows) -> Result:
     sold = sorted(winning(auctions, bids), key=lambda pair: (end_of(pair[0]["expires"]), pair[0]["id"]))
     prices, rows = defaultdict(list), []
     for auction, price in sold:
@@ -110,7 +110,7 @@ def price_of_seller(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
     return rows
 
 
-def highest_bid(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
+def highest_bid(persons: Rows, auctions: Rows, bids: Rows) -> Result:
     highest: dict[int, int] = defaultdict(int)
     for bid in bids:
         highest[end_of(bid["ts"])] = max(highest[end_of(bid["ts"])], bid["price"])
@@ -121,12 +121,12 @@ def highest_bid(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
     ]
 
 
-def new_users(persons: Rows, auctions: Rows, bids: Rows) -> Answer:
+def new_users(persons: Rows, auctions: Rows, bids: Rows) -> Result:
     opened = {(a["seller"], end_of(a["ts"])) for a in auctions}
     return list({(p["id"], p["name"], end_of(p["ts"])) for p in persons if (p["id"], end_of(p["ts"])) in opened})
 
 
-PLAIN: list[Callable[[Rows, Rows, Rows], Answer]] = [
+PLAIN: list[Callable[[Rows, Rows, Rows], Result]] = [
     passthrough,
     currency,
     selection,
@@ -140,11 +140,11 @@ PLAIN: list[Callable[[Rows, Rows, Rows], Answer]] = [
 queries = pytest.mark.parametrize(("number", "plain"), list(enumerate(PLAIN)), ids=[query.__name__ for query in PLAIN])
 
 
-def wanted(plain: Callable[[Rows, Rows, Rows], Answer], tables: dict[Kind, pa.Table]) -> Answer:
+def wanted(plain: Callable[[Rows, Rows, Rows], Result], tables: dict[Kind, pa.Table]) -> Result:
     return sorted(plain(*(plain_rows(tables[kind]) for kind in ("person", "auction", "bid"))))
 
 
-def assert_same(got: Answer, right: Answer) -> None:
+def assert_same(got: Result, right: Result) -> None:
     """Compare exactly, but for last columns with averages, which may differ by rounding."""
     if right and isinstance(right[0][-1], float):
         assert [row[:-1] for row in got] == [row[:-1] for row in right]
@@ -160,12 +160,12 @@ def generated(events: int, per_s: int, seed: int = 0) -> dict[Kind, pa.Table]:
 @queries
 @pytest.mark.parametrize("per_s", [100, 1000], ids=["a minute", "six seconds"])
 def test_the_oracle_and_plain_python_agree_on_generated_events(
-    number: int, plain: Callable[[Rows, Rows, Rows], Answer], per_s: int
+    number: int, plain: Callable[[Rows, Rows, Rows], Result], per_s: int
 ) -> None:
     tables = generated(6000, per_s)
     right = wanted(plain, tables)
-    assert right, "a test without an answer says nothing"
-    assert_same(answer(number, tables), right)
+    assert right, "a test without a result says nothing"
+    assert_same(result(number, tables), right)
 
 
 # Around the Unix epoch, so that times before it are drawn too; few ids and prices, so that they meet and tie.
@@ -205,14 +205,14 @@ sites = st.fixed_dictionaries(
 @given(sites)
 @queries
 def test_the_oracle_and_plain_python_agree_on_events_that_meet_at_every_border(
-    number: int, plain: Callable[[Rows, Rows, Rows], Answer], site: dict[Kind, Rows]
+    number: int, plain: Callable[[Rows, Rows, Rows], Result], site: dict[Kind, Rows]
 ) -> None:
     tables = {kind: pa.Table.from_pylist(rows, schema=SCHEMAS[kind]) for kind, rows in site.items()}
-    assert_same(answer(number, tables), wanted(plain, tables))
+    assert_same(result(number, tables), wanted(plain, tables))
 
 
 @pytest.mark.parametrize("number", range(9))
-def test_no_events_give_an_empty_answer_of_the_right_types(number: int) -> None:
+def test_no_events_give_an_empty_result_of_the_right_types(number: int) -> None:
     names = [f"q{number}"]
     empty, some = (
         expected(number, **generated(events, 1000), within_s=1, window_s=10, slide_s=5) for events in (0, 6000)
@@ -231,7 +231,7 @@ def test_auctions_that_are_equally_hot_are_all_given() -> None:
     tables = generated(0, 1000)
     rows = [{"ts": 0, "auction": auction, "bidder": 1, "price": 5} for auction in (3, 1, 2, 1, 3)]
     tables["bid"] = pa.Table.from_pylist(rows, schema=SCHEMAS["bid"])
-    assert answer(5, tables) == [(auction, end * SECOND, 2) for auction in (1, 3) for end in (2, 4, 6)]
+    assert result(5, tables) == [(auction, end * SECOND, 2) for auction in (1, 3) for end in (2, 4, 6)]
 
 
 @pytest.mark.parametrize("sign", [-1, 1], ids=["before", "after"])
@@ -242,7 +242,7 @@ def test_a_person_is_suggested_up_to_the_very_bound_in_time_and_no_further(sign:
     tables["auction"] = pa.Table.from_pylist([{**opened, "id": 5}], schema=SCHEMAS["auction"])
     for distance, found in ((WITHIN_S * SECOND, [("Ann", "Bend", "OR", 5)]), (WITHIN_S * SECOND + 1, [])):
         tables["person"] = pa.Table.from_pylist([{**seller, "ts": sign * distance}], schema=SCHEMAS["person"])
-        assert answer(3, tables) == found
+        assert result(3, tables) == found
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_person_is_suggested_up_to_the_very_bound_in_time_and_no_further(sign:
         pytest.param(9, (1, 10, 5), "from 0 to 8; got 9", id="a query that does not exist"),
         pytest.param(5, (1, 10, 3), "got size 10 s, slide 3 s", id="a window that is no multiple of its slide"),
         pytest.param(5, (1, 0, 0), "got size 0 s, slide 0 s", id="a window of no length"),
-        pytest.param(3, (-1, 10, 5), "got -1 s", id="a join within less than no time"),
+        pytest.param(3, (-1, 10, 5), "got -1 s", id="a join within a negative time"),
     ],
 )
 def test_it_refuses(number: int, times: tuple[int, int, int], message: str) -> None:

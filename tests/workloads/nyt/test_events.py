@@ -63,13 +63,13 @@ def test_most_trips_have_one_passenger_and_none_more_than_six() -> None:
 
 
 def test_one_trip_in_fifty_has_a_place_outside_of_the_grid() -> None:
-    places = np.stack([column(name, 50_000) for name in COORDINATES], axis=1).tolist()
-    cells = [(cell_of(*place[:2]), cell_of(*place[2:])) for place in places]
-    invalid = [place for place, cell in zip(places, cells, strict=True) if None in cell]
+    positions = np.stack([column(name, 50_000) for name in COORDINATES], axis=1).tolist()
+    cells = [(cell_of(*position[:2]), cell_of(*position[2:])) for position in positions]
+    invalid = [position for position, cell in zip(positions, cells, strict=True) if None in cell]
     assert len(invalid) / len(cells) == pytest.approx(0.02, abs=0.004)
     assert [0.0] * 4 in invalid
-    assert any(place[0] > 40 and place[2] > 42 for place in invalid), "some end too far north"
-    assert any(place[1] < -75.5 for place in invalid), "some begin too far west"
+    assert any(position[0] > 40 and position[2] > 42 for position in invalid), "some end too far north"
+    assert any(position[1] < -75.5 for position in invalid), "some begin too far west"
 
 
 def test_trips_crowd_in_manhattan_and_at_the_airports() -> None:
@@ -87,7 +87,7 @@ def test_pickup_and_drop_off_are_drawn_independently() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"per_s": 0}, {"seed": -1}, {"per_s": 1.5}])
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+def test_settings_beyond_their_limits_are_rejected(wrong: dict[str, int]) -> None:
     name = next(iter(wrong))
     with pytest.raises(ConfigError, match=f"nyt {name} must be a whole number from"):
         NytEvents(**wrong)

@@ -1,4 +1,4 @@
-"""The taxi oracle: DuckDB and plain Python, one answer."""
+"""The taxi oracle: DuckDB and plain Python, one result."""
 
 from collections import defaultdict
 from math import fsum
@@ -20,9 +20,9 @@ BUSY, QUIET, OUTSIDE = (40.7580, -73.9855), (40.6450, -73.7850), (0.0, 0.0)
 
 
 def trip(ts: int, pickup: tuple[float, float] = BUSY, dropoff: tuple[float, float] = BUSY, **other: Any) -> Any:
-    """A trip as a row; one that counts, unless told otherwise."""
-    places = dict(zip(NytEvents.schema().names[3:7], (*pickup, *dropoff), strict=True))
-    return {"ts": ts, "vendor": "VTS", "distance": 2.0, **places, "fare": 1.0, "passengers": 1, **other}
+    """A trip as a row; one that counts by default."""
+    positions = dict(zip(NytEvents.schema().names[3:7], (*pickup, *dropoff), strict=True))
+    return {"ts": ts, "vendor": "VTS", "distance": 2.0, **positions, "fare": 1.0, "passengers": 1, **other}
 
 
 def table(*rows: Any) -> pa.Table:
@@ -41,12 +41,12 @@ def plain(rows: pa.Table) -> dict[tuple[int, int], list[float]]:
     return found
 
 
-def assert_same(answer: pa.Table, wanted: dict[tuple[int, int], list[float]]) -> None:
-    ends = answer["window_end"].cast(pa.int64()).to_pylist()
-    assert list(zip(answer["cell"].to_pylist(), ends, strict=True)) == sorted(wanted)
+def assert_same(result: pa.Table, wanted: dict[tuple[int, int], list[float]]) -> None:
+    ends = result["window_end"].cast(pa.int64()).to_pylist()
+    assert list(zip(result["cell"].to_pylist(), ends, strict=True)) == sorted(wanted)
     distances = [wanted[key] for key in sorted(wanted)]
-    assert answer["trips"].to_pylist() == [len(some) for some in distances]
-    assert answer["mean_distance"].to_pylist() == pytest.approx([fsum(some) / len(some) for some in distances])
+    assert result["trips"].to_pylist() == [len(some) for some in distances]
+    assert result["mean_distance"].to_pylist() == pytest.approx([fsum(some) / len(some) for some in distances])
 
 
 @settings(deadline=None, max_examples=20)
@@ -59,7 +59,7 @@ def test_the_oracle_and_plain_python_agree_on_generated_trips(seed: int, per_s: 
 # Right on, just before and just behind the borders of cells, the grid's own included.
 lines = st.integers(-2, 602)
 nudges = st.sampled_from([0.0, 1e-14, -1e-14, 1e-9, -1e-9])
-places = st.tuples(
+positions = st.tuples(
     st.builds(lambda row, nudge: NORTH - row * DLAT + nudge, lines, nudges),
     st.builds(lambda column, nudge: WEST + column * DLON + nudge, lines, nudges),
 )
@@ -67,7 +67,7 @@ times = st.integers(-5 * SECOND, 5 * SECOND) | st.integers(-5, 5).map(lambda sec
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(st.builds(trip, times, places, places), max_size=30))
+@given(st.lists(st.builds(trip, times, positions, positions), max_size=30))
 def test_the_oracle_and_plain_python_agree_on_the_borders_of_cells_and_windows(rows: list[Any]) -> None:
     assert_same(expected(table(*rows))["trips"], plain(table(*rows)))
 
@@ -87,11 +87,11 @@ def test_a_trip_does_not_count_that(row: Any) -> None:
 
 def test_trips_are_averaged_by_the_cell_in_which_they_begin() -> None:
     rows = [trip(0, BUSY, QUIET, distance=3.0), trip(SECOND, BUSY, BUSY, distance=4.0), trip(2 * SECOND, QUIET)]
-    answer = expected(table(*rows))["trips"]
-    assert answer["trips"].to_pylist() == [2, 1]
-    assert answer["mean_distance"].to_pylist() == [3.5, 2.0]
-    assert answer["cell"].to_pylist() == [cell_of(*BUSY), cell_of(*QUIET)]
-    assert answer["window_end"].cast(pa.int64()).to_pylist() == [2 * SECOND, 4 * SECOND]
+    result = expected(table(*rows))["trips"]
+    assert result["trips"].to_pylist() == [2, 1]
+    assert result["mean_distance"].to_pylist() == [3.5, 2.0]
+    assert result["cell"].to_pylist() == [cell_of(*BUSY), cell_of(*QUIET)]
+    assert result["window_end"].cast(pa.int64()).to_pylist() == [2 * SECOND, 4 * SECOND]
 
 
 def test_cells_are_numbered_row_by_row_from_the_north_west() -> None:

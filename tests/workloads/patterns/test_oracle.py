@@ -22,7 +22,7 @@ HOME, AWAY = 3116, 72
 
 
 def trip(time_s: int, end: int = AWAY, bike: int = 1, start: int = 5, duration: int = 100) -> dict[str, Any]:
-    """A bike trip that ends so many seconds after the epoch."""
+    """A bike trip that ends `time_s` seconds after the epoch."""
     return {
         "ts": time_s * 1_000_000, "bikeid": bike, "start_station_id": start, "end_station_id": end,
         "duration": duration, "user_type": "Subscriber",
@@ -30,28 +30,28 @@ def trip(time_s: int, end: int = AWAY, bike: int = 1, start: int = 5, duration: 
 
 
 def position(time_s: int, block: int = 67_001, delay: int = 0, vehicle: int = 1, by: str = "PO") -> dict[str, Any]:
-    """A bus report so many seconds after the epoch."""
+    """A bus report `time_s` seconds after the epoch."""
     return {
         "ts": time_s * 1_000_000, "line_id": 1, "direction": 0, "vehicle_id": vehicle, "operator": by,
         "block_id": block, "delay": delay, "latitude": 53.0, "longitude": -6.0, "congestion": 0,
     }  # fmt: skip
 
 
-def in_seconds(answer: pa.Table) -> list[tuple[Any, ...]]:
-    """An answer as rows; times in seconds from the epoch."""
-    keys, first, last, *rest = (column.to_pylist() for column in _numbers(answer).columns)
+def in_seconds(result: pa.Table) -> list[tuple[Any, ...]]:
+    """A result as rows; times in seconds from the epoch."""
+    keys, first, last, *rest = (column.to_pylist() for column in _numbers(result).columns)
     times = ([time // 1_000_000 for time in column] for column in (first, last))
     return list(zip(keys, *times, *rest, strict=True))
 
 
-def _numbers(answer: pa.Table) -> pa.Table:
+def _numbers(result: pa.Table) -> pa.Table:
     for number in (1, 2):
-        answer = answer.set_column(number, answer.column_names[number], answer.column(number).cast(pa.int64()))
-    return answer
+        result = result.set_column(number, result.column_names[number], result.column(number).cast(pa.int64()))
+    return result
 
 
 def returns(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """The answer of the bike query."""
+    """The result of the bike query."""
     return in_seconds(bikes_expected(pa.Table.from_pylist(rows, schema=BikesEvents.schema()))["returns"])
 
 
@@ -109,9 +109,9 @@ def test_buses_are_matched_per_operator_and_per_vehicle() -> None:
         position(HOUR, 67_002, vehicle=1),
         position(HOUR + 31, 67_002, vehicle=3, by="CD"),
     ]
-    answer = buses_expected(pa.Table.from_pylist(rows, schema=BusesEvents.schema()))
-    assert in_seconds(answer["by_operator"]) == [("PO", 0, 20, 2, -7.5, 5)]
-    assert in_seconds(answer["by_vehicle"]) == [(1, 0, HOUR, 1, 5.0, 5), (2, 10, 20, 1, -20.0, -20)]
+    result = buses_expected(pa.Table.from_pylist(rows, schema=BusesEvents.schema()))
+    assert in_seconds(result["by_operator"]) == [("PO", 0, 20, 2, -7.5, 5)]
+    assert in_seconds(result["by_vehicle"]) == [(1, 0, HOUR, 1, 5.0, 5), (2, 10, 20, 1, -20.0, -20)]
 
 
 @settings(deadline=None)
@@ -164,10 +164,10 @@ def test_generated_streams_have_matches() -> None:
     assert buses["by_vehicle"].num_rows > 100
 
 
-def test_no_events_give_empty_answers_of_the_right_types() -> None:
+def test_no_events_give_empty_results_of_the_right_types() -> None:
     empty = buses_expected(BusesEvents.schema().empty_table())
     some = buses_expected(pa.table(BusesEvents(vehicles=5).batch(0, 2000)))
-    assert empty == {name: answer.schema.empty_table() for name, answer in some.items()}
+    assert empty == {name: result.schema.empty_table() for name, result in some.items()}
 
 
 def test_the_oracles_read_files_and_refuse_what_is_none(tmp_path: Path) -> None:

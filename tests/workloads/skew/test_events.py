@@ -174,13 +174,13 @@ def test_speeds_and_braking_make_patterns_rare() -> None:
         pytest.param({"seed": -1}, "seed must be a whole number", id="negative seed"),
     ],
 )
-def test_senseless_arguments_are_refused_by_name(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_rejected_by_name(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         SkewEvents(**arguments)
 
 
 @pytest.mark.parametrize("at_s", [-1.0, float("inf"), float("nan")])
-def test_a_time_that_is_not_in_the_stream_is_refused(at_s: float) -> None:
+def test_a_time_that_is_not_in_the_stream_is_rejected(at_s: float) -> None:
     with pytest.raises(ConfigError, match="offset must be a finite number of seconds from 0 on"):
         SkewEvents().shares(at_s)
 

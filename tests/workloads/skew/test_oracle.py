@@ -21,7 +21,7 @@ Row = dict[str, int]
 
 
 def report(time_s: float, cell: int = 0, vehicle: int = 1, **others: int) -> Row:
-    """A report so many seconds after the epoch, of a vehicle that neither is fast nor brakes nor stands."""
+    """A report `time_s` seconds after the epoch, of a vehicle that neither is fast nor brakes nor stands."""
     plain = {"x": 0, "y": 0, "speed": 2000, "braking": 0}
     return {"ts": round(time_s * SECOND), "cell": cell, "vehicle": vehicle, **plain, **others}
 
@@ -30,7 +30,7 @@ def table(rows: list[Row]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SkewEvents.schema())
 
 
-def answer(name: str, rows: list[Row], reach_dm: int = 100, within_s: float = 2.0) -> list[tuple[int, ...]]:
+def result(name: str, rows: list[Row], reach_dm: int = 100, within_s: float = 2.0) -> list[tuple[int, ...]]:
     """A result table as rows, times in microseconds."""
     found = expected([name], table(rows), reach_dm, within_s)[name]
     assert found.schema == SCHEMAS[name]
@@ -59,7 +59,7 @@ def answer(name: str, rows: list[Row], reach_dm: int = 100, within_s: float = 2.
     ],
 )
 def test_encounters_by_hand(rows: list[Row], found: list[tuple[int, ...]]) -> None:
-    assert answer("encounters", rows) == found
+    assert result("encounters", rows) == found
 
 
 FAST, BRAKING, STANDING = {"speed": 3301}, {"braking": 900}, {"speed": 0}
@@ -96,12 +96,12 @@ FAST, BRAKING, STANDING = {"speed": 3301}, {"braking": 900}, {"speed": 0}
     ],
 )
 def test_hazards_by_hand(rows: list[Row], found: list[tuple[int, ...]]) -> None:
-    assert answer("hazards", rows) == found
+    assert result("hazards", rows) == found
 
 
 def test_medians_by_hand() -> None:
     rows = [report(0.0, speed=7), report(0.5, 1, speed=3), report(1.0, speed=5), report(1.5, speed=5)]
-    assert answer("medians", rows) == [(0, SECOND, 7), (0, 2 * SECOND, 5), (1, SECOND, 3)]
+    assert result("medians", rows) == [(0, SECOND, 7), (0, 2 * SECOND, 5), (1, SECOND, 3)]
 
 
 reports = st.lists(
@@ -132,7 +132,7 @@ def test_encounters_are_those_of_every_pair(rows: list[Row], reach: int, within_
             if near and one["cell"] == other["cell"] and one["vehicle"] != other["vehicle"]:
                 found.setdefault((one["cell"], (other["ts"] // SECOND + 1) * SECOND), []).append(apart)
     wanted = [(*key, len(apart), min(apart)) for key, apart in sorted(found.items())]
-    assert answer("encounters", rows, reach, within_s) == wanted
+    assert result("encounters", rows, reach, within_s) == wanted
 
 
 @settings(deadline=None)
@@ -153,7 +153,7 @@ def test_hazards_are_those_of_a_search_row_by_row(rows: list[Row], within_s: flo
                     break
             if last is not None and last["ts"] - first["ts"] <= within_s * SECOND:
                 wanted.append((cell, first["ts"], last["ts"], first["vehicle"], last["vehicle"]))
-    assert answer("hazards", rows, within_s=within_s) == wanted
+    assert result("hazards", rows, within_s=within_s) == wanted
 
 
 def naive_bound(values: list[int]) -> int:
@@ -189,7 +189,7 @@ def test_oracle_and_function_agree_on_how_often_is_drawn() -> None:
 
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(0, 4095), min_size=1, max_size=300), st.randoms())
-def test_a_bound_does_not_depend_on_how_values_come_together(values: list[int], draw: Any) -> None:
+def test_a_bound_does_not_depend_on_how_values_are_merged(values: list[int], draw: Any) -> None:
     shuffled = list(values)
     draw.shuffle(shuffled)
     aggregate = MedianBound()
@@ -204,7 +204,7 @@ def test_a_bound_lies_above_the_median_by_two_standard_errors() -> None:
     assert median_bound(speeds) - np.median(speeds) == pytest.approx(1.96 / (2 * density * 100), rel=0.3)
 
 
-def test_no_events_give_empty_answers_of_the_right_types() -> None:
+def test_no_events_give_empty_results_of_the_right_types() -> None:
     empty = expected(SCHEMAS, SkewEvents.schema().empty_table(), 10, 1.0)
     assert empty == {name: schema.empty_table() for name, schema in SCHEMAS.items()}
 

@@ -68,6 +68,6 @@ def test_queries_can_be_chosen() -> None:
         pytest.param({"regions": "4"}, "has no setting 'regions'; there are queries, cells", id="no setting"),
     ],
 )
-def test_senseless_settings_are_refused_by_name(settings: dict[str, str], message: str) -> None:
+def test_invalid_settings_are_rejected_by_name(settings: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         ready(**settings)

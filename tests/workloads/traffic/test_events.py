@@ -247,17 +247,17 @@ def test_crowded_regions_and_trucks_are_slower() -> None:
         pytest.param({"shift": -1}, "shift must be a whole number from 0 to 10000; got -1", id="a shift back"),
     ],
 )
-def test_senseless_arguments_are_refused_by_name(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_rejected_by_name(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         TrafficEvents(**arguments)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (5, 4)])
-def test_a_batch_that_is_no_range_is_refused(start: int, stop: int) -> None:
+def test_a_batch_with_an_invalid_range_is_rejected(start: int, stop: int) -> None:
     with pytest.raises(ConfigError, match=f"got start {start}, stop {stop}"):
         TrafficEvents().batch(start, stop)
 
 
-def test_an_endless_offset_is_refused() -> None:
+def test_an_endless_offset_is_rejected() -> None:
     with pytest.raises(ConfigError, match="finite number of seconds; got inf"):
         TrafficEvents().index_at(float("inf"))

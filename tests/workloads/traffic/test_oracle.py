@@ -1,4 +1,4 @@
-"""The traffic oracle: two formulations, one answer."""
+"""The traffic oracle: two formulations, one result."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +37,7 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def assert_same(left: dict[str, pa.Table], right: dict[str, pa.Table]) -> None:
-    """Compare answers exactly, but for averages, which may differ by rounding."""
+    """Compare results exactly, but for averages, which may differ by rounding."""
     assert left["vehicle_count"] == right["vehicle_count"]
     assert left["top_speed"] == right["top_speed"]
     one, other = left["avg_speed"], right["avg_speed"]
@@ -60,16 +60,16 @@ def test_panes_and_the_definition_agree_on_generated_traffic(profile: Profile) -
 
 
 def test_one_event_is_in_every_window_that_holds_it_and_in_no_other() -> None:
-    answer = expected(table([{"ts": 100 * SECOND, "region": 4, "vehicle_type": "bus", "speed": 31.5}]))
-    ends = {name: [end.timestamp() for end in _ends(rows)] for name, rows in answer.items()}
+    result = expected(table([{"ts": 100 * SECOND, "region": 4, "vehicle_type": "bus", "speed": 31.5}]))
+    ends = {name: [end.timestamp() for end in _ends(rows)] for name, rows in result.items()}
     assert ends == {
         "avg_speed": list(range(101, 131)),
         "vehicle_count": list(range(101, 111)),
         "top_speed": list(range(101, 121)),
     }
-    assert set(answer["avg_speed"]["avg_speed"].to_pylist()) == {31.5}
-    assert set(answer["vehicle_count"]["vehicle_count"].to_pylist()) == {1}
-    assert answer["top_speed"]["top_speed"].to_pylist() == [[31.5]] * 20
+    assert set(result["avg_speed"]["avg_speed"].to_pylist()) == {31.5}
+    assert set(result["vehicle_count"]["vehicle_count"].to_pylist()) == {1}
+    assert result["top_speed"]["top_speed"].to_pylist() == [[31.5]] * 20
 
 
 def _ends(rows: pa.Table) -> list[datetime]:
@@ -86,8 +86,8 @@ def test_a_window_holds_its_start_but_not_its_end() -> None:
 def test_top_speed_has_up_to_three_values_fastest_first_equal_ones_included() -> None:
     rows = [{"ts": 0, "region": 0, "vehicle_type": "car", "speed": s} for s in (20.0, 50.0, 10.0, 50.0)]
     rows.append({"ts": 0, "region": 1, "vehicle_type": "car", "speed": 5.0})
-    answer = expected(table(rows))["top_speed"]["top_speed"].to_pylist()
-    assert answer == [[50.0, 50.0, 20.0]] * 20 + [[5.0]] * 20
+    result = expected(table(rows))["top_speed"]["top_speed"].to_pylist()
+    assert result == [[50.0, 50.0, 20.0]] * 20 + [[5.0]] * 20
 
 
 def test_averages_do_not_lose_digits_to_the_order_of_events() -> None:
@@ -96,13 +96,13 @@ def test_averages_do_not_lose_digits_to_the_order_of_events() -> None:
     assert expected(table(rows))["avg_speed"]["avg_speed"][0].as_py() == pytest.approx(0.5, rel=1e-9)
 
 
-def test_no_events_give_empty_answers_of_the_right_types() -> None:
+def test_no_events_give_empty_results_of_the_right_types() -> None:
     empty, some = expected(table([])), expected(pa.table(TrafficEvents(vehicles=10).batch(0, 10)))
     assert empty.keys() == {"avg_speed", "vehicle_count", "top_speed"}
     assert empty == {name: rows.schema.empty_table() for name, rows in some.items()}
 
 
-def test_parquet_files_give_the_answer_of_their_union(tmp_path: Path) -> None:
+def test_parquet_files_give_the_results_of_their_union(tmp_path: Path) -> None:
     city = TrafficEvents("W2", vehicles=200, regions=5)
     for part in range(3):
         pq.write_table(pa.table(city.batch(part * 500, part * 500 + 500)), tmp_path / f"part-{part}.parquet")
@@ -116,12 +116,12 @@ def test_times_with_a_zone_mean_the_same_instants() -> None:
     assert_same(expected(zoned), expected(traffic))
 
 
-def test_a_glob_without_files_is_refused_with_its_name(tmp_path: Path) -> None:
+def test_a_glob_without_files_is_rejected_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"cannot read .*nothing-\*\.parquet"):
         expected(tmp_path / "nothing-*.parquet")
 
 
-def test_events_without_a_needed_column_are_refused_with_its_name() -> None:
+def test_events_without_a_needed_column_are_rejected_with_its_name() -> None:
     traffic = pa.table(TrafficEvents(vehicles=10).batch(0, 10)).drop_columns(["speed"])
     with pytest.raises(SchemaError, match="lack speed; got ts, vehicle, region, vehicle_type"):
         expected(traffic)

@@ -93,7 +93,7 @@ def test_the_workload_is_one_query_over_one_generated_stream() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"ads": 0}, {"per_s": 0}, {"seed": -1}, {"campaigns": 1.5}])
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+def test_settings_beyond_their_limits_are_rejected(wrong: dict[str, Any]) -> None:
     name = next(iter(wrong))
     with pytest.raises(ConfigError, match=f"ysb {name} must be a whole number from"):
         YsbEvents(**wrong)

@@ -1,4 +1,4 @@
-"""Engines: how a trial is run, on Shoal's runtimes and on their peers, each answer compared with the oracle."""
+"""Engines: how a trial is run, on Shoal's runtimes and on peers; all results are compared with the oracle."""
 
 import threading
 import time
@@ -41,7 +41,7 @@ def on_shoal_local(trial: Trial) -> Outcome:
 def on_shoal_spark(trial: Trial) -> Outcome:
     """Shoal on an embedded Spark."""
     if trial.local:
-        raise ConfigError("settings of the local runtime do nothing on Spark; leave shoal-spark out")
+        raise ConfigError("settings of the local runtime have no effect on Spark; leave shoal-spark out")
     return _on_shoal(trial, "spark")
 
 
@@ -76,24 +76,24 @@ def _on_shoal(trial: Trial, runtime: str) -> Outcome:
 
 
 class _Timeline:
-    """Throughput and marker latency, twice a second."""
+    """Records throughput and marker latency, twice a second."""
 
     def __init__(self, begun_s: float) -> None:
         self.points: list[list[float]] = []
         self._events = 0
-        self._begun_s = self._told_s = begun_s
-        self._seen = (0, 0.0)
+        self._begun_s = self._reported_s = begun_s
+        self._observed = (0, 0.0)
 
     def __call__(self, run: Run, event: EpochCommitted) -> None:
         self._events += event.rows
         now_s = event.at_s
-        if now_s - self._told_s < TIMELINE_S:
+        if now_s - self._reported_s < TIMELINE_S:
             return
         markers = _markers(run)
-        arrived, waited_s = markers.total - self._seen[0], markers.sum_s - self._seen[1]
+        arrived, waited_s = markers.total - self._observed[0], markers.sum_s - self._observed[1]
         latency_ms = waited_s / arrived * 1000 if arrived else 0.0
-        self.points.append([now_s - self._begun_s, self._events / (now_s - self._told_s), latency_ms])
-        self._events, self._told_s, self._seen = 0, now_s, (markers.total, markers.sum_s)
+        self.points.append([now_s - self._begun_s, self._events / (now_s - self._reported_s), latency_ms])
+        self._events, self._reported_s, self._observed = 0, now_s, (markers.total, markers.sum_s)
 
 
 def _markers(run: Run) -> Histogram:
@@ -104,7 +104,7 @@ def _markers(run: Run) -> Histogram:
 def on_duckdb(trial: Trial) -> Outcome:
     """DuckDB, all events in one batch: the oracle itself, which also has to build the events."""
     if trial.rate or trial.seconds or trial.local:
-        raise ConfigError("DuckDB answers one batch; leave duckdb out of trials with a rate, seconds or settings")
+        raise ConfigError("DuckDB runs one batch; leave duckdb out of trials with a rate, seconds or settings")
     made = ready(trial)
     events = trial.events or workload(trial.workload).events
     before_s, began = cpu_s(), time.perf_counter()
@@ -113,14 +113,14 @@ def on_duckdb(trial: Trial) -> Outcome:
     return Outcome(
         events=events,
         elapsed_s=elapsed_s,
-        oracle=_verdict(trial, [] if tables else ["no answer"]),
+        oracle=_verdict(trial, [] if tables else ["no results"]),
         cpu_s=cpu_s() - before_s,
         peak_rss_mb=resident_mb(),
     )
 
 
 def _peer(run: Callable[[Trial, Ready], tuple[float, Mapping[str, pa.Table]]]) -> Callable[[Trial], Outcome]:
-    """A peer that reads the same events from files; it gives the time it took and its answers."""
+    """A peer that reads the same events from files; it gives its time and its results."""
 
     def on_peer(trial: Trial) -> Outcome:
         if trial.rate or trial.seconds or trial.local:

@@ -1,6 +1,6 @@
 """Apache Flink as a peer: the same events from CSV files, the same query in Flink's SQL, in a Python that has PyFlink.
 
-PyFlink pins versions of Arrow and NumPy that are not Shoal's, so it lives in an environment of its own: the Python
+PyFlink pins versions of Arrow and NumPy that are not Shoal's, so it needs its own environment: the Python
 named by SHOAL_FLINK_PYTHON, with `pip install apache-flink`. Its packages can read CSV and JSON files only.
 """
 
@@ -26,7 +26,7 @@ SCRIPT = Path(__file__).with_name("flink_script.py")
 
 
 def run(trial: Trial, made: Ready) -> tuple[float, Mapping[str, pa.Table]]:
-    """Time from submitting the query to its last answer, and the answers."""
+    """Time from submitting the query to its last result, and the results."""
     python = os.environ.get(PYTHON)
     if not python:
         raise ConfigError(f"flink needs {PYTHON}, the path of a Python with apache-flink installed (and JAVA_HOME)")
@@ -34,41 +34,41 @@ def run(trial: Trial, made: Ready) -> tuple[float, Mapping[str, pa.Table]]:
     events = files.generator(made, trial).made_by
     campaigns = events.campaigns if isinstance(events, YsbEvents) else 0
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as text:
-        place = Path(text)
-        (place / "events").mkdir()
-        files.write(made, trial, place / "events", "csv")
+        directory = Path(text)
+        (directory / "events").mkdir()
+        files.write(made, trial, directory / "events", "csv")
         job = {
             "workers": trial.workers,
-            "table": _table(query.columns, query.time, place / "events"),
+            "table": _table(query.columns, query.time, directory / "events"),
             "placed": FLINK_PLACED[trial.workload].format(campaigns=campaigns),
             "query": query.flink,
-            "answers": str(place / "answers.json"),
+            "results": str(directory / "results.json"),
         }
         done = subprocess.run([python, str(SCRIPT), json.dumps(job)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RunError(f"flink failed: {_reason(done.stderr)}")
-        found = json.loads((place / "answers.json").read_text(encoding="utf-8"))
-    return float(found["elapsed_s"]), {query.table: _answers(found["names"], found["rows"])}
+        found = json.loads((directory / "results.json").read_text(encoding="utf-8"))
+    return float(found["elapsed_s"]), {query.table: _results(found["names"], found["rows"])}
 
 
 def _reason(text: str) -> str:
-    """The innermost cause in a trace of Java's or Python's."""
+    """The innermost cause in a Java or Python traceback."""
     lines = [line.strip() for line in text.strip().splitlines()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     named = [line for line in lines if "Exception:" in line or "Error:" in line]
     return (causes or named or lines or ["no message"])[-1]
 
 
-def _table(columns: tuple[tuple[str, str], ...], time: str, place: Path) -> str:
+def _table(columns: tuple[tuple[str, str], ...], time: str, directory: Path) -> str:
     fields = ", ".join(f"{name}{'_us' * (name == time)} {TYPES[kind]}" for name, kind in columns)
-    fields += f", {time} AS CAST({time}_us AS TIMESTAMP(3))"  # the finest that Flink takes for event time
-    options = f"'connector' = 'filesystem', 'path' = 'file://{place}', 'format' = 'csv'"
-    # Flink reads files and parts of them in any order; with less patience it drops rows as late, without a word.
+    fields += f", {time} AS CAST({time}_us AS TIMESTAMP(3))"  # the finest unit that Flink supports for event time
+    options = f"'connector' = 'filesystem', 'path' = 'file://{directory}', 'format' = 'csv'"
+    # Flink reads files and parts of them in any order; with a shorter delay it silently drops rows as late.
     watermark = f"WATERMARK FOR {time} AS {time} - INTERVAL '30' DAY"
     return f"CREATE TABLE events ({fields}, {watermark}) WITH ({options})"
 
 
-def _answers(names: list[str], rows: list[list[object]]) -> pa.Table:
+def _results(names: list[str], rows: list[list[object]]) -> pa.Table:
     columns = [pa.array([row[at] for row in rows]) for at in range(len(names))]
     table = pa.table(columns, names=names)
     at = names.index("window_end")

@@ -1,4 +1,4 @@
-"""Runs one query on Flink, by a Python that has PyFlink and nothing of Shoal: a job as JSON in, answers as JSON out."""
+"""Runs one query on Flink in a Python with PyFlink and without Shoal: a job as JSON in, results as JSON out."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the job and write its answers and the time it took."""
+    """Run the job and write its results and its time."""
     from pyflink.table import EnvironmentSettings, TableEnvironment  # type: ignore[import-not-found]
 
     job = json.loads(sys.argv[1])
@@ -22,7 +22,7 @@ def main() -> None:
     with result.collect() as found:
         rows = [[_plain(value) for value in row] for row in found]
     elapsed_s = time.perf_counter() - began
-    Path(job["answers"]).write_text(
+    Path(job["results"]).write_text(
         json.dumps({"elapsed_s": elapsed_s, "names": names, "rows": rows}), encoding="utf-8"
     )
 

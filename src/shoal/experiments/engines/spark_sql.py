@@ -22,50 +22,50 @@ TYPES = {"time": "timestamp", "long": "long", "double": "double", "text": "strin
 
 
 def run(
-    trial: Trial, made: Ready, tell: Callable[[dict[str, Any]], None] | None = None
+    trial: Trial, made: Ready, report: Callable[[dict[str, Any]], None] | None = None
 ) -> tuple[float, Mapping[str, pa.Table]]:
-    """Time from the first trigger to the last answer, and the answers; windows still open are not among them.
+    """Time from the first trigger to the last result, and the results, without windows that are still open.
 
-    `tell` hears what Spark says of every micro-batch.
+    `report` is called with Spark's progress of every micro-batch.
     """
     from shoal.runtimes.spark.cluster.session import spark_session
 
     query = peer_query(trial.workload, trial.engine, trial.settings)
     source = files.generator(made, trial)
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as text:
-        place = Path(text)
-        (place / "events").mkdir()
-        files.write(made, trial, place / "events", "parquet")
-        _write_last(place / "events")
+        directory = Path(text)
+        (directory / "events").mkdir()
+        files.write(made, trial, directory / "events", "parquet")
+        _write_last(directory / "events")
         spark = spark_session({**SETTINGS, "spark.sql.shuffle.partitions": str(trial.workers)}, trial.workers)
         schema = ", ".join(f"{name} {TYPES[kind]}" for name, kind in query.columns)
-        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(place / "events"))
+        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory / "events"))
         stream.withWatermark(query.time, "0 seconds").createOrReplaceTempView("events")
         if isinstance(source.made_by, YsbEvents):
             pairs = list(source.made_by.campaign_of_ad().items())
             spark.createDataFrame(pairs, "ad_id long, campaign long").createOrReplaceTempView("ads")
-        answer = spark.sql(query.spark)
+        result = spark.sql(query.spark)
         began = time.perf_counter()
-        writing = answer.writeStream.format("memory").queryName(query.table).outputMode("append")
-        started = writing.option("checkpointLocation", str(place / "state")).trigger(availableNow=True).start()
+        writing = result.writeStream.format("memory").queryName(query.table).outputMode("append")
+        started = writing.option("checkpointLocation", str(directory / "state")).trigger(availableNow=True).start()
         started.awaitTermination()
         elapsed_s = time.perf_counter() - began
-        if tell is not None:
+        if report is not None:
             for progress in started.recentProgress:
-                tell(json.loads(progress.json))
+                report(json.loads(progress.json))
         table = pa.table(spark.table(query.table).toArrow())
         spark.stop()
     return elapsed_s, {query.table: _plain(table)}
 
 
-def _write_last(place: Path) -> None:
+def _write_last(directory: Path) -> None:
     """Events far in the future, so that Spark closes every window before it stops.
 
-    Many, since Spark filters before it looks at event time: some of them pass.
+    There are many, because Spark filters before it advances the watermark: some of them pass.
     """
     import pyarrow.parquet as pq
 
-    written = sorted(place.glob("*.parquet"))
+    written = sorted(directory.glob("*.parquet"))
     newest = written[-1]
     last = pq.read_table(newest).slice(0, LAST_ROWS)
     far = pa.array([FAR_US] * last.num_rows, pa.int64())
@@ -74,7 +74,7 @@ def _write_last(place: Path) -> None:
             at = last.schema.get_field_index(name)
             last = last.set_column(at, name, far.cast(pa.timestamp("us")))
     for number in (len(written), len(written) + 1):
-        path = place / f"{number:06}.parquet"
+        path = directory / f"{number:06}.parquet"
         pq.write_table(last, path)
         files.in_order(path, number)
 

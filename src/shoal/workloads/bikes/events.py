@@ -1,7 +1,7 @@
 """Trips of the `bikes` workload, in the shape of the Citi Bike data: who rode which bike from where to where.
 
-An event is a function of its index alone, so a source can be split, replayed and resumed anywhere: every bike
-makes one trip per round, so that where its last trip ended is known without looking back.
+An event is a function of its index alone, so a source can be split, replayed and resumed at any index: every bike
+makes one trip per round, so that the end of its last trip is computed without the events before.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ Ints = npt.NDArray[np.int64]
 MICROSECONDS = 1_000_000
 DAY_US = 86_400 * MICROSECONDS
 STATION = 3116
-"""The station whose arrivals the query looks for; the others are numbered on both sides of it, in steps of 3."""
+"""The station whose arrivals the query matches; the others are numbered on both sides of it, in steps of 3."""
 STATION_PERCENT = 2
-"""Trips that end at it because everyone goes there; popular as it is, it gets a few percent in all."""
+"""Percent of trips that end there in any case; its popularity adds a few percent."""
 MOVED_PERCENT = 5
 """Trips before which a van has taken the bike to another station."""
 CUSTOMER_PERCENT = 12
@@ -53,7 +53,7 @@ class BikesEvents:
     """An endless stream of bike trips in the order in which they end, `per_day` for every day of event time.
 
     `ts` is the end of the trip and `duration` its seconds. A bike starts where its last trip ended, unless a van
-    has moved it, and not before it ended. Stations are popular to very different degrees.
+    has moved it, and not before it ended. Stations differ widely in popularity.
 
     >>> events = BikesEvents()
     >>> events.batch(0, 1).drop_columns(["ts", "user_type"]).to_pylist()
@@ -69,7 +69,7 @@ class BikesEvents:
     start_us: int = 1_538_352_000_000_000  # 2018-10-01T00:00:00Z
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Reject settings beyond their limits."""
         check_limits("bikes", self, LIMITS)
 
     @staticmethod
@@ -82,7 +82,7 @@ class BikesEvents:
         return SCHEMA
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        """Events number `start` to `stop` - 1; a pure function of its arguments."""
         check_slice("bikes", start, stop)
         columns = np.empty((len(SCHEMA), stop - start), np.int64)
         clock = (self.start_us, self.per_day)
@@ -111,9 +111,9 @@ def _station(stations: int, bits: np.uint64) -> int:
     """Choose a station by its popularity."""
     if below(100, bits) < STATION_PERCENT:
         return STATION
-    place = _skewed(stations, mix(bits))
-    steps = 3 * ((place + 1) // 2)
-    return STATION + steps if place % 2 else STATION - steps
+    rank = _skewed(stations, mix(bits))
+    steps = 3 * ((rank + 1) // 2)
+    return STATION + steps if rank % 2 else STATION - steps
 
 
 @compiled
@@ -124,7 +124,7 @@ def _ends_us(index: int, per_day: int) -> int:
 
 @compiled
 def _fill(columns: Ints, start: int, seed: np.uint64, city: tuple[int, int, int], clock: tuple[int, int]) -> None:
-    """Write the events from number `start` on until the columns are full."""
+    """Fill the columns with the events from number `start` on."""
     ts, bikeid, start_station_id, end_station_id, duration, user_type = columns
     (bikes, stations, stride), (start_us, per_day) = city, clock
     stream = mix(seed)

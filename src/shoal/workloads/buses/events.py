@@ -1,7 +1,7 @@
 """Positions of the `buses` workload, in the shape of the Dublin bus data: where a bus is and how late.
 
-An event is a function of its index alone, so a source can be split, replayed and resumed anywhere: every bus
-reports once per round, and runs to and fro between two termini.
+An event is a function of its index alone, so a source can be split, replayed and resumed at any index: every bus
+reports once per round, and runs back and forth between two termini.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 MICROSECONDS = 1_000_000
 BLOCK = 67_002
-"""The block the queries look for."""
+"""The block that the queries match."""
 BLOCKS = 333
 """Blocks around it, all equally likely: a report names each with a probability of 0.3 %."""
 FIRST_VEHICLE = 33_001
@@ -56,8 +56,8 @@ LIMITS = {
 class BusesEvents:
     """An endless stream of bus positions, `per_s` for every second of event time.
 
-    A bus keeps its line and its operator, the latter of very different sizes. Its delay drifts from minutes early
-    to half an hour late, its block is drawn anew for every report, and the later it is, the likelier is congestion.
+    A bus keeps its line and its operator; operators differ widely in size. Its delay drifts from minutes early
+    to half an hour late, its block is drawn again for every report, and congestion is likelier the later it is.
 
     >>> events = BusesEvents()
     >>> events.batch(0, 1).select(["vehicle_id", "operator", "block_id", "delay"]).to_pylist()
@@ -72,7 +72,7 @@ class BusesEvents:
     start_us: int = 1_357_027_200_000_000  # 2013-01-01T08:00:00Z
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Reject settings beyond their limits."""
         check_limits("buses", self, LIMITS)
 
     @staticmethod
@@ -85,7 +85,7 @@ class BusesEvents:
         return SCHEMA
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        """Events number `start` to `stop` - 1; a pure function of its arguments."""
         check_slice("buses", start, stop)
         size = stop - start
         columns, degrees, operator = np.empty((7, size), np.int64), np.empty((2, size)), np.empty(size, np.int8)
@@ -126,7 +126,7 @@ def _fill(
     fleet: tuple[int, int],
     clock: tuple[int, int],
 ) -> None:
-    """Write the events from number `start` on until the columns are full."""
+    """Fill the columns with the events from number `start` on."""
     ts, line_id, direction, vehicle_id, block_id, delay, congestion = columns
     latitude, longitude = degrees
     (vehicles, stride), (start_us, per_s) = fleet, clock

@@ -1,7 +1,7 @@
-"""Events of the `linear_road` workload: vehicles on expressways that report where they are every 30 s.
+"""Events of the `linear_road` workload: vehicles on expressways that report their position every 30 s.
 
-An event is a function of its index alone, so a source can be split, replayed and resumed anywhere: a vehicle's
-trip has three stretches of constant speed, so that its place at any time is a short sum.
+An event is a function of its index alone, so a source can be split, replayed and resumed at any index: a vehicle's
+trip has three stretches of constant speed, so that its position at any time is a short sum.
 """
 
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ Ints = npt.NDArray[np.int64]
 
 MICROSECONDS = 1_000_000
 REPORT = 0
-"""The type of a position report; 2, 3 and 4 are questions about accounts, expenses and travel times."""
+"""The type of a position report; 2, 3 and 4 are requests about accounts, expenses and travel times."""
 OTHER_EVERY = 100
-"""One event in so many is no position report."""
+"""One event in this many is not a position report."""
 ROUND_S = 30
 """Seconds from one report of a vehicle to its next."""
 SEGMENTS = 100
@@ -40,10 +40,10 @@ LIMITS = {
 
 # Trips, in rounds.
 SHORTEST, LONGEST = 20, 40
-PLATOON = 4  # neighbouring slots start together and drive one way, so that they can meet in an accident
+PLATOON = 4  # neighbouring slots start at the same time in the same direction, so that they can have an accident
 JAM_PERCENT = 40  # trips that crawl through a jam
-SLOTS_PER_SITE = 1500  # of an expressway, for one place of jams in either direction
-SITE_ROUNDS = 120  # then jams are elsewhere
+SLOTS_PER_SITE = 1500  # of an expressway, for one site of jams per direction
+SITE_ROUNDS = 120  # then jams move to other sites
 CRASH_ONE_IN = 60  # trips of a platoon; one to three of its vehicles come to a stop
 
 
@@ -53,8 +53,8 @@ class LinearRoadEvents:
 
     A slot makes one trip after another, each under a new `vid`; a vehicle reports at the seconds that are
     `vid` modulo 30 from the start. Feet and segments fall in direction 1. Jams crowd a few segments for an
-    hour, and vehicles that stop together for at least four reports, mostly near a jam, are an accident.
-    An event of another type follows a report of its vehicle and has -1 for all that a report would say.
+    hour, and vehicles that stop at one position for at least four reports, mostly near a jam, are an accident.
+    An event of another type follows a report of its vehicle and has -1 in the columns of a report.
 
     >>> events = LinearRoadEvents()
     >>> events.batch(0, 1).drop_columns(["ts", "type"]).to_pylist()
@@ -69,7 +69,7 @@ class LinearRoadEvents:
     start_us: int = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Reject settings beyond their limits."""
         check_limits("linear road", self, LIMITS)
 
     @staticmethod
@@ -82,7 +82,7 @@ class LinearRoadEvents:
         return SCHEMA
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        """Events number `start` to `stop` - 1; a pure function of its arguments."""
         columns = self.columns(start, stop).values()
         arrays = [pa.array(column).view(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
@@ -107,11 +107,11 @@ def _turn(rank: int, slots: int) -> tuple[int, int]:
     fewer, seconds_with_more = divmod(slots, ROUND_S)
     with_more = seconds_with_more * (fewer + 1)
     if rank < with_more:
-        second, place = divmod(rank, fewer + 1)
+        second, index = divmod(rank, fewer + 1)
     else:
-        second, place = divmod(rank - with_more, fewer)
+        second, index = divmod(rank - with_more, fewer)
         second += seconds_with_more
-    return second, place * ROUND_S + second
+    return second, index * ROUND_S + second
 
 
 @compiled
@@ -122,7 +122,7 @@ def _site_feet(stream: np.uint64, where: int) -> int:
 
 @compiled
 def _drive(age: int, first: int, last: int, speeds: tuple[int, int, int]) -> tuple[int, int]:
-    """Speed, and feet from the place where the middle stretch begins, for a trip of this age."""
+    """Speed, and feet from the start of the middle stretch, for a trip of this age."""
     if age < first:
         return speeds[0], FEET_PER_ROUND * speeds[0] * (age - first)
     if age < last:
@@ -152,25 +152,25 @@ def _report(
     before, between, after = 45 + _below(31, own), 45 + _below(31, own, 16), 45 + _below(31, own, 32)
     if crash:
         between, last = 0, first + 3 + _below(8, bits, 16)
-        place = _site_feet(stream, where) + _below(9 * SEGMENT_FEET, bits, 24) - 2 * SEGMENT_FEET
+        middle = _site_feet(stream, where) + _below(9 * SEGMENT_FEET, bits, 24) - 2 * SEGMENT_FEET
     elif _below(100, own, 24) < JAM_PERCENT:
         between = 5 + _below(21, own, 8)
-        place = _site_feet(stream, where) + _below(SEGMENT_FEET, bits, 24)
+        middle = _site_feet(stream, where) + _below(SEGMENT_FEET, bits, 24)
     else:
         run_up = FEET_PER_ROUND * before * first
         end = FEET_PER_ROUND * (between * (last - first) + after * (length - last))
-        place = run_up + _below(ROAD_FEET - run_up - end, bits, 24)
+        middle = run_up + _below(ROAD_FEET - run_up - end, bits, 24)
     speed, feet = _drive(age, first, last, (before, between, after))
     lane = 1 + _below(3, bits, 32)
     if age in (0, length - 1):
         lane = 0 if age == 0 else EXIT_LANE
-    feet += place
+    feet += middle
     return trip, speed, lane, direction, feet if direction == 0 else ROAD_FEET - 1 - feet
 
 
 @compiled
 def _fill(columns: Ints, start: int, seed: np.uint64, expressways: int, vehicles: int, start_us: int) -> None:
-    """Write the events from number `start` on until the columns are full."""
+    """Fill the columns with the events from number `start` on."""
     ts, kind, vid, speed, xway, lane, direction, seg, pos = columns
     slots = expressways * vehicles
     vids_per_trip = -(-slots // ROUND_S) * ROUND_S

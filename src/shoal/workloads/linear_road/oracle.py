@@ -1,7 +1,7 @@
-"""The right answers of the `linear_road` query, computed in batch by DuckDB and by nothing of Shoal's own.
+"""The expected results of the `linear_road` query, computed in batch by DuckDB, without any code of Shoal's runtimes.
 
 Windows are aligned to the Unix epoch and hold their start but not their end. Every window with at least one
-report has an answer, the incomplete ones at both ends included.
+report has a result, also the incomplete ones at both ends.
 """
 
 from pathlib import Path
@@ -52,7 +52,7 @@ CREATE TEMP TABLE lavs AS
 SELECT xway, dir, seg, window_end + to_seconds(s) AS window_end, favg(speed) AS lav
 FROM minutes, range(0, 300, 60) AS later(s) GROUP BY ALL
 """
-# An accident counts in the minute its window ends in, for its own segment and the four before it on the way.
+# An accident counts in the minute its window ends in, for its own segment and the four upstream of it.
 AFFECTED = """
 CREATE TEMP TABLE affected AS
 SELECT xway, dir, CASE dir WHEN 0 THEN seg - back ELSE seg + back END AS seg,
@@ -60,7 +60,7 @@ SELECT xway, dir, CASE dir WHEN 0 THEN seg - back ELSE seg + back END AS seg,
        count(*) AS accidents
 FROM accidents, range(0, 5) AS before(back) GROUP BY ALL
 """
-ANSWERS = {
+RESULTS = {
     "tolls": """
         SELECT xway, dir, seg, window_end, lav, cars,
                CASE WHEN accidents IS NULL AND lav < 40 AND cars > 50 THEN 2 * (cars - 50) * (cars - 50) ELSE 0 END,
@@ -76,8 +76,8 @@ def expected(events: pa.Table | str | Path) -> dict[str, pa.Table]:
     """Give tolls and accidents over a table or the Parquet files of a glob, rows in key order.
 
     `tolls` has a row per segment and minute with a report: `lav` is the mean speed of its last five minutes,
-    `accidents` how many times an accident was seen there or up to four segments ahead, and then `toll` is 0.
-    `accidents` has a row per place and window in which at least two vehicles stood still.
+    `accidents` how many times an accident was observed there or up to four segments ahead, and then `toll` is 0.
+    `accidents` has a row per position and window in which at least two vehicles stood still.
 
     >>> from shoal.workloads.linear_road.events import LinearRoadEvents
     >>> tolls = expected(pa.table(LinearRoadEvents(1, 100).batch(0, 101)))["tolls"]
@@ -88,9 +88,9 @@ def expected(events: pa.Table | str | Path) -> dict[str, pa.Table]:
         relation_of(database, "linear road", events, COLUMNS).create_view("events")
         for step in (REPORTS, STOPPED, ACCIDENTS, MINUTES, LAVS, AFFECTED):
             database.execute(step)
-        return {name: _answer(database, query, SCHEMAS[name]) for name, query in ANSWERS.items()}
+        return {name: _result(database, query, SCHEMAS[name]) for name, query in RESULTS.items()}
 
 
-def _answer(database: duckdb.DuckDBPyConnection, query: str, schema: pa.Schema) -> pa.Table:
+def _result(database: duckdb.DuckDBPyConnection, query: str, schema: pa.Schema) -> pa.Table:
     rows = database.sql(f"{query} ORDER BY ALL").to_arrow_table()
     return rows.rename_columns(schema.names).cast(schema)

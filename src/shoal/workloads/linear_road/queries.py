@@ -26,7 +26,7 @@ SCHEMA = {
 SEGMENT = ("xway", "dir", "seg")
 FEET = 5280
 REACH = 4
-"""Segments before an accident that pay no toll, beside its own."""
+"""Segments upstream of an accident that pay no toll, besides its own."""
 
 
 def queries(groups: int, stream: str = STREAM, suffix: str = "") -> list[Query]:
@@ -41,11 +41,11 @@ def queries(groups: int, stream: str = STREAM, suffix: str = "") -> list[Query]:
 
 
 def accidents(reports: Flow, groups: int) -> Flow:
-    """Places where at least two vehicles have reported the same position four times within two minutes."""
+    """Positions where at least two vehicles have reported the same position four times within two minutes."""
     travelling = reports.filter((col("lane") >= 1) & (col("lane") <= 3)).partition_by("vid", groups=groups)
-    place = ("xway", "lane", "dir", "pos")
-    seen = travelling.key_by("vid", *place).window(hop(120, 30)).aggregate(reports=count())
-    stopped = seen.filter(col("reports") >= 4).key_by(*place).window(tumbling(30)).aggregate(vehicles=count())
+    position = ("xway", "lane", "dir", "pos")
+    reported = travelling.key_by("vid", *position).window(hop(120, 30)).aggregate(reports=count())
+    stopped = reported.filter(col("reports") >= 4).key_by(*position).window(tumbling(30)).aggregate(vehicles=count())
     crashed = stopped.filter(col("vehicles") >= 2).with_columns(seg=col("pos") // FEET)
     return crashed.select("xway", "dir", "seg", "window_end", "vehicles")
 

@@ -29,7 +29,7 @@ GROUPS = 8
 
 @dataclass(frozen=True)
 class Part:
-    """One stream with its queries, and the right answers of its first events."""
+    """One stream with its queries, and the expected results of its first events."""
 
     stream: str
     events: Events
@@ -38,7 +38,7 @@ class Part:
 
 
 def part(kind: str, number: int, seed: int) -> Part:
-    """The number-th stream of a kind, with a seed of its own.
+    """The n-th stream of a kind, with its own seed.
 
     >>> [query.name for query in part("linear_road", 2, seed=0).queries]
     ['tolls_2', 'accidents_2']
@@ -47,10 +47,10 @@ def part(kind: str, number: int, seed: int) -> Part:
     if kind == "ysb":
         ads = YsbEvents(seed=seed)
         table, name = ads.campaign_of_ad(), f"views{suffix}"
-        answers: Callable[[int], Mapping[str, pa.Table]] = lambda n: ysb_oracle.expected(  # noqa: E731
+        expected: Callable[[int], Mapping[str, pa.Table]] = lambda n: ysb_oracle.expected(  # noqa: E731
             oracle_input(ads, n, ysb_oracle.COLUMNS, None), table
         )
-        return Part(stream, ads, (ysb.query(table, ads.campaigns, stream, name),), _renamed(answers, suffix))
+        return Part(stream, ads, (ysb.query(table, ads.campaigns, stream, name),), _renamed(expected, suffix))
     if kind == "nyt":
         trips = NytEvents(seed=seed)
         query = nyt.query(GROUPS, stream, f"trips{suffix}")
@@ -69,7 +69,7 @@ def _renamed(expected: Callable[[int], Mapping[str, pa.Table]], suffix: str) -> 
 def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source | None) -> Ready:
     """The job and its oracle over generated events, which are divided evenly among the streams."""
     if source is not None:
-        raise ConfigError("mixed has several streams; --source cannot stand in for them")
+        raise ConfigError("mixed has several streams; --source cannot replace them")
     for kind in KINDS:
         if not 0 <= settings[kind] <= 1000:
             raise ConfigError(f"mixed {kind} must be a number from 0 to 1000; got {settings[kind]}")
@@ -81,12 +81,12 @@ def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source
     rows = max(1, amount.rows_per_epoch // len(parts))
     sources = {part.stream: Generator(part.events, each, rate, rows) for part in parts}
 
-    def answers(number: int) -> dict[str, pa.Table]:
+    def expected_tables(number: int) -> dict[str, pa.Table]:
         if each is None or number != each * len(parts):
             raise ConfigError("mixed's oracle needs all events; leave --seconds out or --check")
         return {name: table for part in parts for name, table in part.expected(each).items()}
 
-    return Ready(Job.of("mixed", [query for part in parts for query in part.queries], sources), answers)
+    return Ready(Job.of("mixed", [query for part in parts for query in part.queries], sources), expected_tables)
 
 
 MIXED = Workload(

@@ -1,7 +1,7 @@
 """Events of the `nexmark` workload: an auction site's new persons, new auctions and bids.
 
 The three streams share one sequence of events: of every 50, the first is a person, three are auctions, 46 are bids.
-An event is a function of its index alone, so a source can be split, replayed and resumed anywhere.
+An event is a function of its index alone, so a source can be split, replayed and resumed at any index.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ MICROSECONDS = 1_000_000
 CYCLE = 50
 PERSONS, AUCTIONS, BIDS = 1, 3, 46
 OF_CYCLE: Mapping[Kind, int] = {"person": PERSONS, "auction": AUCTIONS, "bid": BIDS}
-"""Events of each stream among every 50 of the sequence: the share of a total or a rate that a stream gets."""
+"""Events of each stream among every 50 of the sequence: the share of a total or of a rate that the stream gets."""
 
 FIRST_PERSON = 1000
 FIRST_AUCTION = 1000
@@ -32,7 +32,7 @@ FIRST_CATEGORY = 10
 CATEGORIES = 5
 MIN_AUCTION_S = 1
 MAX_AUCTION_S = 20
-"""No auction is open for longer, so no bid counts that comes later than this after its auction."""
+"""No auction is open for longer, so a bid that comes later does not count."""
 MAX_PRICE = 10_000
 HOT_EVERY = 100  # auctions and persons with a number divisible by this are hot until the next one comes
 RECENT_AUCTIONS = 20_000  # about 33 s at the default rate, so that some bids come after their auction has expired
@@ -80,7 +80,7 @@ LIMITS = {"per_s": PER_S, "seed": SEED, "start_us": START_US}
 
 
 def counts(events: int) -> dict[Kind, int]:
-    """How many events of each stream are among the first events of the sequence.
+    """The number of events of each stream among the first events of the sequence.
 
     >>> counts(1_000_000)
     {'person': 20000, 'auction': 60000, 'bid': 920000}
@@ -99,9 +99,9 @@ def counts(events: int) -> dict[Kind, int]:
 
 @dataclass(frozen=True)
 class NexmarkEvents:
-    """One of the three endless streams; `per_s` events of all three together for every second of event time.
+    """One of the three endless streams; `per_s` events of all three for every second of event time.
 
-    Streams belong together if their other settings are equal. Sellers are persons who exist already or will soon,
+    Streams belong to one site if their other settings are equal. Sellers are persons who exist already or will soon,
     bidders exist, and so do the auctions they bid for; half of the bids go to the auction that is hot at the time.
 
     >>> bids = NexmarkEvents("bid")
@@ -117,7 +117,7 @@ class NexmarkEvents:
     start_us: int = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z
 
     def __post_init__(self) -> None:
-        """Refuse unknown streams, and numbers that make no sense."""
+        """Reject unknown streams, and settings beyond their limits."""
         if self.kind not in get_args(Kind):
             raise ConfigError(f"nexmark stream must be one of {', '.join(get_args(Kind))}; got {self.kind!r}")
         check_limits("nexmark", self, LIMITS)
@@ -131,7 +131,7 @@ class NexmarkEvents:
         return SCHEMAS[self.kind]
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """Events number `start` up to but without `stop` of this stream, whatever else was asked for before.
+        """Events number `start` to `stop` - 1 of this stream; a pure function of its arguments.
 
         >>> NexmarkEvents("person").batch(0, 1).to_pylist()[0]["id"]
         1000
@@ -145,7 +145,7 @@ class NexmarkEvents:
 
 
 def _array(column: Ints, field: pa.Field) -> pa.Array:
-    """Numbers as a column; those of a text are its place in the dictionary."""
+    """Numbers as a column; the number of a text is its index in the dictionary."""
     if field.type == TEXT:
         return pa.DictionaryArray.from_arrays(column.astype(np.int8), TEXTS[field.name])
     return pa.array(column).view(field.type)
@@ -172,7 +172,7 @@ def _person(latest: int, ahead: int, bits: np.uint64) -> int:
 
 @compiled
 def _fill_persons(columns: Ints, start: int, seed: np.uint64, per_s: int, start_us: int) -> None:
-    """Write the persons from number `start` on until the columns are full."""
+    """Fill the columns with the persons from number `start` on."""
     ts, person, name, city, state = columns
     stream = mix(seed)
     for i in range(columns.shape[1]):
@@ -188,7 +188,7 @@ def _fill_persons(columns: Ints, start: int, seed: np.uint64, per_s: int, start_
 
 @compiled
 def _fill_auctions(columns: Ints, start: int, seed: np.uint64, per_s: int, start_us: int) -> None:
-    """Write the auctions from number `start` on until the columns are full."""
+    """Fill the columns with the auctions from number `start` on."""
     ts, auction, seller, category, initial, reserve, expires = columns
     stream = mix(seed)
     for i in range(columns.shape[1]):
@@ -210,7 +210,7 @@ def _fill_auctions(columns: Ints, start: int, seed: np.uint64, per_s: int, start
 
 @compiled
 def _fill_bids(columns: Ints, start: int, seed: np.uint64, per_s: int, start_us: int) -> None:
-    """Write the bids from number `start` on until the columns are full."""
+    """Fill the columns with the bids from number `start` on."""
     ts, auction, bidder, price = columns
     stream = mix(seed)
     for i in range(columns.shape[1]):

@@ -1,7 +1,7 @@
-"""The right answers of the NEXMark queries, computed in batch by DuckDB and by nothing of Shoal's own.
+"""The expected results of the NEXMark queries, computed in batch by DuckDB, without any code of Shoal's runtimes.
 
 Windows are aligned to the Unix epoch and hold their start but not their end. Every window with at least one event
-has an answer, the incomplete ones at both ends included. Bounds of a join in time are both inclusive.
+has a result, also the incomplete ones at both ends. Bounds of a join in time are both inclusive.
 """
 
 import duckdb
@@ -11,7 +11,7 @@ from shoal.errors import ConfigError
 
 MICROSECONDS = 1_000_000
 RATE = 0.908
-"""Euros for a dollar (Q1)."""
+"""Euros per dollar (Q1)."""
 SELECTED = (1007, 1020, 2001, 2019, 2087)
 """Auctions whose bids are wanted (Q2)."""
 CATEGORY = 10
@@ -93,7 +93,7 @@ def expected(
     window_s: float,
     slide_s: float,
 ) -> dict[str, pa.Table]:
-    """Answer one query, rows in the order of their columns, under its name: `q0` to `q8`.
+    """Compute one query, rows in the order of their columns, under its name: `q0` to `q8`.
 
     Q3 joins within `within_s`; Q5 slides a window of `window_s` by `slide_s`; Q4, Q6, Q7 and Q8 tumble by `window_s`.
 
@@ -111,15 +111,15 @@ def expected(
         for name, rows in (("person", person), ("auction", auction), ("bid", bid)):
             database.from_arrow(rows).create_view(name)
         database.execute(MACROS)
-        answer = database.sql(f"{query} ORDER BY ALL", params=used).to_arrow_table()
-        return {f"q{query_number}": answer.rename_columns(schema.names).cast(schema)}
+        result = database.sql(f"{query} ORDER BY ALL", params=used).to_arrow_table()
+        return {f"q{query_number}": result.rename_columns(schema.names).cast(schema)}
 
 
 def _settings(within_s: float, window_s: float, slide_s: float) -> dict[str, object]:
     """Everything a query may refer to, times in whole microseconds."""
     within_us, window_us, slide_us = (round(seconds * MICROSECONDS) for seconds in (within_s, window_s, slide_s))
     if within_us < 0:
-        raise ConfigError(f"nexmark join must not be within less than no time; got {within_s} s")
+        raise ConfigError(f"nexmark join must be within a non-negative time; got {within_s} s")
     if window_us <= 0 or slide_us <= 0 or window_us % slide_us:
         raise ConfigError(f"nexmark window must be a multiple of its slide; got size {window_s} s, slide {slide_s} s")
     return {

@@ -158,7 +158,7 @@ def _numbers(text: str) -> list[int]:
 def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source | None) -> Ready:
     """The job and its oracle over generated events."""
     if source is not None:
-        raise ConfigError("nexmark has three streams; --source cannot stand in for them")
+        raise ConfigError("nexmark has three streams; --source cannot replace them")
     if amount.events is None:
         raise ConfigError("nexmark needs --events, which are divided among its three streams")
     numbers = _numbers(settings["queries"])
@@ -179,7 +179,7 @@ def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source
         if kind in needed
     }
 
-    def answers(number: int) -> dict[str, pa.Table]:
+    def expected_tables(number: int) -> dict[str, pa.Table]:
         if number != sum(split[kind] for kind in OF_CYCLE if kind in sources):
             raise ConfigError("nexmark's oracle needs all events; leave --seconds out or --check")
         person, auction, bid = (
@@ -192,7 +192,7 @@ def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source
             found["q6"] = found["q6"].drop_columns(["auction"])
         return found
 
-    return Ready(Job.of("nexmark", job_queries, sources), answers)
+    return Ready(Job.of("nexmark", job_queries, sources), expected_tables)
 
 
 NEXMARK = Workload(

@@ -1,7 +1,7 @@
-"""Taxi trips of the `nyt` workload, made to look like New York's: vendors, distances, places, fares, passengers.
+"""Taxi trips of the `nyt` workload, made to look like New York's: vendors, distances, areas, fares, passengers.
 
-An event is a function of its index alone, so a source can be split, replayed and resumed anywhere.
-Columns are drawn independently of each other, but for the fare, which follows the distance.
+An event is a function of its index alone, so a source can be split, replayed and resumed at any index.
+Columns are independent of each other, except for the fare, which follows the distance.
 """
 
 from dataclasses import dataclass
@@ -51,8 +51,8 @@ PASSENGERS_OF_PERCENT = np.repeat(np.arange(1, 7), [70, 14, 4, 2, 6, 4])
 INVALID_PER_MILLE = 20
 
 
-class Place(NamedTuple):
-    """Where trips begin and end: a centre, how far around it, and how many of a hundred."""
+class Area(NamedTuple):
+    """An area where trips begin and end: its centre, its reach in degrees, and its share in percent."""
 
     latitude: float
     longitude: float
@@ -60,20 +60,20 @@ class Place(NamedTuple):
     percent: int
 
 
-PLACES = (
-    Place(40.7555, -73.9845, 0.012, 26),  # Midtown
-    Place(40.7330, -73.9960, 0.011, 18),  # the Village
-    Place(40.7740, -73.9580, 0.012, 15),  # Upper East Side
-    Place(40.7870, -73.9750, 0.011, 10),  # Upper West Side
-    Place(40.7130, -74.0080, 0.009, 9),  # Downtown
-    Place(40.6900, -73.9800, 0.025, 5),  # Brooklyn
-    Place(40.7700, -73.8720, 0.005, 5),  # La Guardia
-    Place(40.6450, -73.7850, 0.008, 4),  # Kennedy
-    Place(40.7400, -73.9300, 0.120, 8),  # anywhere in the city
+AREAS = (
+    Area(40.7555, -73.9845, 0.012, 26),  # Midtown
+    Area(40.7330, -73.9960, 0.011, 18),  # the Village
+    Area(40.7740, -73.9580, 0.012, 15),  # Upper East Side
+    Area(40.7870, -73.9750, 0.011, 10),  # Upper West Side
+    Area(40.7130, -74.0080, 0.009, 9),  # Downtown
+    Area(40.6900, -73.9800, 0.025, 5),  # Brooklyn
+    Area(40.7700, -73.8720, 0.005, 5),  # La Guardia
+    Area(40.6450, -73.7850, 0.008, 4),  # Kennedy
+    Area(40.7400, -73.9300, 0.120, 8),  # anywhere in the city
 )
-PLACE_OF_PERCENT = np.repeat(np.arange(len(PLACES)), [place.percent for place in PLACES])
-# Latitude, longitude and reach of the place a percent stands for, in whole microdegrees.
-CENTRES = np.rint(np.array([place[:3] for place in PLACES]) * MICRODEGREES).astype(np.int64)[PLACE_OF_PERCENT]
+AREA_OF_PERCENT = np.repeat(np.arange(len(AREAS)), [area.percent for area in AREAS])
+# Latitude, longitude and reach of the area of each percent, in whole microdegrees.
+CENTRES = np.rint(np.array([area[:3] for area in AREAS]) * MICRODEGREES).astype(np.int64)[AREA_OF_PERCENT]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class NytEvents:
     start_us: int = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Reject settings beyond their limits."""
         check_limits("nyt", self, LIMITS)
 
     @staticmethod
@@ -107,7 +107,7 @@ class NytEvents:
         return SCHEMA
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        """Events number `start` to `stop` - 1; a pure function of its arguments."""
         check_slice("nyt", start, stop)
         size = stop - start
         ts, passengers = np.empty(size, np.int64), np.empty(size, np.int64)
@@ -153,13 +153,13 @@ def _spoil(coordinates: Floats, n: int, kind: int) -> None:
 
 @compiled
 def _fill(columns: Any, start: int, seed: np.uint64, per_s: int, start_us: int) -> None:
-    """Write the trips from number `start` on until the columns are full."""
+    """Fill the columns with the trips from number `start` on."""
     ts, vendor, passengers, amounts = columns
     distance, fare, coordinates = amounts[0], amounts[1], amounts[2:]
     stream = mix(seed)
     for n in range(len(ts)):
         first = mix(stream ^ np.uint64(start + n))
-        places = mix(first)
+        spatial = mix(first)
         ts[n] = start_us + (start + n) * MICROSECONDS // per_s
         vendor[n] = np.int8(first >> np.uint64(63))
         distance[n] = DISTANCES[first & np.uint64(QUANTILES - 1)]
@@ -167,9 +167,9 @@ def _fill(columns: Any, start: int, seed: np.uint64, per_s: int, start_us: int) 
         # By the mile and by the half dollar, waiting included.
         fare[n] = 2.5 + np.rint(2 * distance[n] * (2.2 + float((first >> np.uint64(28)) & np.uint64(255)) / 256)) / 2
         for end in range(2):
-            latitude, longitude, around = CENTRES[_below(100, places >> np.uint64(16 * end))]
-            bits = mix(places + np.uint64(1 + end))
+            latitude, longitude, around = CENTRES[_below(100, spatial >> np.uint64(16 * end))]
+            bits = mix(spatial + np.uint64(1 + end))
             coordinates[2 * end, n] = _near(latitude, around, bits)
             coordinates[2 * end + 1, n] = _near(longitude, around, bits >> np.uint64(32))
-        if _below(1000, places >> np.uint64(32)) < INVALID_PER_MILLE:
-            _spoil(coordinates, n, int(_below(4, places >> np.uint64(48))))
+        if _below(1000, spatial >> np.uint64(32)) < INVALID_PER_MILLE:
+            _spoil(coordinates, n, int(_below(4, spatial >> np.uint64(48))))

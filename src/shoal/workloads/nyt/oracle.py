@@ -1,4 +1,4 @@
-"""The right answer of the `nyt` query, computed in batch by DuckDB and by nothing of Shoal's own.
+"""The expected results of the `nyt` query, computed in batch by DuckDB, without any code of Shoal's runtimes.
 
 The grid is that of the DEBS 2015 grand challenge: 600 x 600 cells of 250 m, numbered row by row from the north-west.
 A row is floor((NORTH - latitude) / DLAT), a column floor((longitude - WEST) / DLON), both in floating point: whoever
@@ -48,7 +48,7 @@ WEST = ORIGIN_LONGITUDE - DLON / 2
 """The borders of the grid."""
 
 TRIPS = f"""
-WITH places AS (
+WITH positions AS (
     SELECT ts, vendor, distance,
            floor(($north - pickup_latitude) / $dlat) AS pickup_row,
            floor((pickup_longitude - $west) / $dlon) AS pickup_column,
@@ -59,7 +59,7 @@ WITH places AS (
 SELECT (pickup_row * {GRID} + pickup_column)::BIGINT AS cell,
        time_bucket(to_seconds({WINDOW_S}), ts) + to_seconds({WINDOW_S}) AS window_end,
        count(*) AS trips, fsum(distance) / count(*) AS mean_distance
-FROM places
+FROM positions
 WHERE vendor = '{VENDOR}' AND distance > {MIN_DISTANCE}
   AND pickup_row BETWEEN 0 AND {GRID - 1} AND pickup_column BETWEEN 0 AND {GRID - 1}
   AND dropoff_row BETWEEN 0 AND {GRID - 1} AND dropoff_column BETWEEN 0 AND {GRID - 1}
@@ -68,7 +68,7 @@ GROUP BY cell, window_end ORDER BY ALL
 
 
 def cell_of(latitude: float, longitude: float) -> int | None:
-    """The number of the cell at a place, or None outside of the grid.
+    """The number of the cell at a position, or None outside of the grid.
 
     >>> cell_of(41.474937, -74.913583), cell_of(40.7580, -73.9855), cell_of(0.0, 0.0)
     (0, 191710, None)
@@ -81,8 +81,8 @@ def expected(events: pa.Table | str | Path) -> dict[str, pa.Table]:
     """Count and average trips per cell and window over a table or the Parquet files of a glob, rows in key order.
 
     >>> from shoal.workloads.nyt.events import NytEvents
-    >>> answer = expected(pa.table(NytEvents(per_s=1000).batch(0, 4000)))["trips"]
-    >>> sum(answer["trips"].to_pylist())
+    >>> results = expected(pa.table(NytEvents(per_s=1000).batch(0, 4000)))["trips"]
+    >>> sum(results["trips"].to_pylist())
     1468
     """
     with duckdb.connect() as database:

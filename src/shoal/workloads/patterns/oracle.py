@@ -1,4 +1,4 @@
-"""The right answers of the pattern queries over bikes and buses, computed in batch by plain Python.
+"""The expected results of the pattern queries over bikes and buses, computed in batch by plain Python.
 
 SEQ(A+ B) within each group, reluctant and skipping past the last row: rows are taken in the order of their time,
 rows of one time in the order of their columns. From the first row on, a match goes to the next row that is a B, if
@@ -77,8 +77,8 @@ def buses_expected(events: pa.Table | str | Path) -> dict[str, pa.Table]:
     """Give the hours that end in block 67002, per operator and per bus: a table, or the Parquet files of a glob.
 
     >>> from shoal.workloads.buses.events import BusesEvents
-    >>> answer = buses_expected(pa.table(BusesEvents(vehicles=10).batch(0, 2000)))
-    >>> {name: table.num_rows for name, table in answer.items()}
+    >>> results = buses_expected(pa.table(BusesEvents(vehicles=10).batch(0, 2000)))
+    >>> {name: table.num_rows for name, table in results.items()}
     {'by_operator': 7, 'by_vehicle': 7}
     """
     rows = _rows(events, BUSES_COLUMNS)
@@ -89,12 +89,12 @@ def buses_expected(events: pa.Table | str | Path) -> dict[str, pa.Table]:
 
 
 def _reports(rows: Sequence[Row], key: str) -> list[tuple[Any, ...]]:
-    """Answers of a bus query, one per match."""
-    answers = []
+    """Results of a bus query, one per match."""
+    results = []
     for match in _matches(rows, key, lambda row: row["block_id"] == BLOCK, HOUR_US):
         delays = match.all("delay")
-        answers.append((match.group, *match.times, len(delays), sum(delays) / len(delays), max(delays)))
-    return answers
+        results.append((match.group, *match.times, len(delays), sum(delays) / len(delays), max(delays)))
+    return results
 
 
 def _matches(rows: Sequence[Row], key: str, ends: Callable[[Row], bool], within_us: int) -> Iterator[Match]:
@@ -113,7 +113,7 @@ def _matches_of_group(group: Any, rows: Sequence[Row], ends: Callable[[Row], boo
     while first < len(rows):
         following = bisect_right(last_rows, first)
         if following == len(last_rows):
-            return  # nothing ends a match any more
+            return  # no later row ends a match
         last = last_rows[following]
         if rows[last]["ts"] - rows[first]["ts"] <= within_us:
             yield Match(group, rows[first:last], rows[last])

@@ -17,7 +17,7 @@ from shoal.workloads.patterns.oracle import BIKES_COLUMNS, BUSES_COLUMNS, bikes_
 from shoal.workloads.workload import Amount, Ready, Workload
 
 PATTERN = "A+? B"
-"""Any rows, up to the first that fits B."""
+"""Any rows, up to the first that matches B."""
 DAY_S, HOUR_S = 86_400, 3_600
 TRIPS = {
     "ts": "timestamp",

@@ -1,6 +1,6 @@
 """Reports of the `skew` workload: vehicles on the road segments of a city, most of them on a few that are hot.
 
-An event is a function of its index alone, so a source can be split, replayed and resumed anywhere. A segment is a
+An event is a function of its index alone, so a source can be split, replayed and resumed at any index. A segment is a
 cell: one kilometre of a road that is twenty metres wide. Which cells are hot depends on event time.
 """
 
@@ -27,9 +27,9 @@ LENGTH_DM, WIDTH_DM = 10_000, 200
 LARGEST_SPEED, LARGEST_BRAKING = 4095, 999
 """In cm/s and cm/s²."""
 STANDING = 4096
-"""One report in so many is of a vehicle that stands."""
+"""One report in this many is of a standing vehicle."""
 SHARES = 1 << 24
-"""Shares of the cells are whole numbers of so many parts."""
+"""Shares of the cells are multiples of one part in this many."""
 SCHEMA = pa.schema(
     {"ts": pa.timestamp("us"), **dict.fromkeys(("cell", "vehicle", "x", "y", "speed", "braking"), pa.int64())}
 )
@@ -54,9 +54,9 @@ class SkewEvents:
     """An endless stream of reports, `per_s` for every second of event time, with a hotspot that moves.
 
     The `hot` cells have `heat` of all reports, the one of rank r in proportion to `1 / r ** skew`; the others have the
-    rest in equal parts. Hot cells lie `stride` apart. The hotspot stays for `move_s` seconds, for ever if that is 0.
+    rest in equal parts. Hot cells lie `stride` apart. The hotspot stays for `move_s` seconds, forever if that is 0.
     By its profile it then goes `drift` cells on at once (`steps`) or has been gliding there all the while (`orbit`);
-    or it goes back and forth between two places (`oscillating`).
+    or it goes back and forth between two positions (`oscillating`).
 
     >>> events = SkewEvents(cells=8, hot=2, heat=0.75, skew=1.0, move_s=1.0)
     >>> events.hot_cells(0.0), events.hot_cells(1.0)
@@ -81,7 +81,7 @@ class SkewEvents:
     start_us: int = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z
 
     def __post_init__(self) -> None:
-        """Refuse cities that cannot be."""
+        """Reject settings beyond their limits and hot cells that overlap."""
         if self.profile not in get_args(Profile):
             choices = ", ".join(get_args(Profile))
             raise ConfigError(f"skew profile must be one of {choices}; got {self.profile!r}")
@@ -102,7 +102,7 @@ class SkewEvents:
         return SCHEMA
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        """Events number `start` to `stop` - 1; a pure function of its arguments."""
         ts, *others = (pa.array(column) for column in self.columns(start, stop).values())
         return pa.RecordBatch.from_arrays([ts.view(pa.timestamp("us")), *others], schema=SCHEMA)
 
@@ -110,29 +110,29 @@ class SkewEvents:
         """The same events as plain arrays, times in microseconds."""
         check_slice("skew", start, stop)
         columns = np.empty((len(SCHEMA), stop - start), np.int64)
-        places, last = _ranks(self)
+        ranked, last = _ranks(self)
         clock = (self.start_us, self.per_s, round(self.move_s * MICROSECONDS), self.drift)
         profile = get_args(Profile).index(self.profile)
-        _fill(columns, start, np.uint64(self.seed), clock, profile, places, last, self.vehicles)
+        _fill(columns, start, np.uint64(self.seed), clock, profile, ranked, last, self.vehicles)
         return dict(zip(SCHEMA.names, columns, strict=True))
 
     def shares(self, at_s: float) -> Floats:
         """The share of the reports that every cell has at an offset of event time from the start."""
-        places, last = _ranks(self)
+        ranked, last = _ranks(self)
         step, glided = self._step(at_s)
         shares, by_rank = np.zeros(self.cells), np.diff(last, prepend=0) / SHARES
-        shares[(places + step * self.drift) % self.cells] += by_rank * (1 - glided)
-        shares[(places + (step + 1) * self.drift) % self.cells] += by_rank * glided
+        shares[(ranked + step * self.drift) % self.cells] += by_rank * (1 - glided)
+        shares[(ranked + (step + 1) * self.drift) % self.cells] += by_rank * glided
         return shares
 
     def hot_cells(self, at_s: float) -> list[int]:
         """The hot cells at an offset of event time from the start, hottest first."""
         step, glided = self._step(at_s)
         nearest = step + (glided > 0.5)
-        return [int(place + nearest * self.drift) % self.cells for place in _ranks(self)[0][: self.hot]]
+        return [int(cell + nearest * self.drift) % self.cells for cell in _ranks(self)[0][: self.hot]]
 
     def _step(self, at_s: float) -> tuple[int, float]:
-        """How often the hotspot has moved, and how much of it has gone on already."""
+        """The number of moves of the hotspot, and the share of it that has already moved on."""
         if not isfinite(at_s) or at_s < 0:
             raise ConfigError(f"skew offset must be a finite number of seconds from 0 on; got {at_s!r}")
         move_us = round(self.move_s * MICROSECONDS)
@@ -146,16 +146,16 @@ class SkewEvents:
 
 @lru_cache(maxsize=16)
 def _ranks(city: SkewEvents) -> tuple[Ints, Ints]:
-    """Cells by rank, hot ones first, before anything has moved; and the share of each with all before it."""
+    """Cells by rank, hot ones first, before the first move; and the cumulative share of each."""
     hot = np.arange(city.hot) * city.stride
-    places = np.concatenate([hot, np.setdiff1d(np.arange(city.cells), hot)])
+    ranked = np.concatenate([hot, np.setdiff1d(np.arange(city.cells), hot)])
     cold = city.cells - city.hot
     heat = city.heat if cold else 1.0
     weights = 1 / np.arange(1, city.hot + 1) ** float(city.skew)
     shares = np.concatenate([weights * (heat / weights.sum()), np.full(cold, (1 - heat) / max(1, cold))])
     last = np.rint(np.cumsum(shares) * SHARES).astype(np.int64)
     last[-1] = SHARES
-    return places, last
+    return ranked, last
 
 
 @compiled
@@ -172,11 +172,11 @@ def _fill(
     seed: np.uint64,
     clock: tuple[int, int, int, int],
     profile: int,
-    places: Ints,
+    ranked: Ints,
     last: Ints,
     vehicles: int,
 ) -> None:
-    """Write the events from number `start` on until the columns are full; profiles are numbered as declared."""
+    """Fill the columns with the events from number `start` on; `profile` is its index as declared."""
     ts, cell, vehicle, x, y, speed, braking = columns
     start_us, per_s, move_us, drift = clock
     stream = mix(seed)
@@ -195,7 +195,7 @@ def _fill(
             step %= 2
         rank = np.searchsorted(last, np.int64(first >> np.uint64(40)), side="right")
         ts[n] = start_us + offset_us
-        cell[n] = (places[rank] + step * drift) % len(places)
+        cell[n] = (ranked[rank] + step * drift) % len(ranked)
         vehicle[n] = below(vehicles, first)
         x[n] = below(LENGTH_DM, second)
         y[n] = below(WIDTH_DM, second >> np.uint64(32))

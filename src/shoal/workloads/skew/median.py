@@ -1,8 +1,8 @@
-"""The function of the `skew` workload: how large a median may be, by the bootstrap; costly, and of all values at once.
+"""The function of the `skew` workload: an upper bound of a median, by the bootstrap; costly, and not incremental.
 
-A bootstrap draws as many values as there are, again and again, and looks at the median of each draw. What such a
-draw gives cannot be put together from parts, so the state is the values themselves, and the work is done where the
-instance is bound, when its window closes.
+A bootstrap draws a sample of the same size many times and takes the median of each. These medians cannot be merged
+from parts, so the state is the values themselves, and the work is done where the instance is bound, when its window
+closes.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ Ints = npt.NDArray[np.int64]
 
 RESAMPLES = 2000
 BOUND = RESAMPLES * 39 // 40
-"""Rank of the median that is answered, from 0: the upper end of an interval of 95 %."""
+"""Rank of the median that is the result, from 0: the upper end of an interval of 95 %."""
 
 
 class MedianBound:
@@ -41,14 +41,14 @@ class MedianBound:
         return one + other
 
     def result(self, state: list[int]) -> int:
-        """The bound; values are put in order first, so that it does not matter how they came together."""
+        """The bound; values are sorted first, so that the order of merges does not matter."""
         values = np.sort(np.array(state, np.int64))
         return int(values[np.sort(medians(values.size, RESAMPLES))[BOUND]])
 
 
 @compiled
 def medians(size: int, resamples: int) -> Ints:
-    """The place of the median of each draw among so many values in order, the lower one of two.
+    """The index of the median of each draw among `size` ordered values, the lower one of two.
 
     Draw r takes value number `below(size, mix(r * 2**32 + i))` as its i-th.
     """
@@ -58,9 +58,9 @@ def medians(size: int, resamples: int) -> Ints:
         drawn[:] = 0
         for i in range(size):
             drawn[below(size, mix(np.uint64(r) << np.uint64(32) | np.uint64(i)))] += 1
-        seen, place = np.int64(drawn[0]), 0
-        while seen <= (size - 1) // 2:
-            place += 1
-            seen += drawn[place]
-        found[r] = place
+        counted, index = np.int64(drawn[0]), 0
+        while counted <= (size - 1) // 2:
+            index += 1
+            counted += drawn[index]
+        found[r] = index
     return found

@@ -1,4 +1,4 @@
-"""The right answers of the `skew` queries, computed in batch by DuckDB and NumPy and by nothing of Shoal's own.
+"""The expected results of the `skew` queries, computed in batch by DuckDB and NumPy, without any code of Shoal's runtimes.
 
 Windows are aligned to the Unix epoch and hold their start but not their end. Bounds in space and time are inclusive.
 """
@@ -23,7 +23,7 @@ WINDOW_S = 1
 FAST, BRAKES, STANDS = 3300, 900, 0
 """Speed above which a vehicle is fast, braking from which it is hard, and the speed of one that stands."""
 RESAMPLES, BOUND = 2000, 1950
-"""Draws of the bootstrap, and the rank, from 0, of the median that is answered."""
+"""Draws of the bootstrap, and the rank, from 0, of the median that is the result."""
 CHUNKS = 100
 """Parts in which the draws are made, so that they stay in the processor's cache."""
 COLUMNS = ("ts", "cell", "vehicle", "x", "y", "speed", "braking")
@@ -34,8 +34,8 @@ SCHEMAS = {
     "medians": pa.schema({"cell": NUMBER, "window_end": TIME, "bound": NUMBER}),
 }
 
-# Partners lie in the same stretch of time or the next, and in the same strip of the road or a neighbour: by that, not
-# by every pair of a cell, DuckDB can look for them.
+# Partners lie in the same stretch of time or the next, and in the same strip of the road or a neighbour: DuckDB
+# joins by these instead of comparing every pair of a cell.
 ENCOUNTERS = """
 WITH before AS (
     SELECT cell, vehicle, x, y, ts, ts // $stretch AS stretch, x // $strip AS strip FROM events
@@ -52,15 +52,15 @@ FROM pairs GROUP BY cell, window_end ORDER BY cell, window_end
 """
 
 
-class Question(NamedTuple):
-    """The events in the order of cells, times and then columns, and what is near."""
+class OracleInput(NamedTuple):
+    """The events in the order of cells, times and then columns, and the bounds of a join or match in space and time."""
 
     events: dict[str, Ints]
     reach_dm: int
     within_us: int
 
     def cells(self) -> Iterator[tuple[int, dict[str, Ints]]]:
-        """The events of every cell in turn."""
+        """The events of each cell."""
         for cell, (first, last) in _runs(self.events["cell"]):
             yield cell, {name: column[first:last] for name, column in self.events.items()}
 
@@ -68,54 +68,54 @@ class Question(NamedTuple):
 def expected(
     tables: Collection[str], events: pa.Table | str | Path, reach_dm: int, within_s: float
 ) -> dict[str, pa.Table]:
-    """Answer the queries behind some result tables over a table or the Parquet files of a glob, rows in order.
+    """Compute some of the result tables over a table or the Parquet files of a glob, rows in order.
 
     >>> from shoal.workloads.skew.events import SkewEvents
     >>> events = pa.table(SkewEvents(cells=4, hot=1, per_s=200).batch(0, 2000))
-    >>> answers = expected(SCHEMAS, events, reach_dm=250, within_s=1.0)
-    >>> {name: answer.num_rows for name, answer in answers.items()}
+    >>> results = expected(SCHEMAS, events, reach_dm=250, within_s=1.0)
+    >>> {name: table.num_rows for name, table in results.items()}
     {'encounters': 39, 'hazards': 12, 'medians': 40}
     """
-    question = Question(_columns(events), reach_dm, round(within_s * MICROSECONDS))
-    return {name: _table(ANSWERS[name](question), SCHEMAS[name]) for name in tables}
+    given = OracleInput(_columns(events), reach_dm, round(within_s * MICROSECONDS))
+    return {name: _table(TABLES[name](given), SCHEMAS[name]) for name in tables}
 
 
-def encounters(question: Question) -> list[Ints]:
+def encounters(given: OracleInput) -> list[Ints]:
     """Cell, end of the window, number of pairs and the square of their least distance."""
-    reach, within = question.reach_dm, question.within_us
+    reach, within = given.reach_dm, given.within_us
     settings = {"reach": reach, "within": within, "strip": max(1, reach), "stretch": max(1, within)}
     with duckdb.connect() as database:
-        database.from_arrow(pa.table(question.events)).create_view("events")
+        database.from_arrow(pa.table(given.events)).create_view("events")
         found = database.sql(ENCOUNTERS, params={**settings, "window": WINDOW_S * MICROSECONDS}).to_arrow_table()
     return [column.to_numpy() for column in found.columns]
 
 
-def hazards(question: Question) -> list[Ints]:
+def hazards(given: OracleInput) -> list[Ints]:
     """For every fast vehicle the next that brakes hard, and the next after it that stands, if that comes in time."""
     parts = []
-    for cell, rows in question.cells():
+    for cell, rows in given.cells():
         ts, vehicle = rows["ts"], rows["vehicle"]
         first = np.flatnonzero(rows["speed"] > FAST)
         second, found = _next(np.flatnonzero(rows["braking"] >= BRAKES), first)
         third, ends = _next(np.flatnonzero(rows["speed"] == STANDS), second)
         first = first[found][ends]
-        timely = ts[third] - ts[first] <= question.within_us
+        timely = ts[third] - ts[first] <= given.within_us
         first, third = first[timely], third[timely]
         parts.append([np.full(first.size, cell), ts[first], ts[third], vehicle[first], vehicle[third]])
     return [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else _nothing("hazards")
 
 
-def medians(question: Question) -> list[Ints]:
+def medians(given: OracleInput) -> list[Ints]:
     """Cell, end of the window, and the upper end of the 95 % confidence interval of the median speed."""
     rows = []
-    for cell, of_cell in question.cells():
+    for cell, of_cell in given.cells():
         for window, (first, last) in _runs(of_cell["ts"] // (WINDOW_S * MICROSECONDS)):
             bound = median_bound(of_cell["speed"][first:last])
             rows.append((cell, (window + 1) * WINDOW_S * MICROSECONDS, bound))
     return list(np.array(rows, np.int64).T) if rows else _nothing("medians")
 
 
-ANSWERS: dict[str, Callable[[Question], list[Ints]]] = {
+TABLES: dict[str, Callable[[OracleInput], list[Ints]]] = {
     "encounters": encounters,
     "hazards": hazards,
     "medians": medians,
@@ -123,13 +123,13 @@ ANSWERS: dict[str, Callable[[Question], list[Ints]]] = {
 
 
 def median_bound(values: Ints) -> int:
-    """Draw as many values as there are, 2000 times; of all medians, the one below which 1950 lie."""
+    """Draw `values.size` values, 2000 times; of all medians, the one below which 1950 lie."""
     found = np.concatenate([_medians(values.size, draws) for draws in np.array_split(np.arange(RESAMPLES), CHUNKS)])
     return int(np.sort(values)[np.sort(found)[BOUND]])
 
 
 def _medians(size: int, draws: Ints) -> Ints:
-    """The place of the median of some draws among so many values in order, the lower one of two."""
+    """The index of the median of some draws among `size` ordered values, the lower one of two."""
     numbers = draws.astype(np.uint64)[:, None] << np.uint64(32) | np.arange(size, dtype=np.uint64)
     drawn = (_scattered(numbers) & np.uint64(0xFFFFFFFF)) * np.uint64(size) >> np.uint64(32)
     owner = np.arange(draws.size)[:, None] * size
@@ -146,11 +146,11 @@ def _scattered(bits: Words) -> Words:
     return bits ^ (bits >> np.uint64(31))
 
 
-def _next(places: Ints, rows: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """The first place behind each row that has one, and which rows those are."""
-    at = np.searchsorted(places, rows, side="right")
-    found = at < places.size
-    return places[at[found]], found
+def _next(positions: Ints, rows: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """The first position after each row that has one, and which rows those are."""
+    at = np.searchsorted(positions, rows, side="right")
+    found = at < positions.size
+    return positions[at[found]], found
 
 
 def _runs(values: Ints) -> Iterator[tuple[int, tuple[int, int]]]:

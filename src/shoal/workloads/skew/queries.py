@@ -1,4 +1,4 @@
-"""The `skew` workload: heavy operators on road segments, a few of which have most of the work, and not for long."""
+"""The `skew` workload: costly operators on road segments; a few segments have most of the work, and which ones changes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Roads:
     within_s: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse distances and times that make no sense."""
+        """Reject distances and times beyond their limits."""
         check_limits("skew", self, LIMITS, ("reach_m", "within_s"))
         if not round(self.within_s * MICROSECONDS):
             raise ConfigError(f"skew within_s must be at least a microsecond; got {self.within_s}")
@@ -47,12 +47,12 @@ class Roads:
 
     @property
     def reports(self) -> Stream:
-        """Where vehicles are, how fast, and how hard they brake."""
+        """Position, speed and braking of vehicles."""
         return Stream(STREAM, SCHEMA, time="ts")
 
 
 def join(roads: Roads) -> Query:
-    """How often vehicles came near to where another had been shortly before, and how near, per cell and second.
+    """Encounters per cell and second, and the closest: a vehicle near a position that another had shortly before.
 
     >>> [operator.kind for operator in join(Roads()).operators]
     ['source', 'select', 'select', 'join', 'select', 'window', 'aggregate', 'sink']
@@ -96,7 +96,7 @@ def pattern(roads: Roads) -> Query:
 
 
 def function(roads: Roads) -> Query:
-    """How large the median speed may be with a confidence of 95 %, per cell and second, by the bootstrap."""
+    """The upper bound of the median speed at 95 % confidence, per cell and second, by the bootstrap."""
     by_cell = roads.reports.partition_by("cell", groups=roads.cells)
     bounded = by_cell.window(tumbling(WINDOW_S)).aggregate(bound=user_aggregate(MedianBound, "speed", "int64"))
     return bounded.sink("medians")

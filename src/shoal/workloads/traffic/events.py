@@ -1,6 +1,6 @@
-"""Vehicle reports of the `traffic` workload: any run of events in any order, always the same.
+"""Vehicle reports of the `traffic` workload: any range of events, always the same.
 
-An event is a function of its index alone, so a source can be split, replayed and resumed anywhere.
+An event is a function of its index alone, so a source can be split, replayed and resumed at any index.
 The profiles: W1 constant load, W2 the same load moving on from region to region, W3 rush hour.
 """
 
@@ -57,9 +57,9 @@ SCHEMA = pa.schema(
 class TrafficEvents:
     """The endless stream in which every vehicle on the road reports once per step.
 
-    The profile decides who is where and when; the seed decides types, speeds and disorder.
+    The profile decides which vehicle is where and when; the seed decides types, speeds and disorder.
     Reports of a step are spread evenly over it, neighbours in time coming from distant regions.
-    With `disorder_s`, an event's time is up to that much earlier than its place in the stream, never later;
+    With `disorder_s`, an event's time is up to that much earlier than its position in the stream, never later;
     so the first events may be older than `start_us`.
 
     >>> events = TrafficEvents("W1", vehicles=1000, regions=4)
@@ -79,10 +79,10 @@ class TrafficEvents:
     start_us: int = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z
     period_s: int = 600  # from one rush hour to the next (W3)
     step_s: int = 1  # from one shift of the load to the next (W2)
-    shift: int = 1  # regions that it moves on by each time (W2)
+    shift: int = 1  # regions by which it moves each time (W2)
 
     def __post_init__(self) -> None:
-        """Refuse what no city could report."""
+        """Reject settings beyond their limits."""
         if self.profile not in get_args(Profile):
             choices = ", ".join(get_args(Profile))
             raise ConfigError(f"traffic profile must be one of {choices}; got {self.profile!r}")
@@ -98,7 +98,7 @@ class TrafficEvents:
         return SCHEMA
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """Events number `start` up to but without `stop`, whatever else was asked for before.
+        """Events number `start` to `stop` - 1; a pure function of its arguments.
 
         >>> events = TrafficEvents("W3", vehicles=500)
         >>> events.batch(10_000, 10_064).slice(60) == events.batch(10_060, 10_064)
@@ -107,7 +107,7 @@ class TrafficEvents:
         check_slice("traffic", start, stop)
         columns = _Columns.of_size(stop - start)
         clock = (self.start_us, round(self.disorder_s * MICROSECONDS), self._drift, self.step_s)
-        # Plain tuples: of a named one Numba's cache on disk keeps the module, and fails under another name.
+        # Plain tuples: Numba's disk cache stores the module of a named tuple, and fails if it is imported under another name.
         _fill(tuple(columns), start, np.uint64(self.seed), clock, tuple(_timetable(self)))
         return columns.to_arrow()
 
@@ -123,7 +123,7 @@ class TrafficEvents:
         return np.roll(np.diff(last[second % len(last)], prepend=0), second // self.step_s * self._drift)
 
     def index_at(self, seconds: float) -> int:
-        """How many events come before this offset of event time from the start, disorder aside.
+        """The number of events before this offset of event time from the start, disorder aside.
 
         >>> TrafficEvents(vehicles=1000, steps_per_s=2).index_at(1.5)
         3000
@@ -138,12 +138,12 @@ class TrafficEvents:
 
     @property
     def _drift(self) -> int:
-        """How many regions every vehicle moves on each time."""
+        """The number of regions by which every vehicle moves each time."""
         return self.shift if self.profile == "W2" else 0
 
 
 class _Timetable(NamedTuple):
-    """Who is on the road and where, one row per second of a period that repeats for ever.
+    """The vehicles on the road and their regions, one row per second of a period that repeats forever.
 
     Vehicles are numbered region by region; `stride` is the step from one reporting vehicle to the next.
     """
@@ -151,11 +151,11 @@ class _Timetable(NamedTuple):
     starts: Ints  # [second]: events before it; at the end, events per period
     last: Ints  # [second, region]: vehicles in this region and all before it
     stride: Ints  # [second]
-    pace: Floats  # [second, region]: speed as a share of free speed
+    slowdown: Floats  # [second, region]: speed as a share of free speed
 
 
 class _Columns(NamedTuple):
-    """A batch while it is being filled."""
+    """The columns of a batch that is being filled."""
 
     ts: Ints
     vehicle: Ints
@@ -188,7 +188,7 @@ def _timetable(city: TrafficEvents) -> _Timetable:
         starts=np.concatenate([[0], np.cumsum(totals * city.steps_per_s)]),
         last=np.cumsum(counts, axis=1),
         stride=np.array([_stride(int(total)) for total in totals]),
-        pace=1 / (1 + 0.15 * np.square(np.square(crowding))),  # the BPR curve of traffic engineering
+        slowdown=1 / (1 + 0.15 * np.square(np.square(crowding))),  # the BPR curve of traffic engineering
     )
 
 
@@ -244,10 +244,10 @@ def _speed(expected_kmh: float, bits: np.uint64) -> float:
 
 @njit(nogil=True, cache=True)
 def _fill(columns: Any, start: int, seed: np.uint64, clock: Any, timetable: Any) -> None:
-    """Write the events from number `start` on until the columns are full, second by second."""
+    """Fill the columns with the events from number `start` on, second by second."""
     ts, vehicle, region, vehicle_type, speed = columns
     start_us, disorder_us, drift, step_s = clock
-    starts, last, stride, pace = timetable
+    starts, last, stride, slowdown = timetable
     events, drivers = seed << np.uint64(1), seed << np.uint64(1) | np.uint64(1)
     cycle, index = divmod(start, starts[-1])
     row = np.searchsorted(starts, index, side="right") - 1
@@ -266,6 +266,6 @@ def _fill(columns: Any, start: int, seed: np.uint64, clock: Any, timetable: Any)
             vehicle[n] = car
             region[n] = (home + moved) % last.shape[1]
             vehicle_type[n] = TYPE_OF_PERCENT[_below(100, _random(drivers, car))]
-            speed[n] = _speed(FREE_SPEED_KMH[vehicle_type[n]] * pace[row, home], bits)
+            speed[n] = _speed(FREE_SPEED_KMH[vehicle_type[n]] * slowdown[row, home], bits)
             car = (car + stride[row]) % road
         second, first, done = second + 1, first + rate, stop

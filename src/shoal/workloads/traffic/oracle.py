@@ -1,7 +1,7 @@
-"""The right answers of the `traffic` queries, computed in batch by DuckDB and by nothing of Shoal's own.
+"""The expected results of the `traffic` queries, computed in batch by DuckDB, without any code of Shoal's runtimes.
 
 Windows slide by one second, are aligned to the Unix epoch and hold their start but not their end.
-Every window with at least one event has an answer, the incomplete ones at both ends included.
+Every window with at least one event has a result, also the incomplete ones at both ends.
 """
 
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ FROM_EVENTS = {
 
 
 def expected(events: pa.Table | str | Path) -> dict[str, pa.Table]:
-    """Answer every traffic query over a table or the Parquet files of a glob, rows in key order.
+    """Compute every traffic query over a table or the Parquet files of a glob, rows in key order.
 
     >>> from shoal.workloads.traffic.events import TrafficEvents
     >>> events = pa.table(TrafficEvents(vehicles=100, regions=1).batch(0, 1000))
@@ -71,21 +71,21 @@ def expected(events: pa.Table | str | Path) -> dict[str, pa.Table]:
     """
     with _opened(events) as database:
         database.execute(PANES)
-        return {name: _answer(database, name, WINDOWS_OF_PANES, query) for name, query in FROM_PANES.items()}
+        return {name: _result(database, name, WINDOWS_OF_PANES, query) for name, query in FROM_PANES.items()}
 
 
 def expected_naive(events: pa.Table | str | Path) -> dict[str, pa.Table]:
-    """Answer as `expected` does, from the definition of a window instead of from panes; for small data.
+    """Compute the same as `expected` from the definition of a window instead of from panes; for small data.
 
     Sums are plain here, so averages agree with `expected` to about 12 digits.
     """
     with _opened(events) as database:
-        return {name: _answer(database, name, WINDOWS_OF_EVENTS, query) for name, query in FROM_EVENTS.items()}
+        return {name: _result(database, name, WINDOWS_OF_EVENTS, query) for name, query in FROM_EVENTS.items()}
 
 
 @contextmanager
 def _opened(events: pa.Table | str | Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a database of its own with the events as a view."""
+    """Open a new database with the events as a view."""
     with duckdb.connect() as database:
         rows = relation_of(database, "traffic", events, COLUMNS)
         rows.select(
@@ -94,7 +94,7 @@ def _opened(events: pa.Table | str | Path) -> Iterator[duckdb.DuckDBPyConnection
         yield database
 
 
-def _answer(database: duckdb.DuckDBPyConnection, name: str, windows: str, query: str) -> pa.Table:
+def _result(database: duckdb.DuckDBPyConnection, name: str, windows: str, query: str) -> pa.Table:
     """Run one query over its windows and give it its columns' names and types."""
     schema = SCHEMAS[name]
     rows = database.sql(f"{windows.format(size_s=WINDOW_S[name])} {query} ORDER BY ALL").to_arrow_table()

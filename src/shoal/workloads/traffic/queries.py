@@ -1,4 +1,4 @@
-"""The `traffic` workload: three queries for each of 100 regions over vehicles that report where they are."""
+"""The `traffic` workload: three queries for each of 100 regions over vehicles that report their positions."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,6 +1,6 @@
 """Ad events of the `ysb` workload, the Yahoo! Streaming Benchmark: eight 64-bit numbers per event.
 
-An event is a function of its index alone, so a source can be split, replayed and resumed anywhere.
+An event is a function of its index alone, so a source can be split, replayed and resumed at any index.
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class YsbEvents:
     views: str = A_THIRD
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Reject settings beyond their limits."""
         check_limits("ysb", self, LIMITS)
         moments = [moment for moment, _ in self.shares]
         shares_fit = all(0 <= share <= 1 for _, share in self.shares)
@@ -83,7 +83,7 @@ class YsbEvents:
         return SCHEMA
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """Events number `start` up to but without `stop`, whatever else was asked for before."""
+        """Events number `start` to `stop` - 1; a pure function of its arguments."""
         columns = self.columns(start, stop).values()
         arrays = [pa.array(column).view(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
@@ -110,7 +110,7 @@ class YsbEvents:
 
 @compiled
 def _fill(columns: Ints, start: int, seed: np.uint64, ads: int, per_s: int, start_us: int) -> None:
-    """Write the events from number `start` on until the columns are full."""
+    """Fill the columns with the events from number `start` on."""
     user_id, page_id, ad_id, ad_type, event_type, event_time, ip, spare = columns
     stream = mix(seed)
     for n in range(columns.shape[1]):
@@ -128,7 +128,7 @@ def _fill(columns: Ints, start: int, seed: np.uint64, ads: int, per_s: int, star
 
 @compiled
 def _choose_views(columns: Ints, seed: np.uint64, moments: Ints, limits: npt.NDArray[np.float64]) -> None:
-    """Let a share of the events that changes at given moments be views."""
+    """Make a share of the events views; the share changes at given moments."""
     event_type, event_time, spare = columns[4], columns[5], columns[7]
     stream = mix(mix(seed))
     for n in range(event_time.size):

@@ -1,4 +1,4 @@
-"""The right answer of the `ysb` query, computed in batch by DuckDB and by nothing of Shoal's own."""
+"""The expected results of the `ysb` query, computed in batch by DuckDB, without any code of Shoal's runtimes."""
 
 from collections.abc import Mapping
 from pathlib import Path

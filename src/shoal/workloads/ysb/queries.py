@@ -20,7 +20,7 @@ from shoal.workloads.ysb.oracle import COLUMNS, WINDOW_S, expected
 STREAM = "ad_events"
 SCHEMA = {name: "timestamp" if name == "event_time" else "int64" for name in NAMES}
 UNKNOWN = -1
-"""Campaign of an ad that the static table does not have."""
+"""Campaign of an ad that is not in the static table."""
 
 
 def query(campaign_of_ad: Mapping[int, int], campaigns: int, stream: str = STREAM, name: str = "views") -> Query:
