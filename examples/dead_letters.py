@@ -1,7 +1,7 @@
 """Bad input never disappears silently.
 
 A sensor writes CSV files, and not every line is what it should be. Rows that cannot be taken go to the table
-`dead_letters` with the reason, the place and the row as it came; the good ones are counted as usual.
+`dead_letters` with the reason, where it was and the unchanged row; the good ones are counted as usual.
 """
 
 import tempfile

@@ -2,7 +2,7 @@
 
 Two hundred machines send their temperature. Every machine has an owner who wants its maximum per minute; half of
 the owners also want to know how often it was above 80 degrees. Queries that differ only in the constant of an
-equality filter run together in one lane, so the cost depends on how many kinds of question there are, not on how
+equality filter run in one lane, so the cost depends on how many kinds of question there are, not on how
 many people ask them.
 """
 

@@ -1,7 +1,7 @@
 """Anything Spark can read is a source.
 
 The readings are JSON lines, for which Shoal has no connector of its own, and Spark joins them with a table before
-Shoal sees them. A streaming DataFrame takes the place of a source in the job; everything else stays the same.
+Shoal sees them. A streaming DataFrame replaces a source in the job; everything else stays the same.
 """
 
 import tempfile
@@ -29,6 +29,6 @@ readings = Stream("readings", {"ts": "timestamp", "room": "string", "celsius": "
 query = readings.key_by("room").window(tumbling(10)).aggregate(n=count(), celsius=max_("celsius")).sink("rooms")
 
 run = start(Job.of("rooms", [query], {"readings": frame}), spark=spark)
-run.drain()  # a DataFrame never ends by itself: take in what is there, answer every window, end
+run.drain()  # a DataFrame never ends by itself: read what is there, close every window, end
 run.wait()
 print(run.sink.table("rooms").sort_by([("window_end", "ascending"), ("room", "ascending")]).to_pandas())

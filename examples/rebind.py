@@ -1,6 +1,6 @@
 """Move operators between workers while the stream runs, and see that no result changes.
 
-The same job runs twice. The first run keeps its binding. In the second run the instances are bound anew after each
+The same job runs twice. The first run keeps its binding. In the second run the instances are bound again after each
 of the first epochs, and the number of workers goes from two to four and down to one. Both runs give the same rows.
 """
 

@@ -1,4 +1,4 @@
-"""The traffic workload in small: a few regions, half a minute of events, answers in a moment."""
+"""The traffic workload in small: a few regions, half a minute of events, results in a moment."""
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ def city(
     disorder_s: float = 0.0,
     source: Source | None = None,
 ) -> Ready:
-    """Twelve queries over four regions, with their oracle; 30 s of events unless told otherwise."""
+    """Twelve queries over four regions, with their oracle; 30 s of events by default."""
     settings = {"profile": profile, "vehicles": VEHICLES, "regions": REGIONS, "disorder_s": disorder_s}
     texts = {name: str(value) for name, value in settings.items()}
     return TRAFFIC.ready(seed, Amount(events, rate, rows_per_epoch), texts, source)
@@ -37,12 +37,12 @@ def city_events(profile: str = "W1", seed: int = 0, *, disorder_s: float = 0.0) 
     return TrafficEvents(profile, VEHICLES, REGIONS, seed, disorder_s=disorder_s)  # type: ignore[arg-type]
 
 
-def answers(run: Run) -> dict[str, pa.Table]:
-    """Every result table of a run, dead letters apart."""
+def result_tables(run: Run) -> dict[str, pa.Table]:
+    """Every result table of a run, without dead letters."""
     assert isinstance(run.sink, MemorySink | ParquetSink)
     return {name: run.sink.table(name) for name in run.sink.names() if name != "dead_letters"}
 
 
 def digest(run: Run) -> str:
     """The digest of all results of a run."""
-    return result_digest(answers(run))
+    return result_digest(result_tables(run))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.small_city import answers, city
+from tests.small_city import city, result_tables
 
 from shoal.mechanisms.catalog import MECHANISMS
 from shoal.mechanisms.plan import Queue, StepKind, Transfer
@@ -129,7 +129,7 @@ def disturbed(
     asked: list[str] = []
     run = start(ready.job, on=on, workers=3, policy="round-robin", mechanism=mechanism, **given)
     tally = run.wait(lambda run, event: asked.append(act(run, event)))
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
     assert tally.moves > 0
     reported = [event.rebind for event in run.finished]
     assert len(reported) == len(set(reported))

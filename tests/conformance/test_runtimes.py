@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tests.small_city import REGIONS, answers, city, city_events, digest
+from tests.small_city import REGIONS, city, city_events, digest, result_tables
 
 from shoal.connectors.sinks import MemorySink, ParquetSink
 from shoal.errors import ConfigError
@@ -78,7 +78,7 @@ class Launch:
             run.wait(Script(*steps, *pause(1), drain))
             assert len(run.refused) == len(steps)
             assert all(f"the {self.on} runtime cannot" in refused.reason for refused in run.refused)
-            assert differences(answers(run), ready.expected(run.consumed)) == []
+            assert differences(result_tables(run), ready.expected(run.consumed)) == []
         return not self.can.changes_queries
 
 
@@ -94,7 +94,7 @@ def undisturbed(launch: Launch) -> str:
     ready = city()
     run = launch(ready.job)
     run.wait()
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
     return digest(run)
 
 
@@ -192,7 +192,7 @@ def complete_windows(fastest: pa.Table, first: int, last: int) -> tuple[pa.Table
 
 
 def assert_fastest_is_right(run: Run, script: Script, query: Query) -> None:
-    got, wanted = complete_windows(answers(run)["fastest"], script.events_before(query), run.consumed)
+    got, wanted = complete_windows(result_tables(run)["fastest"], script.events_before(query), run.consumed)
     assert wanted.num_rows > 0
     assert differences({"fastest": got}, {"fastest": wanted}) == []
 
@@ -222,8 +222,8 @@ def test_results_equal_the_batch_oracle(profile: str, seed: int, workers: int, l
     run = launch(ready.job, workers=workers)
     tally = run.wait()
     assert (tally.events, run.consumed, tally.dead_letters) == (9_000, 9_000, 0)
-    assert differences(answers(run), ready.expected(9_000)) == []
-    assert tally.results == sum(table.num_rows for table in answers(run).values())
+    assert differences(result_tables(run), ready.expected(9_000)) == []
+    assert tally.results == sum(table.num_rows for table in result_tables(run).values())
 
 
 def test_events_out_of_order_within_the_lateness_change_nothing(launch: Launch) -> None:
@@ -231,7 +231,7 @@ def test_events_out_of_order_within_the_lateness_change_nothing(launch: Launch) 
     run = launch(ready.job)
     tally = run.wait()
     assert tally.dead_letters == 0
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_splits_and_merges_change_no_result(launch: Launch) -> None:
     assert run.refused == []
     snapshots = [event.snapshot for event in script.committed]
     assert all(set(each.binding.worker_of) == set(each.partitioning.instances(graph)) for each in snapshots)
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def test_the_number_of_workers_can_change_while_it_runs(launch: Launch) -> None:
@@ -291,7 +291,7 @@ def test_the_number_of_workers_can_change_while_it_runs(launch: Launch) -> None:
     run.wait(script)
     used = [event.snapshot.binding.workers for event in script.committed]
     assert [workers for at, workers in enumerate(used) if workers not in used[:at]] == [2, 8, 3]
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def test_queries_without_state_with_key_groups_and_with_shared_state_are_right_too(
@@ -314,7 +314,7 @@ def test_queries_without_state_with_key_groups_and_with_shared_state_are_right_t
     rows = events.filter(pc.greater(events["speed"], 100)).select(["ts", "vehicle", "speed"])
     expected = {"one": counts, "two": counts, "fast": rows.rename_columns(["ts", "vehicle", "kmh"])}
     assert rows.num_rows > 0
-    assert differences(answers(run), expected) == []
+    assert differences(result_tables(run), expected) == []
 
 
 def test_a_run_that_is_stopped_goes_on_where_it_was(launch: Launch, undisturbed: str, tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_draining_emits_every_window(launch: Launch) -> None:
     run = launch(ready.job)
     run.wait(Script(*pause(2), drain))
     assert run.consumed >= 3 * 1_500
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def test_a_query_can_be_added_without_touching_the_others(launch: Launch) -> None:
@@ -349,7 +349,7 @@ def test_a_query_can_be_added_without_touching_the_others(launch: Launch) -> Non
     run.wait(script)
     assert script.events_before(query) > 0
     assert_fastest_is_right(run, script, query)
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def test_a_query_can_be_removed_without_touching_the_others(launch: Launch) -> None:
@@ -363,7 +363,7 @@ def test_a_query_can_be_removed_without_touching_the_others(launch: Launch) -> N
     expected = ready.expected(run.consumed)
     averages = expected["avg_speed"]
     others = averages.filter(pc.not_equal(averages["region"], 2))
-    assert differences(without(answers(run), name), {**expected, "avg_speed": others}) == []
+    assert differences(without(result_tables(run), name), {**expected, "avg_speed": others}) == []
     last = run.sink.table("avg_speed").filter(pc.field("query") == name)  # type: ignore[attr-defined]
     assert 0 < last.num_rows < averages.num_rows // REGIONS
 
@@ -379,9 +379,9 @@ def test_a_query_that_comes_back_starts_empty(launch: Launch) -> None:
     assert run.refused == []
     last_gone = max(at for at, event in enumerate(again.committed) if is_gone(query, event) and event.rows)
     taken = sum(event.rows for event in again.committed[: last_gone + 1])
-    got, wanted = complete_windows(answers(run)["fastest"], taken, run.consumed)
+    got, wanted = complete_windows(result_tables(run)["fastest"], taken, run.consumed)
     assert differences({"fastest": got}, {"fastest": wanted}) == []
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def test_a_refused_command_is_reported_and_the_run_goes_on(launch: Launch) -> None:
@@ -407,7 +407,7 @@ def test_a_refused_command_is_reported_and_the_run_goes_on(launch: Launch) -> No
     assert len(run.refused) == len(refusals)
     for refused, (_, reason) in zip(run.refused, refusals, strict=True):
         assert reason in refused.reason
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def test_queries_added_and_removed_are_remembered_after_a_restart(launch: Launch, tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ def test_queries_added_and_removed_are_remembered_after_a_restart(launch: Launch
     assert_fastest_is_right(run, script, query)
     expected = ready.expected(run.consumed)
     counts = expected["vehicle_count"].filter(pc.field("region") != 3)
-    assert differences(without(answers(run), name), {**expected, "vehicle_count": counts}) == []
+    assert differences(without(result_tables(run), name), {**expected, "vehicle_count": counts}) == []
 
 
 def test_a_job_changed_between_two_runs_keeps_the_state_of_what_is_the_same(launch: Launch, tmp_path: Path) -> None:
@@ -447,4 +447,4 @@ def test_a_job_changed_between_two_runs_keeps_the_state_of_what_is_the_same(laun
     run.wait(script)
     assert_fastest_is_right(run, script, query)
     expected = {name: table for name, table in ready.expected(run.consumed).items() if name != "avg_speed"}
-    assert differences(answers(run), expected) == []
+    assert differences(result_tables(run), expected) == []

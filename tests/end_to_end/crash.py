@@ -33,7 +33,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Place:
+class Workspace:
     """A directory with one run's checkpoint and results."""
 
     root: Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.small_city import REGIONS, answers, city_events
+from tests.small_city import REGIONS, city_events, result_tables
 
 from shoal.connectors.sinks import MemorySink, ParquetSink
 from shoal.connectors.sources.files import Files
@@ -65,7 +65,7 @@ class Inbox:
         source = Files(str(self.path), files_per_epoch=1, follow=False, **options)
         return Job.of("inbox", queries(REGIONS), {STREAM: source})
 
-    def right_answers(self) -> dict[str, pa.Table]:
+    def expected_results(self) -> dict[str, pa.Table]:
         return expected(f"{self.path}/*.parquet")
 
 
@@ -103,7 +103,7 @@ def test_a_bad_file_ends_the_run_and_once_repaired_it_goes_on(
     run = start(inbox.job(), spark=spark, **kept)
     run.wait()
     assert run.consumed == FILES * FILE_ROWS
-    assert differences(answers(run), inbox.right_answers()) == []
+    assert differences(result_tables(run), inbox.expected_results()) == []
 
 
 def test_a_bad_file_may_be_passed_over(inbox: Inbox, spark: "SparkSession") -> None:
@@ -115,7 +115,7 @@ def test_a_bad_file_may_be_passed_over(inbox: Inbox, spark: "SparkSession") -> N
     (letter,) = dead_letters(run)
     assert (letter["stream"], letter["reason"], letter["place"]) == (STREAM, "file", str(inbox.file(1)))
     inbox.file(1).unlink()
-    assert differences(answers(run), inbox.right_answers()) == []
+    assert differences(result_tables(run), inbox.expected_results()) == []
 
 
 def test_rows_that_are_not_what_the_schema_says_are_dead_letters(inbox: Inbox, spark: "SparkSession") -> None:
@@ -132,7 +132,7 @@ def test_rows_that_are_not_what_the_schema_says_are_dead_letters(inbox: Inbox, s
     letters = {letter["place"]: letter for letter in dead_letters(run)}
     assert tally.events == FILES * FILE_ROWS
     assert tally.dead_letters == sum(tally.refusals.values()) == len(letters) == 4
-    assert {place: letter["reason"] for place, letter in letters.items()} == {
+    assert {where: letter["reason"] for where, letter in letters.items()} == {
         f"{inbox.file(1)}, row 10": "null",
         f"{inbox.file(1)}, row 20": "future",
         f"{inbox.file(1)}, row 30": "null",
@@ -141,7 +141,7 @@ def test_rows_that_are_not_what_the_schema_says_are_dead_letters(inbox: Inbox, s
     assert '"speed": "fast"' in letters[f"{inbox.file(1)}, row 40"]["row"]
     good = [row for number, row in enumerate(rows) if number not in (10, 20, 30, 40)]
     inbox.put(1, pa.Table.from_pylist(good, inbox.events(1).schema))
-    assert differences(answers(run), inbox.right_answers()) == []
+    assert differences(result_tables(run), inbox.expected_results()) == []
 
 
 def test_late_rows_are_counted_and_kept_by_every_operator_that_misses_them(inbox: Inbox, spark: "SparkSession") -> None:
@@ -155,4 +155,4 @@ def test_late_rows_are_counted_and_kept_by_every_operator_that_misses_them(inbox
     assert len(letters) == tally.dead_letters == 5
     assert all("has closed all windows of this row" in letter["detail"] for letter in letters)
     inbox.put(FILES - 1, last)
-    assert differences(answers(run), {"vehicle_count": inbox.right_answers()["vehicle_count"]}) == []
+    assert differences(result_tables(run), {"vehicle_count": inbox.expected_results()["vehicle_count"]}) == []

@@ -1,4 +1,4 @@
-"""No event is lost or counted twice, whoever is killed and whenever: the results are those of a quiet run."""
+"""No event is lost or counted twice, whichever process is killed when: the results equal those of a quiet run."""
 
 import os
 import random
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.end_to_end.crash import KILLED, SHOAL, Fault, Place, summary
+from tests.end_to_end.crash import KILLED, SHOAL, Fault, Workspace, summary
 from tests.small_city import EVENTS, city, digest
 
 from shoal.compiler.program import compile_graph
@@ -50,19 +50,19 @@ def test_a_run_killed_again_and_again_ends_with_the_right_results(
     tmp_path: Path, quiet: str, spark: "SparkSession"
 ) -> None:
     """Each run goes on where the one before it was killed, and gets a little further."""
-    place = Place(tmp_path)
+    workspace = Workspace(tmp_path)
     for fault in (Fault(STAGE, 2), Fault(MANIFEST, 2), Fault(EPOCH, 2, "after")):
-        assert place.run(fault).returncode == KILLED
-    assert place.finish(spark).consumed == EVENTS
-    assert place.digest() == quiet
+        assert workspace.run(fault).returncode == KILLED
+    assert workspace.finish(spark).consumed == EVENTS
+    assert workspace.digest() == quiet
 
 
 def test_a_killed_python_worker_does_not_end_the_run(tmp_path: Path, quiet: str) -> None:
-    place = Place(tmp_path)
-    done = summary(place.run(Fault(STAGE, 4, "before", "process")))
-    assert place.struck
+    workspace = Workspace(tmp_path)
+    done = summary(workspace.run(Fault(STAGE, 4, "before", "process")))
+    assert workspace.struck
     assert done["epochs"] == 7
-    assert place.digest() == quiet
+    assert workspace.digest() == quiet
 
 
 MOMENTS = {
@@ -96,10 +96,10 @@ MOMENTS = {
 def test_a_run_killed_at_any_moment_goes_on_with_nothing_lost_or_doubled(
     moment: str, tmp_path: Path, quiet: str, spark: "SparkSession"
 ) -> None:
-    place = Place(tmp_path)
-    assert place.run(MOMENTS[moment]).returncode == KILLED
-    assert place.finish(spark).consumed == EVENTS
-    assert place.digest() == quiet
+    workspace = Workspace(tmp_path)
+    assert workspace.run(MOMENTS[moment]).returncode == KILLED
+    assert workspace.finish(spark).consumed == EVENTS
+    assert workspace.digest() == quiet
 
 
 @pytest.mark.slow
@@ -114,20 +114,20 @@ def test_a_run_killed_while_a_rebinding_is_announced_goes_on_with_it(
     fault: Fault, tmp_path: Path, quiet: str, spark: "SparkSession"
 ) -> None:
     """Nobody asks for it again, and the second run would use another mechanism."""
-    place = Place(tmp_path)
-    assert place.run(fault, "--mechanism", "rhino", "--shuffle-bindings").returncode == KILLED
+    workspace = Workspace(tmp_path)
+    assert workspace.run(fault, "--mechanism", "rhino", "--shuffle-bindings").returncode == KILLED
     checkpoint = Checkpoint(str(tmp_path / "checkpoint"))
     goal = (checkpoint.plan(2) if fault.function == PLAN else checkpoint.manifest(2)).goal
     assert goal is not None
     assert goal.mechanism == "rhino"
-    run = place.finish(spark)
-    (told,) = run.finished
-    assert (told.rebind, told.resumed, told.aborted) == (goal.rebind, True, ())
+    run = workspace.finish(spark)
+    (report,) = run.finished
+    assert (report.rebind, report.resumed, report.aborted) == (goal.rebind, True, ())
     last = checkpoint.last_epoch()
     assert last is not None
     assert checkpoint.manifest(last).binding == goal.binding
     assert checkpoint.manifest(last).goal is None
-    assert place.digest() == quiet
+    assert workspace.digest() == quiet
 
 
 @pytest.mark.slow
@@ -136,16 +136,18 @@ def test_a_run_killed_at_random_times_goes_on_with_nothing_lost_or_doubled(
     seed: int, tmp_path: Path, quiet: str
 ) -> None:
     """However far each run got, start-up included, until one gets through."""
-    place = Place(tmp_path, rows_per_epoch=500)
+    workspace = Workspace(tmp_path, rows_per_epoch=500)
     draw = random.Random(seed)
     for _ in range(3):
-        with subprocess.Popen(place.command(), stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        with subprocess.Popen(
+            workspace.command(), stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as process:
             try:
                 process.wait(timeout=draw.uniform(5, 20))
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-    done = summary(place.run())
-    assert place.digest() == done["result_digest"] == quiet
+    done = summary(workspace.run())
+    assert workspace.digest() == done["result_digest"] == quiet
 
 
 @pytest.mark.slow
@@ -161,10 +163,10 @@ def test_a_run_killed_at_random_times_goes_on_with_nothing_lost_or_doubled(
     ],
 )
 def test_a_python_worker_killed_at_any_moment_does_not_end_the_run(fault: Fault, tmp_path: Path, quiet: str) -> None:
-    place = Place(tmp_path)
-    summary(place.run(fault))
-    assert place.struck
-    assert place.digest() == quiet
+    workspace = Workspace(tmp_path)
+    summary(workspace.run(fault))
+    assert workspace.struck
+    assert workspace.digest() == quiet
 
 
 REPORTS = 4_800
@@ -178,7 +180,7 @@ def road(rows_per_epoch: int) -> Ready:
     return LINEAR_ROAD.ready(0, Amount(REPORTS, None, rows_per_epoch), ROAD)
 
 
-class RoadPlace(Place):
+class RoadWorkspace(Workspace):
     """A directory with one run of Linear Road, whose instances all move before every epoch."""
 
     def command(self, *options: str) -> list[str]:
@@ -215,10 +217,10 @@ def test_a_run_killed_between_two_rounds_ends_with_the_right_results(
     tmp_path: Path, quiet_road: str, spark: "SparkSession"
 ) -> None:
     """The first round of the second epoch has written its state, the second round has not begun."""
-    place = RoadPlace(tmp_path, REPORTS // 2)
-    assert place.run(Fault(STAGE, task(1, 2))).returncode == KILLED
-    assert place.finish(spark).consumed == REPORTS
-    assert place.digest() == quiet_road
+    workspace = RoadWorkspace(tmp_path, REPORTS // 2)
+    assert workspace.run(Fault(STAGE, task(1, 2))).returncode == KILLED
+    assert workspace.finish(spark).consumed == REPORTS
+    assert workspace.digest() == quiet_road
 
 
 ROUND_MOMENTS = {
@@ -241,10 +243,10 @@ ROUND_MOMENTS = {
 def test_a_run_of_several_rounds_killed_at_any_moment_goes_on_with_nothing_lost_or_doubled(
     moment: str, tmp_path: Path, quiet_road: str, spark: "SparkSession"
 ) -> None:
-    place = RoadPlace(tmp_path, REPORTS // 4)
-    assert place.run(ROUND_MOMENTS[moment]).returncode == KILLED
-    assert place.finish(spark).consumed == REPORTS
-    assert place.digest() == quiet_road
+    workspace = RoadWorkspace(tmp_path, REPORTS // 4)
+    assert workspace.run(ROUND_MOMENTS[moment]).returncode == KILLED
+    assert workspace.finish(spark).consumed == REPORTS
+    assert workspace.digest() == quiet_road
 
 
 @pytest.mark.slow
@@ -252,11 +254,11 @@ def test_a_run_of_several_rounds_killed_in_one_round_after_another_ends_with_the
     tmp_path: Path, quiet_road: str, spark: "SparkSession"
 ) -> None:
     """The same epoch is begun again and again, and gets one round further each time."""
-    place = RoadPlace(tmp_path, REPORTS // 4)
+    workspace = RoadWorkspace(tmp_path, REPORTS // 4)
     for number in range(1, ROUNDS + 1):
-        assert place.run(Fault(STAGE, task(0, number) + 1)).returncode == KILLED
-    assert place.finish(spark).consumed == REPORTS
-    assert place.digest() == quiet_road
+        assert workspace.run(Fault(STAGE, task(0, number) + 1)).returncode == KILLED
+    assert workspace.finish(spark).consumed == REPORTS
+    assert workspace.digest() == quiet_road
 
 
 @pytest.mark.slow
@@ -264,7 +266,7 @@ def test_a_run_of_several_rounds_killed_in_one_round_after_another_ends_with_the
 def test_a_python_worker_killed_in_a_later_round_does_not_end_the_run(
     number: int, tmp_path: Path, quiet_road: str
 ) -> None:
-    place = RoadPlace(tmp_path, REPORTS // 4)
-    summary(place.run(Fault(STAGE, task(1, number), "before", "process")))
-    assert place.struck
-    assert place.digest() == quiet_road
+    workspace = RoadWorkspace(tmp_path, REPORTS // 4)
+    summary(workspace.run(Fault(STAGE, task(1, number), "before", "process")))
+    assert workspace.struck
+    assert workspace.digest() == quiet_road

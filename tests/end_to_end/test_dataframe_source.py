@@ -1,4 +1,4 @@
-"""The user's own streaming DataFrame as a source: the same answers as from one of Shoal's."""
+"""The user's own streaming DataFrame as a source: the same results as from one of Shoal's."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.small_city import REGIONS, answers, city_events
+from tests.small_city import REGIONS, city_events, result_tables
 
 from shoal.connectors.sinks import ParquetSink
 from shoal.connectors.sources.generator import Generator
@@ -35,11 +35,11 @@ WRITTEN = 1_700_000_000
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Vehicle reports in Parquet files as Spark itself would write them: with times in UTC."""
-    place = tmp_path / "events"
-    place.mkdir()
+    directory = tmp_path / "events"
+    directory.mkdir()
     for number in range(FILES):
-        write_file(place, number)
-    return place
+        write_file(directory, number)
+    return directory
 
 
 def write_file(directory: Path, number: int) -> None:
@@ -71,7 +71,7 @@ def drain(run: Run, event: EpochCommitted) -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_draining_takes_what_is_there_and_answers_every_window(
+def test_draining_reads_what_is_there_and_closes_every_window(
     zone: str, spark: "SparkSession", directory: Path
 ) -> None:
     before = spark.conf.get("spark.sql.session.timeZone") or "UTC"
@@ -83,7 +83,7 @@ def test_draining_takes_what_is_there_and_answers_every_window(
         spark.conf.set("spark.sql.session.timeZone", before)
     assert tally.epochs == FILES + 1
     assert run.consumed == FILES * FILE_ROWS
-    assert differences(answers(run), expected(f"{directory}/*.parquet")) == []
+    assert differences(result_tables(run), expected(f"{directory}/*.parquet")) == []
 
 
 def test_a_run_goes_on_after_a_restart_with_what_has_come_since(
@@ -95,10 +95,10 @@ def test_a_run_goes_on_after_a_restart_with_what_has_come_since(
     run = start(job(frame(spark, directory)), spark=spark, **kept)
     run.wait(drain)
     assert run.consumed == (FILES + 1) * FILE_ROWS
-    assert differences(answers(run), expected(f"{directory}/*.parquet")) == []
+    assert differences(result_tables(run), expected(f"{directory}/*.parquet")) == []
 
 
-def test_a_flush_that_was_interrupted_is_done_again_whatever_has_come_since(
+def test_an_interrupted_flush_is_repeated_with_the_same_input(
     spark: "SparkSession", directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: dict[str, Any] = {"checkpoint": str(tmp_path / "checkpoint"), "sink": ParquetSink(str(tmp_path / "results"))}
@@ -118,7 +118,7 @@ def test_a_flush_that_was_interrupted_is_done_again_whatever_has_come_since(
     run = start(job(frame(spark, directory)), spark=spark, **kept)
     assert run.wait().epochs == 1
     assert run.consumed == FILES * FILE_ROWS
-    assert differences(answers(run), wanted) == []
+    assert differences(result_tables(run), wanted) == []
 
 
 def test_a_dataframe_and_a_generator_run_in_one_job(spark: "SparkSession", directory: Path) -> None:
@@ -128,8 +128,8 @@ def test_a_dataframe_and_a_generator_run_in_one_job(spark: "SparkSession", direc
     both = Job.of("both", [*queries(REGIONS), counted], {STREAM: frame(spark, directory), "taxis": generated})
     run = start(both, spark=spark)
     run.wait(drain)
-    assert differences(answers(run), expected(f"{directory}/*.parquet")) == []
-    assert sum(answers(run)["taxis"]["n"].to_pylist()) == run.consumed - FILES * FILE_ROWS > 0
+    assert differences(result_tables(run), expected(f"{directory}/*.parquet")) == []
+    assert sum(result_tables(run)["taxis"]["n"].to_pylist()) == run.consumed - FILES * FILE_ROWS > 0
 
 
 def test_a_dataframe_that_does_not_stream_is_refused(spark: "SparkSession", directory: Path) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LAST_EPOCH = EVENTS // ROWS_PER_EPOCH - 1
 
 
-def test_a_rebind_to_more_workers_that_comes_after_the_last_input_loses_no_answer(spark: "SparkSession") -> None:
+def test_a_rebind_to_more_workers_after_the_last_input_loses_no_result(spark: "SparkSession") -> None:
     calm = start(city().job, spark=spark, workers=1)
     calm.wait()
 

@@ -1,4 +1,4 @@
-"""Every workload on the local runtime against its oracle and against Spark, whoever takes turns in whatever memory."""
+"""Every workload on the local runtime against its oracle and against Spark, with every scheduling and memory."""
 
 import dataclasses
 import random

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tests.small_city import answers, city, digest
+from tests.small_city import city, digest, result_tables
 
 from shoal.cli.asking import ask_all
 from shoal.connectors.sinks import ParquetSink
@@ -52,9 +52,9 @@ class Outside(threading.Thread):
             self.error = error
 
 
-def after(place: str, epoch: int) -> None:
+def after(checkpoint: str, epoch: int) -> None:
     """Wait until an epoch is committed."""
-    while (Checkpoint(place).last_epoch() or 0) < epoch:
+    while (Checkpoint(checkpoint).last_epoch() or 0) < epoch:
         time.sleep(0.01)
 
 
@@ -64,22 +64,22 @@ def windows(table: pa.Table) -> list[Any]:
 
 @pytest.mark.timeout(240)
 def test_queries_changed_by_files_leave_all_others_as_they_were(spark: "SparkSession", tmp_path: Path) -> None:
-    place = str(tmp_path / "checkpoint")
+    checkpoint = str(tmp_path / "checkpoint")
     ready = city(events=None, rows_per_epoch=ROWS)
-    run = start(ready.job, spark=spark, checkpoint=place, sink=ParquetSink(str(tmp_path / "results")))
+    run = start(ready.job, spark=spark, checkpoint=checkpoint, sink=ParquetSink(str(tmp_path / "results")))
     name = "vehicle_count[2]"
 
     def steps() -> None:
         try:
-            after(place, 1)
-            ask_all(place, [AddQuery(fastest(0.0))], 60)
-            after(place, (Checkpoint(place).last_epoch() or 0) + 3)
-            ask_all(place, [ReplaceQuery(fastest(40.0)), RemoveQuery(name)], 60)
+            after(checkpoint, 1)
+            ask_all(checkpoint, [AddQuery(fastest(0.0))], 60)
+            after(checkpoint, (Checkpoint(checkpoint).last_epoch() or 0) + 3)
+            ask_all(checkpoint, [ReplaceQuery(fastest(40.0)), RemoveQuery(name)], 60)
             with pytest.raises(ConfigError, match="refused: query 'fastest' is declared twice"):
-                ask_all(place, [AddQuery(fastest(0.0))], 60)
-            after(place, (Checkpoint(place).last_epoch() or 0) + 3)
-            ask_all(place, [RemoveQuery("fastest")], 60)
-            after(place, (Checkpoint(place).last_epoch() or 0) + 2)
+                ask_all(checkpoint, [AddQuery(fastest(0.0))], 60)
+            after(checkpoint, (Checkpoint(checkpoint).last_epoch() or 0) + 3)
+            ask_all(checkpoint, [RemoveQuery("fastest")], 60)
+            after(checkpoint, (Checkpoint(checkpoint).last_epoch() or 0) + 2)
         finally:
             run.drain()
 
@@ -91,7 +91,7 @@ def test_queries_changed_by_files_leave_all_others_as_they_were(spark: "SparkSes
         raise outside.error
     expected = ready.expected(run.consumed)
     counts = expected["vehicle_count"].filter(pc.field("region") != 2)
-    got = answers(run)
+    got = result_tables(run)
     added = got.pop("fastest")
     got["vehicle_count"] = got["vehicle_count"].filter(pc.field("query") != name)
     assert differences(got, {**expected, "vehicle_count": counts}) == []
@@ -116,7 +116,7 @@ def test_a_query_replaced_by_one_with_the_same_state_goes_on_with_it(spark: "Spa
     run = start(ready.job, spark=spark, checkpoint=str(tmp_path))
     run.wait(replace)
     assert run.refused == []
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def _window(query: Query) -> Any:
@@ -128,7 +128,7 @@ def test_a_graph_from_a_file_gives_the_same_results(spark: "SparkSession") -> No
     graph = load_graph(save_graph(ready.job.graph), "city.yaml")
     run = start(Job("again", graph, ready.job.sources), spark=spark)
     run.wait()
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
     plain = start(ready.job, spark=spark)
     plain.wait()
     assert digest(run) == digest(plain)

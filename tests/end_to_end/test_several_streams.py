@@ -1,10 +1,10 @@
-"""Several streams in one job, each with its own pace, its own watermark and its own end."""
+"""Several streams in one job, each with its own rate, watermark and end."""
 
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from tests.small_city import REGIONS, answers, city_events
+from tests.small_city import REGIONS, city_events, result_tables
 
 from shoal.connectors.sinks import MemorySink
 from shoal.connectors.sources.generator import Generator
@@ -42,17 +42,17 @@ def job(events_here: int = 6_000, events_there: int = 2_000) -> Job:
     return Job.of("two", [boats, *queries(REGIONS), fastest], sources)
 
 
-def right_answers(events_here: int = 6_000, events_there: int = 2_000) -> dict[str, pa.Table]:
+def expected_results(events_here: int = 6_000, events_there: int = 2_000) -> dict[str, pa.Table]:
     here, there = (pa.table(events.batch(0, n)) for events, n in ((HERE, events_here), (THERE, events_there)))
     return {**expected(here), "boats": expected(there)["vehicle_count"]}
 
 
-def test_every_stream_has_the_answers_it_would_have_alone(spark: "SparkSession") -> None:
+def test_every_stream_has_the_results_it_would_have_alone(spark: "SparkSession") -> None:
     run = start(job(), spark=spark)
     tally = run.wait()
     assert tally.events == 8_000
     assert tally.dead_letters == 0
-    assert differences(answers(run), right_answers()) == []
+    assert differences(result_tables(run), expected_results()) == []
 
 
 def test_a_stream_that_no_query_reads_any_more_still_comes_to_its_end(spark: "SparkSession") -> None:
@@ -64,9 +64,9 @@ def test_a_stream_that_no_query_reads_any_more_still_comes_to_its_end(spark: "Sp
     run = start(job(), spark=spark)
     run.wait(forget_the_boats)
     assert run.refused == []
-    here = right_answers()
+    here = expected_results()
     del here["boats"]
-    assert differences(answers(run), here) == []
+    assert differences(result_tables(run), here) == []
 
 
 def test_the_order_of_the_sources_may_change_between_two_runs(spark: "SparkSession", tmp_path: "Path") -> None:
@@ -76,7 +76,7 @@ def test_the_order_of_the_sources_may_change_between_two_runs(spark: "SparkSessi
     turned = Job(first.name, first.graph, dict(reversed(list(first.sources.items()))))
     run = start(turned, spark=spark, **kept)
     run.wait()
-    assert differences(answers(run), right_answers()) == []
+    assert differences(result_tables(run), expected_results()) == []
 
 
 def test_a_checkpoint_of_other_streams_is_refused(spark: "SparkSession", tmp_path: "Path") -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests import traffic_study
-from tests.small_city import answers, digest
+from tests.small_city import digest, result_tables
 
 from shoal.connectors.sources.files import Files
 from shoal.language.python.flow import Flow
@@ -266,7 +266,7 @@ def test_a_query_is_the_same_graph_in_python_sql_and_yaml(name: str) -> None:
         assert graph.digest == wanted.digest
 
 
-def test_all_queries_together_are_the_same_graph_in_python_sql_and_yaml() -> None:
+def test_all_queries_in_one_job_are_the_same_graph_in_python_sql_and_yaml() -> None:
     wanted = in_python(*PYTHON)
     for graph in (in_sql(*PYTHON), in_yaml(*PYTHON)):
         assert graph == wanted
@@ -280,7 +280,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
     ts = pa.array(np.sort(draw.integers(0, SECONDS * 1_000_000, ROWS)), pa.timestamp("us"))
     kinds = pa.array(["bus", "car", "van"]).take(pa.array(draw.integers(0, 3, ROWS)))
     speed, road = draw.uniform(0, 100, ROWS), draw.integers(0, 40, ROWS)
-    place = draw.uniform(0, 3, (2, ROWS))
+    position = draw.uniform(0, 3, (2, ROWS))
     columns = {
         "cars": {"ts": ts, "road": road, "kind": kinds, "speed": speed},
         "trips": {"ts": ts, "road": road[::-1], "km": draw.uniform(0, 100, ROWS)},
@@ -288,8 +288,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Files]:
             "ts": ts,
             "vehicle_type": kinds,
             "speed": speed,
-            "latitude": place[0],
-            "longitude": place[1],
+            "latitude": position[0],
+            "longitude": position[1],
         },
     }
     made = {}
@@ -316,6 +316,6 @@ def test_python_sql_and_yaml_have_the_same_results(
         run = start(Job(language, graph(*PYTHON), sources), on=on, workers=2, **session)
         tally = run.wait()
         assert on != "spark" or tally.epochs >= 3
-        assert {name for name, table in answers(run).items() if table.num_rows} == set(PYTHON)
+        assert {name for name, table in result_tables(run).items() if table.num_rows} == set(PYTHON)
         digests[language] = digest(run)
     assert len(set(digests.values())) == 1, digests

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.small_city import answers, digest
+from tests.small_city import digest, result_tables
 
 from shoal.model.control.messages import EpochCommitted
 from shoal.policies.binding.static import shuffled
@@ -52,7 +52,7 @@ SMALL = {
 
 
 class OnTheMove:
-    """Binds every instance anew before every epoch, to a worker drawn at random."""
+    """Binds every instance to a random worker before every epoch."""
 
     def __init__(self) -> None:
         self.moves: list[int] = []
@@ -66,7 +66,7 @@ def assert_right(run: Run, ready: Ready) -> None:
     expected = ready.expected(run.consumed)
     assert sum(table.num_rows for table in expected.values()) > 0
     assert run.tally.dead_letters == 0
-    assert differences(answers(run), expected) == []
+    assert differences(result_tables(run), expected) == []
 
 
 def test_every_workload_is_here() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from tests.architecture.test_layers import PACKAGE
+from tests.end_to_end.test_several_streams import expected_results
 from tests.end_to_end.test_several_streams import job as two_streams
-from tests.end_to_end.test_several_streams import right_answers
 from tests.end_to_end.test_workloads import SMALL, assert_right
 from tests.runtimes.local.row_source import RowSource
-from tests.small_city import answers, city
+from tests.small_city import city, result_tables
 
 from shoal.errors import ConfigError, GraphError
 from shoal.kernels.columns.block import arrow_schema
@@ -49,7 +49,7 @@ def test_a_workload_has_the_results_of_its_oracle(name: str) -> None:
 def test_streams_that_end_at_other_times_have_the_results_they_would_have_alone() -> None:
     run = start(two_streams(), on="reference")
     run.wait()
-    assert differences(answers(run), right_answers()) == []
+    assert differences(result_tables(run), expected_results()) == []
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -92,7 +92,7 @@ def test_everything_runs_in_the_thread_that_follows_the_run() -> None:
     query = CARS.select("ts", thread=thread("k")).sink("seen")
     run = start(Job.of("j", [query], {"cars": cars({"ts": 0, "k": 1})}), on="reference")
     run.wait()
-    assert answers(run)["seen"]["thread"].to_pylist() == [threading.get_ident()]
+    assert result_tables(run)["seen"]["thread"].to_pylist() == [threading.get_ident()]
 
 
 def test_rows_that_are_refused_or_late_are_dead_letters_with_a_count() -> None:
@@ -103,7 +103,7 @@ def test_rows_that_are_refused_or_late_are_dead_letters_with_a_count() -> None:
     tally = run.wait()
     assert dict(tally.refusals) == {"null": 1, "late": 1}
     assert run.sink.table("dead_letters")["reason"].to_pylist() == ["null", "late"]  # type: ignore[attr-defined]
-    assert answers(run)["n"]["n"].to_pylist() == [1, 1]
+    assert result_tables(run)["n"]["n"].to_pylist() == [1, 1]
 
 
 def test_a_run_that_fails_says_why_to_everyone_and_leaves_nothing_behind(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.small_city import answers, city
+from tests.small_city import city, result_tables
 
 from shoal.control.journal import Begun, Decided, Ended, Measured, Scaled
 from shoal.control.settings import ControlSettings
@@ -22,7 +22,7 @@ EAGER = ControlSettings(trigger="imbalance:1.01,periodic:0.05", window_s=0.02, r
 
 def right(run: Run, ready: Ready) -> bool:
     """Whether the results are those of the oracle."""
-    return not differences(answers(run), ready.expected(run.consumed))
+    return not differences(result_tables(run), ready.expected(run.consumed))
 
 
 def test_a_run_on_spark_follows_its_policy_and_says_why(spark: object, tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_queries_may_be_added_while_a_policy_is_followed(spark: object, tmp_path
     run.wait(watch)
     assert sorted(set(bound)) == [12, 13]
     assert run.refused == []
-    assert not differences({n: t for n, t in answers(run).items() if n != "busy"}, ready.expected(run.consumed))
-    assert answers(run)["busy"].num_rows > 0
+    assert not differences({n: t for n, t in result_tables(run).items() if n != "busy"}, ready.expected(run.consumed))
+    assert result_tables(run)["busy"].num_rows > 0
 
 
 @pytest.mark.parametrize("policy", ["round-robin", "partition", "greedy", "two-level", "guarded"])

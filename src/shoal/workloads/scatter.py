@@ -1,4 +1,4 @@
-"""Random numbers by position: the bits of event n depend on n and the seed alone, so any slice can be generated again."""
+"""Random numbers by position: the bits of event n depend on n and the seed alone, so any slice can be repeated."""
 
 import numpy as np
 

@@ -16,7 +16,7 @@ from tests.random_graphs import cases
 from tests.runtimes.local.kinds import KINDS
 from tests.runtimes.local.row_source import RowSource
 from tests.runtimes.local.scribbling import scribbled
-from tests.small_city import answers, city
+from tests.small_city import city, result_tables
 from tests.test_random_graphs import canonical
 
 from shoal.connectors.sinks import MemorySink
@@ -141,7 +141,7 @@ def test_a_workload_equals_its_oracle(kind: str, workers: int) -> None:
     ready = city()
     run = start(ready.job, on="local", workers=workers, local=LocalSettings(**KINDS[kind]))
     run.wait()
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def test_a_full_channel_holds_the_source_back() -> None:
@@ -159,7 +159,7 @@ def test_a_stopped_run_processes_everything_it_has_read() -> None:
     run = start(ready.job, on="local", workers=2)
     run.wait(lambda run, event: run.stop() if run.consumed > 20_000 else None)
     assert run.consumed > 20_000
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def test_late_rows_and_files_that_cannot_be_read_are_dead_letters() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.end_to_end.test_workloads import SMALL
 from tests.runtimes.local.kinds import KINDS
 from tests.runtimes.local.row_source import RowSource
-from tests.small_city import answers, city
+from tests.small_city import city, result_tables
 
 from shoal.kernels.columns.block import Block, arrow_schema
 from shoal.language.python.stream import Stream
@@ -85,7 +85,7 @@ def test_what_a_node_takes_in_is_what_those_before_it_gave(kind: str) -> None:
             rows[node.outlet.table] += entry["numRecordsOut"]
             assert node.transit.total > 0  # markers have reached the sink
             assert list(entry["latency"]) == ["mean", "p50", "p95", "p99", "max"]
-    assert rows == {name: table.num_rows for name, table in answers(run).items()}
+    assert rows == {name: table.num_rows for name, table in result_tables(run).items()}
 
 
 @pytest.mark.parametrize("name", ["linear-road", "nexmark", "mixed"])

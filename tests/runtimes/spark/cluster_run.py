@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.small_city import answers, city
+from tests.small_city import city, result_tables
 
 from shoal.connectors.sinks import ParquetSink
 from shoal.model.control.messages import EpochCommitted, RunEnded, WorkersLost
@@ -55,7 +55,7 @@ def main() -> None:
     kept: dict[str, Any] = {"checkpoint": str(root / "checkpoint"), "sink": ParquetSink(str(root / "results"))}
     run = start(ready.job, spark=spark, workers=asked.get("workers", 4), **kept)
     report = followed(run, asked.get("changes", {}))
-    wrong = differences(answers(run), ready.expected(run.consumed))
+    wrong = differences(result_tables(run), ready.expected(run.consumed))
     sys.stdout.write(json.dumps({**report, "executors": executors, "consumed": run.consumed, "wrong": wrong}))
     spark.stop()
 

@@ -1,4 +1,4 @@
-"""The expected results of the `nyt` query, computed in batch by DuckDB, without any code of Shoal's runtimes.
+"""The expected results of the `nyt` query, computed in batch by DuckDB, without any code of the runtimes.
 
 The grid is that of the DEBS 2015 grand challenge: 600 x 600 cells of 250 m, numbered row by row from the north-west.
 A row is floor((NORTH - latitude) / DLAT), a column floor((longitude - WEST) / DLON), both in floating point: whoever

@@ -1,4 +1,4 @@
-"""The expected results of the `skew` queries, computed in batch by DuckDB and NumPy, without any code of Shoal's runtimes.
+"""The expected results of the `skew` queries, computed in batch by DuckDB and NumPy, without any code of the runtimes.
 
 Windows are aligned to the Unix epoch and hold their start but not their end. Bounds in space and time are inclusive.
 """

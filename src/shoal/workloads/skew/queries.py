@@ -1,4 +1,4 @@
-"""The `skew` workload: costly operators on road segments; a few segments have most of the work, and which ones changes."""
+"""The `skew` workload: costly operators on road segments; a few have most of the work, and the hot ones change."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -107,7 +107,7 @@ class TrafficEvents:
         check_slice("traffic", start, stop)
         columns = _Columns.of_size(stop - start)
         clock = (self.start_us, round(self.disorder_s * MICROSECONDS), self._drift, self.step_s)
-        # Plain tuples: Numba's disk cache stores the module of a named tuple, and fails if it is imported under another name.
+        # Plain tuples: Numba's disk cache stores the module of a named tuple, and fails if that module is renamed.
         _fill(tuple(columns), start, np.uint64(self.seed), clock, tuple(_timetable(self)))
         return columns.to_arrow()
 

@@ -1,4 +1,4 @@
-"""The expected results of the `traffic` queries, computed in batch by DuckDB, without any code of Shoal's runtimes.
+"""The expected results of the `traffic` queries, computed in batch by DuckDB, without any code of the runtimes.
 
 Windows slide by one second, are aligned to the Unix epoch and hold their start but not their end.
 Every window with at least one event has a result, also the incomplete ones at both ends.

@@ -1,4 +1,4 @@
-"""The expected results of the `ysb` query, computed in batch by DuckDB, without any code of Shoal's runtimes."""
+"""The expected results of the `ysb` query, computed in batch by DuckDB, without any code of the runtimes."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from tests.runtimes.local.kinds import KINDS
-from tests.small_city import EVENTS, REGIONS, VEHICLES, answers, city
+from tests.small_city import EVENTS, REGIONS, VEHICLES, city, result_tables
 
 from shoal.connectors.sources.generator import Generator
 from shoal.connectors.sources.rate import Rate
@@ -32,7 +32,7 @@ def started(ready: Ready, kind: str, workers: int = 2, **settings: Any) -> Run:
 
 
 def assert_right(run: Run, ready: Ready) -> None:
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_run_may_be_stopped_before_anything_was_taken_in() -> None:
     run.stop()
     run.wait()
     assert run.consumed == 0
-    assert answers(run) == {}
+    assert result_tables(run) == {}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -80,7 +80,7 @@ def test_a_source_of_no_events_ends_at_once(kind: str) -> None:
     run = started(city(events=0), kind)
     run.wait()
     assert run.consumed == 0
-    assert answers(run) == {}
+    assert result_tables(run) == {}
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def passed_on(source: Generator, block_rows: int) -> tuple[Run, list[int]]:
     query = Stream("s", SCHEMA, time="ts").select("n").sink("t")
     run = start(Job.of("j", [query], {"s": source}), on="local", local=LocalSettings(block_rows=block_rows))
     run.wait()
-    return run, answers(run)["t"]["n"].to_pylist()
+    return run, result_tables(run)["t"]["n"].to_pylist()
 
 
 @pytest.mark.parametrize("block_rows", [1, 7, 100, 8192])
@@ -161,6 +161,6 @@ def test_a_mistake_in_an_operator_ends_the_run_with_that_mistake(kind: str) -> N
     run = start(job, on="local", workers=2, local=LocalSettings(**KINDS[kind], block_rows=16))
     with pytest.raises(ValueError, match="the user's own mistake"):
         run.wait()
-    emitted = answers(run)["t"]["x"].to_pylist() if answers(run) else []
+    emitted = result_tables(run)["t"]["x"].to_pylist() if result_tables(run) else []
     assert emitted == list(range(len(emitted)))
     assert len(emitted) <= 1234

@@ -14,7 +14,7 @@ from tests.runtimes.local.controlled import Controlled, Rows
 from tests.runtimes.local.fragile import losing
 from tests.runtimes.local.nudged import Nudged
 from tests.runtimes.local.witness import Witness
-from tests.small_city import answers, city, digest
+from tests.small_city import city, digest, result_tables
 
 from shoal.model.control.messages import EpochCommitted, Rebind, Repartition
 from shoal.model.control.partitioning import DECLARED, Merge, Regroup, Split, operator_of
@@ -236,4 +236,4 @@ def test_splits_and_merges_of_the_small_city_change_no_result() -> None:
     assert run.partitioning.version > 0
     assert run.refused == []
     assert digest(run) == digest(undisturbed)
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []

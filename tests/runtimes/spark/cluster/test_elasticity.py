@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.runtimes.spark.crashing import Crash, crash_at
 from tests.runtimes.spark.driver.test_snapshot import committed
 from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
-from tests.small_city import answers, city
+from tests.small_city import city, result_tables
 
 from shoal.model.control.messages import Command, EpochCommitted, Rebind
 from shoal.policies.binding.static import round_robin, shuffled
@@ -78,7 +78,7 @@ def test_on_spark_no_epoch_misses_results(spark: SparkSession) -> None:
     assert list(dict.fromkeys(workers)) == [4, 8, 3]
     assert workers == sorted(workers, key=[4, 8, 3].index)
     assert [event.results for event in found] == [event.results for event in expected]
-    assert differences(answers(changing), ready.expected(changing.consumed)) == []
+    assert differences(result_tables(changing), ready.expected(changing.consumed)) == []
 
 
 def followed(run: Run, change: Callable[[Run, EpochCommitted], None] | None = None) -> list[EpochCommitted]:

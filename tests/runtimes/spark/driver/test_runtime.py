@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.end_to_end.test_bad_input import FILE_ROWS, FILES, Inbox
 from tests.runtimes.spark.state.test_store import spoil
-from tests.small_city import REGIONS, answers, city, city_events
+from tests.small_city import REGIONS, city, city_events, result_tables
 
 from shoal.connectors.sinks import ParquetSink
 from shoal.connectors.sources.generator import Generator
@@ -92,7 +92,7 @@ def test_a_commit_of_sparks_that_is_gone_is_made_again(stopped: Stopped) -> None
     run = stopped.start()
     run.wait()
     assert run.consumed == FILES * FILE_ROWS
-    assert differences(answers(run), stopped.inbox.right_answers()) == []
+    assert differences(result_tables(run), stopped.inbox.expected_results()) == []
 
 
 def test_a_checkpoint_of_another_kind_of_source_is_refused(stopped: Stopped) -> None:
@@ -110,7 +110,7 @@ def test_adaptive_execution_of_the_users_own_session_changes_nothing(spark: Spar
         run.wait()
     finally:
         spark.conf.set("spark.sql.adaptive.enabled", before)
-    assert differences(answers(run), ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def test_a_run_whose_driver_fails_before_or_after_a_manifest_goes_on(
@@ -142,7 +142,7 @@ def test_a_run_whose_driver_fails_before_or_after_a_manifest_goes_on(
     run = start(ready.job, spark=spark, **kept)
     assert [event.epoch for event in epochs_of(run)] == [3]
     assert run.consumed == 9_000
-    assert differences(answers(run), ready.expected(9_000)) == []
+    assert differences(result_tables(run), ready.expected(9_000)) == []
 
 
 def epochs_of(run: Run) -> list[EpochCommitted]:
