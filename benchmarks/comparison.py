@@ -1,4 +1,4 @@
-"""Several engines on the same files: answers first, then rates, plain and marginal.
+"""Several engines on the same files: results first, then rates, plain and marginal.
 
 Every engine runs each case at two sizes. The plain rate is that of the larger one; the marginal rate is the
 difference in rows over the difference in time, which leaves out what an engine pays once per run.
@@ -28,7 +28,7 @@ Tables = Mapping[str, pa.Table]
 
 @dataclass(frozen=True)
 class Case:
-    """So many rows per epoch; `epochs` is the smaller and the larger size of a run, in epochs."""
+    """A number of rows per epoch; `epochs` is the smaller and the larger size of a run."""
 
     data: Dataset
     files_per_epoch: int
@@ -42,11 +42,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Contender:
-    """An engine and how it is asked; `answers_all` is false where the last windows of a run stay open."""
+    """An engine and how it is run; `emits_all` is false where the last windows of a run stay open."""
 
     name: str
     run: Callable[[Dataset, Case], Measured]
-    answers_all: bool = True
+    emits_all: bool = True
     slow: bool = False
     most_rows_per_epoch: int | None = None
 
@@ -83,8 +83,8 @@ class Trials:
         }
 
 
-class WrongAnswerError(RuntimeError):
-    """An engine's answer is not the oracle's: its time means nothing."""
+class WrongResultError(RuntimeError):
+    """An engine's results differ from the oracle's: its time is not valid."""
 
 
 @dataclass
@@ -97,10 +97,10 @@ class Comparison:
     repeat: int
     warm_up: bool = True
     say: Callable[[str], None] = lambda text: print(text, flush=True)
-    _answers: dict[Any, Tables] = field(default_factory=dict)
+    _oracle_tables: dict[Any, Tables] = field(default_factory=dict)
 
     def measured(self, cases: Sequence[Case]) -> dict[str, Any]:
-        """Warm up, then measure; the order of contenders turns with every round."""
+        """Warm up, then measure; the order of contenders rotates with every round."""
         cold = [self._cold(contender, cases[0]) for contender in self.contenders] if self.warm_up else []
         results = []
         for case in cases:
@@ -127,19 +127,19 @@ class Comparison:
         measured = contender.run(data, case)
         expected = self._expected(data)
         if measured.rows != data.rows:
-            raise WrongAnswerError(f"{contender.name} took in {measured.rows} rows; expected {data.rows}")
-        wanted = expected if contender.answers_all else _closed(expected, data.newest(self.time))
+            raise WrongResultError(f"{contender.name} took in {measured.rows} rows; expected {data.rows}")
+        wanted = expected if contender.emits_all else _closed(expected, data.newest(self.time))
         wrong = differences(measured.tables, wanted)
         if wrong:
-            raise WrongAnswerError(f"{contender.name} over {data.rows} rows: {'; '.join(wrong)}")
+            raise WrongResultError(f"{contender.name} over {data.rows} rows: {'; '.join(wrong)}")
         took = f"{measured.elapsed_s:.2f} s, {measured.cpu_s:.2f} CPU s"
-        self.say(f"  {contender.name}: {data.rows:,} rows in {took}, answers right")
+        self.say(f"  {contender.name}: {data.rows:,} rows in {took}, results right")
         return replace(measured, tables={}, reports=())
 
     def _expected(self, data: Dataset) -> Tables:
-        if data not in self._answers:
-            self._answers[data] = self.oracle(data)
-        return self._answers[data]
+        if data not in self._oracle_tables:
+            self._oracle_tables[data] = self.oracle(data)
+        return self._oracle_tables[data]
 
 
 def _closed(tables: Tables, until: datetime) -> Tables:

@@ -1,4 +1,4 @@
-"""Parquet files that are made once and read by every engine.
+"""Parquet files that are generated once and read by every engine.
 
 File n holds the events n * rows .. (n + 1) * rows - 1; modification times follow the same order, a second
 apart, because engines read the oldest file first and a clock's ticks are too coarse for small files.
@@ -60,7 +60,7 @@ class Dataset:
 
 
 def made(root: Path, name: str, events: Any, files: int, rows_per_file: int, groups: int) -> Dataset:
-    """A data set of generated events with so many row groups per file, made now or by an earlier run."""
+    """A data set of generated events with `groups` row groups per file, written now or by an earlier run."""
     path = root / f"{name}-{rows_per_file}x{files}"
     path.mkdir(parents=True, exist_ok=True)
     for number in range(files):

@@ -1,4 +1,4 @@
-"""DuckDB over all files in one batch: how fast the machine can answer when nothing has to be incremental."""
+"""DuckDB over all files in one batch: the speed of the machine without incremental work."""
 
 import time
 from collections.abc import Callable
@@ -9,14 +9,14 @@ from measured import Measured
 
 from shoal.experiments.machine import cpu_s
 
-Answer = Callable[[duckdb.DuckDBPyConnection], dict[str, pa.Table]]
+Query = Callable[[duckdb.DuckDBPyConnection], dict[str, pa.Table]]
 
 
-def run(glob: str, rows: int, threads: int, answer: Answer) -> Measured:
-    """Answer from the Parquet files, reading included."""
+def run(glob: str, rows: int, threads: int, query: Query) -> Measured:
+    """Run a query over the Parquet files, reading included."""
     with duckdb.connect(config={"threads": threads}) as database:
         database.execute("SET TimeZone = 'UTC'")
         cpu_before_s, began = cpu_s(), time.perf_counter()
         database.read_parquet(glob).create_view("events")
-        tables = answer(database)
+        tables = query(database)
         return Measured(rows, time.perf_counter() - began, cpu_s() - cpu_before_s, (), tables)

@@ -42,9 +42,9 @@ class Followed:
 
 def follow(spark: SparkSession, job: shoal.Job, workers: int) -> Followed:
     """Run a job to its end with results in memory and its state in a checkpoint that is removed afterwards."""
-    place = tempfile.mkdtemp(prefix="benchmark-")
+    directory = tempfile.mkdtemp(prefix="benchmark-")
     try:
-        run = shoal.start(job, spark=spark, workers=workers, checkpoint=place, sink=shoal.MemorySink())
+        run = shoal.start(job, spark=spark, workers=workers, checkpoint=directory, sink=shoal.MemorySink())
         followed = Followed(run)
         queries: list[Any] = []
         cpu_before_s = cpu_s()
@@ -58,5 +58,5 @@ def follow(spark: SparkSession, job: shoal.Job, workers: int) -> Followed:
         followed.cpu_s = cpu_s() - cpu_before_s
         followed.reports = [report for query in queries for report in query.recentProgress]
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     return followed

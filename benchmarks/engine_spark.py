@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from shoal.experiments.machine import cpu_s
 from shoal.runtimes.spark.cluster.session import spark_session
 
-# Settings that help plain Spark here; Shoal neither needs nor feels them. The default state store takes a tenth to a
-# quarter less CPU time than RocksDB; top-3 aggregates fall back to sorting at 128 keys unless told otherwise; and large
-# micro-batches drown in garbage collection with the 2 GB that are enough for Shoal.
+# Settings that help plain Spark here; they have no effect on Shoal. The default state store takes a tenth to a
+# quarter less CPU time than RocksDB; top-3 aggregates fall back to sorting at 128 keys by default; and large
+# micro-batches spend their time in garbage collection with the 2 GB that are enough for Shoal.
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
 
@@ -33,23 +33,23 @@ def session(cores: int) -> SparkSession:
 
 
 def files(spark: SparkSession, path: Any, schema: str, per_epoch: int) -> DataFrame:
-    """A directory of Parquet files as a stream, so many files per micro-batch."""
+    """A directory of Parquet files as a stream, with a number of files per micro-batch."""
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", per_epoch).parquet(str(path))
 
 
 def run(spark: SparkSession, queries: Mapping[str, DataFrame], sink: str = "memory") -> Measured:
-    """Run queries side by side until the input is used up; results go to Spark's memory sink.
+    """Run queries side by side until the input ends; results go to Spark's memory sink.
 
     The time is from the first trigger to the end of the last micro-batch.
     """
-    place = tempfile.mkdtemp(prefix="benchmark-")
+    directory = tempfile.mkdtemp(prefix="benchmark-")
     cpu_before_s = cpu_s()
     try:
         started = [
             frame.writeStream.format(sink)
             .queryName(name)
             .outputMode("append")
-            .option("checkpointLocation", f"{place}/{name}")
+            .option("checkpointLocation", f"{directory}/{name}")
             .trigger(availableNow=True)
             .start()
             for name, frame in queries.items()
@@ -59,7 +59,7 @@ def run(spark: SparkSession, queries: Mapping[str, DataFrame], sink: str = "memo
         used_s = cpu_s() - cpu_before_s
         progress = [query.recentProgress for query in started]
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     tables = {name: spark.table(name).toArrow() for name in queries} if sink == "memory" else {}
     begun = min(trigger_s(reports[0]) for reports in progress)
     ended = max(trigger_s(report) + phase_s(report, "triggerExecution") for reports in progress for report in reports)

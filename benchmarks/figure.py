@@ -56,8 +56,8 @@ def _axis(axis: Axes, results: Sequence[Mapping[str, Any]], column: str) -> None
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
     for at, spread in zip(x, spreads, strict=True):
-        place = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center", "fontsize": 8.5}
-        label = axis.annotate(f"{spread['median']:.0f}", (at, spread["median"]), color=INK, **place)
+        offset = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center", "fontsize": 8.5}
+        label = axis.annotate(f"{spread['median']:.0f}", (at, spread["median"]), color=INK, **offset)
         label.set_path_effects([withStroke(linewidth=3, foreground="white")])
 
 
@@ -125,8 +125,8 @@ def window_growth(results: Sequence[Mapping[str, Any]], machine: Mapping[str, An
             axis.set_xlabel("rows in the window")
             axis.set_title(title)
             for at, median in list(zip(x, medians, strict=True))[:: len(x) - 1 or 1]:
-                place = {"xytext": (0, -15), "textcoords": "offset points", "ha": "center", "fontsize": 8.5}
-                axis.annotate(f"{median:.3g}", (at, median), color=INK, **place)
+                offset = {"xytext": (0, -15), "textcoords": "offset points", "ha": "center", "fontsize": 8.5}
+                axis.annotate(f"{median:.3g}", (at, median), color=INK, **offset)
         drawing.axes[0].set_ylabel("CPU time of an event, us")
         heading = f"kernels in one process, {machine['cores']} cores: median and range; dashed: as the window grows"
         drawing.suptitle(heading, color=MUTED, size=10)

@@ -36,13 +36,13 @@ DUCKDB_PANES, DUCKDB_NAIVE = "DuckDB, panes by hand", "DuckDB, every window"
 
 
 def window_queries(events: DataFrame) -> dict[str, DataFrame]:
-    """As one writes them: every event goes into each of its windows."""
-    answers = {
+    """The straightforward form: every event goes into each of its windows."""
+    aggregates = {
         "avg_speed": f.avg("speed"),
         "vehicle_count": f.count("*"),
         "top_speed": f.expr("max_by(speed, speed, 3)"),
     }
-    return {name: _hop(events, name, "ts", answer) for name, answer in answers.items()}
+    return {name: _hop(events, name, "ts", aggregate) for name, aggregate in aggregates.items()}
 
 
 def pane_queries(events: DataFrame) -> dict[str, DataFrame]:
@@ -63,9 +63,9 @@ def pane_queries(events: DataFrame) -> dict[str, DataFrame]:
     }
 
 
-def _hop(rows: DataFrame, name: str, time: object, answer: object) -> DataFrame:
+def _hop(rows: DataFrame, name: str, time: object, aggregate: object) -> DataFrame:
     window = f.window(time, f"{WINDOW_S[name]} seconds", "1 second").alias("hop")
-    grouped = rows.groupBy(*KEYS[name], window).agg(answer.alias(name))
+    grouped = rows.groupBy(*KEYS[name], window).agg(aggregate.alias(name))
     return grouped.select(*KEYS[name], f.col("hop.end").alias("window_end"), name)
 
 
@@ -100,8 +100,8 @@ def duckdb_naive(database: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
 
 def _windows(database: duckdb.DuckDBPyConnection, name: str, rows: str, start: str, sql: str) -> pa.Table:
     windows = f"SELECT *, {start} + to_seconds(s) AS window_end FROM {rows}, range(1, {WINDOW_S[name] + 1}) AS ends(s)"
-    answer = database.sql(f"WITH windows AS ({windows}) {sql}").to_arrow_table()
-    return answer.rename_columns(SCHEMAS[name].names).cast(SCHEMAS[name])
+    result = database.sql(f"WITH windows AS ({windows}) {sql}").to_arrow_table()
+    return result.rename_columns(SCHEMAS[name].names).cast(SCHEMAS[name])
 
 
 def on_spark(spark: SparkSession, panes: bool, data: Dataset, case: Case) -> Measured:
@@ -120,11 +120,11 @@ def on_shoal(spark: SparkSession, workers: int, data: Dataset, case: Case) -> Me
 def contenders(spark: SparkSession, workers: int) -> list[Contender]:
     return [
         Contender(SHOAL, partial(on_shoal, spark, workers)),
-        Contender(SPARK_PANES, partial(on_spark, spark, True), answers_all=False),
+        Contender(SPARK_PANES, partial(on_spark, spark, True), emits_all=False),
         Contender(
             SPARK_WINDOW,
             partial(on_spark, spark, False),
-            answers_all=False,
+            emits_all=False,
             slow=True,
         ),
         Contender(DUCKDB_PANES, lambda data, _: engine_duckdb.run(data.glob, data.rows, workers, duckdb_panes)),

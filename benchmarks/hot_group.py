@@ -77,7 +77,7 @@ def query() -> Query:
 
 @dataclass(frozen=True)
 class Trial:
-    """One run, and what it is called."""
+    """One run and its label."""
 
     label: str
     on: str
@@ -88,7 +88,7 @@ class Trial:
 
 
 def run_trial(trial: Trial) -> dict[str, Any]:
-    """Run it in this process."""
+    """Run the trial in this process."""
     source = Generator(HotGroupEvents(), trial.events, rows_per_epoch=trial.epoch_rows)
     job = Job.of("hot-group", [query()], {"reports": source})
     given: dict[str, Any] = {}

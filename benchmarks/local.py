@@ -95,16 +95,16 @@ def _measured(point: dict[str, Any]) -> Measured:
     return Measured(Point(point["label"], Trial(**point["trial"]), point["x"]), outcomes)
 
 
-def draw(kept: dict[str, Any], place: Path) -> None:
+def draw(kept: dict[str, Any], directory: Path) -> None:
     """The figures of the page."""
     for name in FIGURES:
         if name in kept:
-            figure.draw(kept[name], place / f"local_{name.replace(' ', '_')}.png")
+            figure.draw(kept[name], directory / f"local_{name.replace(' ', '_')}.png")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    add_options(parser, "few events, one repetition: does it run, are the answers right")
+    add_options(parser, "few events, one repetition: does it run, are the results right")
     parser.add_argument("--repeat", type=int, help="repetitions of every trial (3; 1 with --quick)")
     parser.add_argument("--only", nargs="*", help="names of experiments")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What a run of any engine gives back."""
+"""The measurements of a run of any engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Measured:
-    """Rows taken in, seconds on the clock and on all cores, each epoch's time, the answers, and Spark's reports."""
+    """Rows read, wall and CPU seconds, each epoch's time, the results, and Spark's reports."""
 
     rows: int
     elapsed_s: float

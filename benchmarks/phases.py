@@ -1,4 +1,4 @@
-"""Where a micro-batch's time goes, from what Spark itself writes down of it."""
+"""Where a micro-batch's time goes, from Spark's own progress reports."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ def of_spark(report: Mapping[str, Any]) -> Phases:
 
 
 def of_shoal(followed: Followed, known: Sequence[SparkStage]) -> list[Phases]:
-    """The phases of every epoch of a run, with Shoal's part of the work taken apart."""
+    """The phases of every epoch of a run, with Shoal's part of the work in detail."""
     found = []
     batches = {report["batchId"]: report for report in followed.reports}
     for epoch in followed.epochs:
@@ -58,7 +58,7 @@ def of_shoal(followed: Followed, known: Sequence[SparkStage]) -> list[Phases]:
         if report is None:
             continue
         begun, took = trigger_s(report), phase_s(report, "triggerExecution")
-        # Spark writes trigger times down in whole milliseconds.
+        # Spark records trigger times in whole milliseconds.
         mine = [stage.took_s for stage in known if begun - 0.001 <= stage.submitted_s <= begun + took]
         phases = of_spark(report)
         work = phases.pop("work (addBatch)")

@@ -10,7 +10,7 @@ The workload is `skew`: range joins, patterns and a costly function per cell. Pa
     spark       four slots on Spark, as fast as possible, hot cells that move every eight epochs: adaptive, static
     join        the same with the range join alone, and Spark's own stream-stream join on hash partitions
 
-Every trial is a process of its own. Trials of a part take in the same events, and their answers are compared by digest
+Every trial is a process of its own. Trials of a part take in the same events, and their results are compared by digest
 with each other, and one of them with the oracle, before anything is said; a peer's with the oracle each time.
 """
 
@@ -41,10 +41,10 @@ PER_S = 20_000
 """Reports per second of event time."""
 LOCAL = {"block_rows": "8192"}
 STUDIES = {"trigger": "periodic:1", "decision": "always", "window_s": "0.5", "rest_s": "0.5"}
-"""Policies of the studies are asked every second, and what they say is done."""
+"""Policies of the studies are asked every second, and their proposals are always enacted."""
 OURS = {"window_s": "0.5", "rest_s": "0.5"}
 HEADER = [
-    "", "M events/s", "mean ms", "p99 ms", "max ms", "moves", "state MB", "migration", "policy", "answers"
+    "", "M events/s", "mean ms", "p99 ms", "max ms", "moves", "state MB", "migration", "policy", "results"
 ]  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def spark_trials(join: bool, quick: bool) -> list[Trial]:
 
 
 EVEN = {"hot": "16", "heat": "0.25", "skew": "0", "move_s": "0"}
-"""No cell is hotter than another, so that what moves cost is not hidden by what they bring."""
+"""No cell is hotter than another, so that the benefit of moves does not hide their cost."""
 
 
 def capacity_of(quick: bool) -> float:
@@ -135,7 +135,7 @@ def capacity_of(quick: bool) -> float:
 
 
 def measured(part: str, options: argparse.Namespace, capacity: float) -> list[dict[str, Any]]:
-    """All trials of a part, round by round, answers compared."""
+    """All trials of a part, round by round, results compared."""
     found: list[dict[str, Any]] = []
     for group in trials_of(part, options.quick, capacity):
         outcomes: dict[str, list[dict[str, Any]]] = {trial.label: [] for trial in group}
@@ -146,7 +146,7 @@ def measured(part: str, options: argparse.Namespace, capacity: float) -> list[di
                 outcomes[trial.label].append(in_its_own_process(checked))
         every = [outcome for several in outcomes.values() for outcome in several]
         if any(outcome["wrong"] for outcome in every) or len({o["digest"] for o in every if o["digest"]}) != 1:
-            raise RuntimeError(f"the trials of {part} gave different answers; no figure is worth anything")
+            raise RuntimeError(f"the trials of {part} gave different results; the measurements are not valid")
         found += [{"trial": asdict(trial), "outcomes": outcomes[trial.label]} for trial in group]
     print(plain(HEADER, rows(found)))
     if epochs := rebinding_epochs.rows(found):
@@ -201,7 +201,7 @@ PARTS = ("local", "blocking", "swinging", "spark", "join")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    add_options(parser, "few events, few policies, one repetition: does it run, are the answers right")
+    add_options(parser, "few events, few policies, one repetition: does it run, are the results right")
     parser.add_argument("--repeat", type=int, help="repetitions of every trial (3; 1 with --quick)")
     parser.add_argument("--only", nargs="*", choices=PARTS, help="some parts")
     parser.add_argument("--trial", help=argparse.SUPPRESS)

@@ -10,9 +10,9 @@ from spread import text as spread_text
 WARMING = 2
 """Epochs in which Spark still compiles."""
 NEXT = 2
-"""An epoch is compared with so many behind it: the same hot cells, the same binding, nothing that moves."""
+"""An epoch is compared with this many after it: the same hot cells, the same binding, nothing that moves."""
 LATE = 1.2
-"""An epoch that takes more than so many times as long counts as delayed."""
+"""An epoch that takes more than this many times as long counts as delayed."""
 
 
 def rows(found: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]] | None:
@@ -46,8 +46,8 @@ def rows(found: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
 def compared(run: Sequence[Mapping[str, float]], *, moved: bool) -> list[float]:
     """How much longer epochs took than the median of those right behind, where nothing moves in these."""
     ratios = []
-    for place, epoch in enumerate(run):
-        behind = run[place + 1 : place + 1 + NEXT]
+    for index, epoch in enumerate(run):
+        behind = run[index + 1 : index + 1 + NEXT]
         if bool(epoch["moves"]) == moved and len(behind) == NEXT and not any(one["moves"] for one in behind):
             ratios.append(epoch["s"] / median(one["s"] for one in behind))
     return ratios

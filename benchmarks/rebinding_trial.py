@@ -1,4 +1,4 @@
-"""One trial of `rebinding.py`: a run of the workload `skew`, its latency over time, and its answers as a digest."""
+"""One trial of `rebinding.py`: a run of the workload `skew`, its latency over time, and a digest of its results."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ from shoal.workloads.workload import Amount
 
 @dataclass(frozen=True)
 class Trial:
-    """One run, and what it is called."""
+    """One run and its label."""
 
     label: str
     policy: str
@@ -39,7 +39,7 @@ class Trial:
 
 
 def run_trial(trial: Trial) -> dict[str, Any]:
-    """Run it in this process."""
+    """Run the trial in this process."""
     if trial.on == "spark-sql":
         return run_peer(trial)
     rate = None if trial.rate is None else Rate.of(str(trial.rate))
@@ -101,7 +101,7 @@ def run_peer(trial: Trial) -> dict[str, Any]:
         "latency_ms": {"mean": sum(ordered) / len(ordered), "p99": ordered[-1], "max": ordered[-1]},
         **dict.fromkeys(("moves", "state_bytes_moved", "migration_s", "policy_s"), 0),
         "compute_s": elapsed_s,
-        "digest": "",  # its columns have other types; its answers are compared with the oracle's each time
+        "digest": "",  # its columns have other types; its results are compared with the oracle's each time
         "checked": True,
         "wrong": differences(tables, ready.expected(trial.events)),
         "epochs": epochs,
@@ -109,7 +109,7 @@ def run_peer(trial: Trial) -> dict[str, Any]:
 
 
 class _Mover:
-    """Binds a tenth of the instances anew, at random, every so many seconds."""
+    """Binds a random tenth of the instances to random workers, at a fixed interval."""
 
     def __init__(self, run: Run, trial: Trial) -> None:
         self._ended = threading.Event()
@@ -145,7 +145,7 @@ def _latency_s(done: EpochCommitted) -> float:
 
 
 def by_second(epochs: Sequence[dict[str, float]]) -> list[dict[str, float]]:
-    """Epochs of a twentieth of a second, taken together: rows, moves, results and their mean latency."""
+    """Epochs of a twentieth of a second, merged: rows, moves, results and their mean latency."""
     seconds: dict[int, list[dict[str, float]]] = {}
     for epoch in epochs:
         seconds.setdefault(int(epoch["at_s"] - epochs[0]["at_s"]), []).append(epoch)

@@ -1,4 +1,4 @@
-"""State finds other workers: how long nothing is answered when their number changes, and when large state moves.
+"""State on other workers: how long no result is emitted when their number changes, and when large state moves.
 
     python benchmarks/repartition.py --quick
 
@@ -7,10 +7,10 @@ Parts (`--only`):
     workers   4, then 8, then 3 workers. Shoal rebinds while it runs; Spark's own stateful aggregation is brought to an
               end, its state repartitioned offline, and started again. Measured: the time between the last result
               before and the first result after, against the usual time between two results.
-    moves     two executors, a large state of which little changes, half of it changes places again and again: in steps
+    moves     two executors, a large state of which little changes, half of it moves repeatedly: in steps
               (gradual), all at once (lazy), or announced an epoch before and read ahead (pre-copy)
 
-Every trial is a process of its own, and its answers are checked before anything is said.
+Every trial runs in its own process, and its results are checked before they are reported.
 """
 
 import argparse
@@ -38,7 +38,7 @@ PARTS = ("workers", "moves")
 ENGINES = {"shoal": "Shoal, rebound while it runs", "spark": "Spark, stopped and repartitioned offline"}
 CLUSTER = {"spark.master": "local-cluster[2,1,2048]", "spark.executor.memory": "1800m", "spark.log.level": "OFF"}
 LATE = 1.2
-"""An epoch that takes more than so many times the usual time counts as delayed."""
+"""An epoch that takes more than this many times the usual time counts as delayed."""
 
 
 def in_its_own_process(trial: Trial) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def in_its_own_process(trial: Trial) -> dict[str, Any]:
         raise RuntimeError(f"trial {trial} failed:\n{done.stderr[-3000:]}")
     outcome = dict(json.loads(done.stdout.splitlines()[-1]))
     if outcome["wrong"]:
-        raise RuntimeError(f"trial {trial} gave wrong answers: {'; '.join(outcome['wrong'])}")
+        raise RuntimeError(f"trial {trial} gave wrong results: {'; '.join(outcome['wrong'])}")
     return outcome
 
 
@@ -106,7 +106,7 @@ def rows_of_workers(found: Sequence[dict[str, Any]]) -> tuple[list[str], list[li
 
 
 def _usual(run: Sequence[tuple[int, int, float]], workers: int) -> float:
-    """The median time between two results with so many workers."""
+    """The median time between two results with this number of workers."""
     return median(gap for before, after, gap in run if before == after == workers)
 
 

@@ -30,7 +30,7 @@ from shoal.session.digest import differences
 from shoal.workloads.traffic.events import TrafficEvents
 from shoal.workloads.traffic.queries import STREAM, vehicles
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's Python workers do not look into this directory
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's Python workers do not import from this directory
 LATENESS_S = 10
 GROUPS = 64
 PERIOD = 18
@@ -56,7 +56,7 @@ class Trial:
 
 
 def data_of(trial: Trial) -> Dataset:
-    """A file for every second; so many vehicles report once a second."""
+    """A file for every second; `trial.rows` vehicles report once a second."""
     events = TrafficEvents(vehicles=trial.rows, regions=100)
     files = sum(epochs for _, epochs in trial.phases)
     return made(Path(trial.data), f"traffic-{trial.rows}-vehicles", events, files, trial.rows, groups=2)
@@ -88,7 +88,7 @@ def shoal_trial(trial: Trial) -> dict[str, Any]:
     source = shoal.Files(str(data.path), rows_per_epoch=trial.rows, follow=False)
     job = shoal.Job.of("repartition", [query], {STREAM: source})
     spark = engine_spark.session(trial.cores)
-    place = tempfile.mkdtemp(prefix="benchmark-")
+    directory = tempfile.mkdtemp(prefix="benchmark-")
     given: list[list[float]] = []
     later, left = list(trial.phases[1:]), trial.phases[0][1]
 
@@ -101,17 +101,17 @@ def shoal_trial(trial: Trial) -> dict[str, Any]:
             workers, left = later.pop(0)
             run.rebind(round_robin(run.job.graph, workers))
 
-    run = shoal.start(job, spark=spark, workers=trial.phases[0][0], checkpoint=place, sink=shoal.MemorySink())
+    run = shoal.start(job, spark=spark, workers=trial.phases[0][0], checkpoint=directory, sink=shoal.MemorySink())
     run.wait(watch)
     assert isinstance(run.sink, shoal.MemorySink)
-    answers = {"speeds": _closed(run.sink.table("speeds"), data)}
+    results = {"speeds": _closed(run.sink.table("speeds"), data)}
     spark.stop()
-    shutil.rmtree(place, ignore_errors=True)
-    return {"given": given, "wrong": differences(answers, expected(data))}
+    shutil.rmtree(directory, ignore_errors=True)
+    return {"given": given, "wrong": differences(results, expected(data))}
 
 
 def spark_trial(trial: Trial) -> dict[str, Any]:
-    """Let the query come to an end, repartition its state, start it again: what Spark's manual says.
+    """Let the query end, repartition its state, start it again, as Spark's manual describes.
 
     Spark can repartition only the state of a query whose last micro-batch is finished, which a trigger for what is
     available sees to, and only in RocksDB.
@@ -120,8 +120,8 @@ def spark_trial(trial: Trial) -> dict[str, Any]:
     spark = engine_spark.session(trial.cores)
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
     spark.conf.set("spark.sql.shuffle.partitions", str(trial.phases[0][0]))
-    place = Path(tempfile.mkdtemp(prefix="benchmark-"))
-    (place / "input").mkdir()
+    directory = Path(tempfile.mkdtemp(prefix="benchmark-"))
+    (directory / "input").mkdir()
     given: list[list[float]] = []
     tables: list[pa.Table] = []
     moving_s, taken = [], 0
@@ -133,20 +133,20 @@ def spark_trial(trial: Trial) -> dict[str, Any]:
             given.append([time.time(), rows.num_rows, workers])
 
         for name in sorted(path.name for path in data.path.iterdir())[taken : taken + epochs]:
-            (place / "input" / name).hardlink_to(data.path / name)
+            (directory / "input" / name).hardlink_to(data.path / name)
         taken += epochs
         began = time.time()
         if number:
-            manager = spark._streamingCheckpointManager  # noqa: SLF001  (there is no other way to it yet)
-            manager.repartition(str(place / "checkpoint"), workers)
+            manager = spark._streamingCheckpointManager  # noqa: SLF001  (no public interface yet)
+            manager.repartition(str(directory / "checkpoint"), workers)
             moving_s.append(time.time() - began)
-        query = _spark_query(spark, place / "input").writeStream.foreachBatch(keep)
-        query = query.option("checkpointLocation", str(place / "checkpoint")).outputMode("append")
+        query = _spark_query(spark, directory / "input").writeStream.foreachBatch(keep)
+        query = query.option("checkpointLocation", str(directory / "checkpoint")).outputMode("append")
         query.trigger(availableNow=True).start().awaitTermination()
     spark.stop()
-    shutil.rmtree(place, ignore_errors=True)
-    answers = {"speeds": _closed(pa.concat_tables(table for table in tables if table.num_rows), data)}
-    return {"given": given, "moving_s": moving_s, "wrong": differences(answers, expected(data))}
+    shutil.rmtree(directory, ignore_errors=True)
+    results = {"speeds": _closed(pa.concat_tables(table for table in tables if table.num_rows), data)}
+    return {"given": given, "moving_s": moving_s, "wrong": differences(results, expected(data))}
 
 
 def _spark_query(spark: Any, path: Path) -> DataFrame:
@@ -178,7 +178,7 @@ class Readings:
 
 
 def moves_trial(trial: Trial) -> dict[str, Any]:
-    """Large state of which each epoch changes little; again and again, half of it changes places."""
+    """Large state of which each epoch changes little; half of it moves repeatedly."""
     readings = Readings(trial.keys, trial.rows)
     stream = shoal.Stream("meters", {"ts": "timestamp", "key": "int64", "part": "int64", "x": "float64"}, time="ts")
     day = stream.partition_by("part", groups=GROUPS).key_by("key").window(shoal.tumbling(86_400))
@@ -186,8 +186,8 @@ def moves_trial(trial: Trial) -> dict[str, Any]:
     source = shoal.Generator(readings, rows_per_epoch=trial.rows)
     graph, workers = shoal.Job.of("moves", [query], {"meters": source}).graph, trial.phases[0][0]
     spark = spark_session(trial.conf)
-    place, sink = tempfile.mkdtemp(prefix="benchmark-"), shoal.MemorySink()
-    setup = SparkSetup(spark, place, {"meters": source}, sink, mechanism=trial.mechanism, hot=trial.hot)
+    directory, sink = tempfile.mkdtemp(prefix="benchmark-"), shoal.MemorySink()
+    setup = SparkSetup(spark, directory, {"meters": source}, sink, mechanism=trial.mechanism, hot=trial.hot)
     runtime = SparkRuntime(setup)
     runtime.start(graph, round_robin(graph, workers))
     first = trial.keys // trial.rows + 6
@@ -203,14 +203,14 @@ def moves_trial(trial: Trial) -> dict[str, Any]:
             runtime.apply(Drain())
         elif since % PERIOD == 3:
             runtime.apply(Rebind(_swapped(event.snapshot.binding)))
-    answers, consumed = sink.table("days"), runtime.consumed
+    days, consumed = sink.table("days"), runtime.consumed
     spark.stop()
-    shutil.rmtree(place, ignore_errors=True)
-    return {"epochs": epochs, "wrong": _wrong(answers, readings.numbers(0, consumed))}
+    shutil.rmtree(directory, ignore_errors=True)
+    return {"epochs": epochs, "wrong": _wrong(days, readings.numbers(0, consumed))}
 
 
 def _swapped(binding: Binding) -> Binding:
-    """Half of everybody's instances change places with those of somebody on the other executor."""
+    """Swap half of each worker's instances with those of a worker on the other executor."""
     half = binding.workers // 2
     moved = {
         instance: (worker + half) % binding.workers
@@ -232,12 +232,12 @@ def _epoch(event: EpochCommitted) -> dict[str, Any]:
     }
 
 
-def _wrong(answers: pa.Table, keys: np.ndarray) -> list[str]:
-    order = np.argsort(answers["key"].to_numpy())
+def _wrong(days: pa.Table, keys: np.ndarray) -> list[str]:
+    order = np.argsort(days["key"].to_numpy())
     counted = np.bincount(keys)
-    right = np.array_equal(answers["n"].to_numpy()[order], counted[counted > 0])
+    right = np.array_equal(days["n"].to_numpy()[order], counted[counted > 0])
     mean = np.flatnonzero(counted) % 1000 / 8
-    return [] if right and np.allclose(answers["x"].to_numpy()[order], mean) else ["counts or means are not right"]
+    return [] if right and np.allclose(days["x"].to_numpy()[order], mean) else ["counts or means are not right"]
 
 
 def run_trial(trial: Trial) -> dict[str, Any]:

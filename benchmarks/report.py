@@ -3,7 +3,7 @@
     python benchmarks/report.py           rewrite the page
     python benchmarks/report.py --check   say whether it is up to date
 
-Between `<!-- hop -->` and `<!-- /hop -->` stands what this command writes; everything else is prose.
+Between `<!-- hop -->` and `<!-- /hop -->` is the output of this command; everything else is prose.
 """
 
 import argparse
@@ -93,7 +93,7 @@ def _window_growth(measured: dict[str, Any]) -> list[str]:
 def _soak(measured: dict[str, Any]) -> list[str]:
     totals = measured["totals"]
     traffic = measured.get("workload", "traffic") == "traffic"
-    right = "every full window's count is right" if traffic else "all answers equal the oracle's"
+    right = "every full window's count is right" if traffic else "all results equal the oracle's"
     text = (
         f"{measured['minutes']:g} minutes at {measured['rate']:,} events/s: {totals['events']:,} events in "
         f"{totals['epochs']:,} epochs, latency median {totals['latency_ms']['p50']:.0f} ms, "
@@ -107,7 +107,7 @@ def _seconds(value: float | None) -> str:
 
 
 def filled(page: str) -> str:
-    """The page with every section written anew."""
+    """The page with every section filled again."""
     for name in NAMES:
         measured = kept(name)
         text = section(name, measured) if measured else "Not measured yet."

@@ -70,13 +70,13 @@ def data_of(root: Path, point: Point, warm: int) -> Dataset:
 
 
 def run(spark: SparkSession, root: Path, point: Point, warm: int) -> dict[str, Any]:
-    """Measure one point; its answer is checked first."""
+    """Measure one point; its results are checked first."""
     data = data_of(root, point, warm)
     source = shoal.Files(str(data.path), rows_per_epoch=point.events, follow=False)
     asked = [_everything()] if point.queries == 1 else list(queries(point.regions))
     followed = engine_shoal.follow(spark, shoal.Job.of("scaling", asked, {STREAM: source}), point.workers)
-    answer = expected(data.glob)
-    wanted = {"avg_speed": answer["avg_speed"]} if point.queries == 1 else answer
+    tables = expected(data.glob)
+    wanted = {"avg_speed": tables["avg_speed"]} if point.queries == 1 else tables
     wrong = differences(followed.measured().tables, wanted)
     if wrong:
         raise RuntimeError(f"{point}: {'; '.join(wrong)}")

@@ -7,7 +7,7 @@
 Every few seconds: resident memory of the driver, the JVM and the Python workers, bytes of state, files in
 the checkpoint, epoch time and latency. A series is flat if its trend over the last two thirds of the run
 is small against its size or lost in its noise. `traffic` runs until its time is over, and its full windows are checked;
-any other workload has as many events as the time and the rate make, and all its answers are checked by its oracle.
+any other workload has as many events as the time and the rate make, and all its results are checked by its oracle.
 The figures are docs/figures/soak.png and soak_<workload>.png, drawn by `report.py`.
 """
 
@@ -43,9 +43,9 @@ from shoal.workloads.workload import Amount
 
 REGIONS = 100
 BOUNDED = {"nexmark": {"queries": "3,4,5,7,8"}}
-"""Settings that leave out what needs no state (0 to 2) and what remembers every seller for ever, as query 6 asks."""
+"""Settings that leave out what needs no state (0 to 2) and what keeps every seller forever, as query 6 does."""
 FLAT_SHARE = 0.10
-"""A trend smaller than this share of the median over the looked-at part of the run counts as flat."""
+"""A trend smaller than this share of the median over the judged part of the run counts as flat."""
 SERIES = {
     "driver_mb": "driver, MB",
     "jvm_mb": "JVM, MB",
@@ -59,7 +59,7 @@ SERIES = {
 
 @dataclass
 class Samples:
-    """What is looked at while the run goes on; epochs come from the run, samples from the clock."""
+    """Samples of a run; epochs come from the run, samples from the clock."""
 
     checkpoint: Path
     began_s: float = field(default_factory=time.monotonic)
@@ -153,7 +153,7 @@ def wrong_counts(results: Path, events: TrafficEvents) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """What to run, whether it has to be told to end, and what is wrong with its results."""
+    """What to run, whether it must be drained, and what is wrong with its results."""
 
     job: shoal.Job
     endless: bool
@@ -179,12 +179,12 @@ def task(options: argparse.Namespace) -> Task:
     return Task(ready.job, False, wrong)
 
 
-def soak(options: argparse.Namespace, place: Path) -> tuple[list[dict[str, float]], dict[str, Any]]:
+def soak(options: argparse.Namespace, directory: Path) -> tuple[list[dict[str, float]], dict[str, Any]]:
     """Run, sample, drain, check."""
     asked = task(options)
     spark = engine_spark.session(options.cores)
-    samples = Samples(place / "checkpoint")
-    sink = shoal.ParquetSink(str(place / "results"))
+    samples = Samples(directory / "checkpoint")
+    sink = shoal.ParquetSink(str(directory / "results"))
     run = shoal.start(asked.job, spark=spark, workers=options.cores, checkpoint=str(samples.checkpoint), sink=sink)
     done = threading.Event()
     sampler = threading.Thread(target=samples.keep_taking, args=(options.interval_s, done))
@@ -200,7 +200,7 @@ def soak(options: argparse.Namespace, place: Path) -> tuple[list[dict[str, float
         sampler.join()
     wrong = asked.wrong(run, sink)
     if wrong:
-        raise RuntimeError(f"the answers are wrong: {wrong}")
+        raise RuntimeError(f"the results are wrong: {wrong}")
     totals = {
         "events": tally.events,
         "elapsed_s": round(tally.elapsed_s, 1),
@@ -243,14 +243,14 @@ def main() -> None:
     options.interval_s = options.interval_s or (2 if options.quick else 10)
     machine = described()
     print(sentence(machine), flush=True)
-    place = options.place or Path(tempfile.mkdtemp(prefix="benchmark-"))
+    directory = options.place or Path(tempfile.mkdtemp(prefix="benchmark-"))
     try:
-        samples, totals = soak(options, place)
+        samples, totals = soak(options, directory)
     finally:
         if options.place is None:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
     found = verdicts(samples)
-    print("answers right; " + ", ".join(f"{name} {value}" for name, value in totals.items()))
+    print("results right; " + ", ".join(f"{name} {value}" for name, value in totals.items()))
     print(table.plain(*rows_of_table(found)))
     if options.quick:
         print("a quick run ends before the windows are full: its trends mean nothing")

@@ -1,4 +1,4 @@
-"""Repeated measurements as a median and how far they lie apart."""
+"""Repeated measurements as a median and a range."""
 
 import statistics
 from collections.abc import Iterable

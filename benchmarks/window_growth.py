@@ -1,9 +1,9 @@
-"""What an event costs as windows grow: joins over a range, patterns, row windows and sessions, ever twice as long.
+"""The cost of an event as windows grow: range joins, patterns, count windows and sessions, doubled in size each time.
 
     python benchmarks/window_growth.py --quick
 
 Kernels alone, in this process and on one core: no Spark, no files. The number of events stays, and so does the number
-of answers where the case can be made so; every answer is checked against DuckDB or plain Python before its time counts.
+of results where the case allows it; every result is checked against DuckDB or plain Python before its time counts.
 Time is CPU time, which says more than a clock on a busy machine. The figure is docs/figures/window_growth.png, drawn by
 `report.py`.
 """
@@ -45,7 +45,7 @@ SPAN = 1_000_000
 PARTNERS = 2
 """Rows per row of the left side of a join."""
 ENDS = 1_000
-"""Every so many rows of a key one ends a pattern."""
+"""One row in this many of a key ends a pattern."""
 PAUSE_S = 30
 Rows = Mapping[str, pa.Table]
 
@@ -65,7 +65,7 @@ class OneWorker:
         self.binding = [0] * len(self.program.instances)
 
     def epoch(self, batches: Mapping[str, pa.RecordBatch]) -> None:
-        """Take in a batch of every stream."""
+        """Process a batch of every stream."""
         router = Router(self.program, self.binding, self.marks, 0)
         after = dict(self.marks)
         for stream, batch in batches.items():
@@ -74,7 +74,7 @@ class OneWorker:
         self._advance(router, after)
 
     def drain(self) -> None:
-        """Answer all that is open."""
+        """Emit every open window."""
         router = Router(self.program, self.binding, self.marks, 0)
         self._advance(router, dict.fromkeys((*self.program.inputs, NOW), FOREVER_US))
 
@@ -87,8 +87,8 @@ class OneWorker:
             come = [{parcel.table: parcel.content} for parcel in router.parcels() if parcel.lane == lane.number]
             fresh = lane.kernel.merged(come) if come else {}
             before_us, after_us = (lane.watermark_us(marks) for marks in (self.marks, after))
-            self.state[lane.number], answers = lane.advanced(self.state[lane.number], fresh, before_us, after_us)
-            router.emit(lane, answers)
+            self.state[lane.number], results = lane.advanced(self.state[lane.number], fresh, before_us, after_us)
+            router.emit(lane, results)
         for name, batches in router.results.items():
             self.results[name] += batches
         self.marks = after
@@ -97,7 +97,7 @@ class OneWorker:
 
 @dataclass(frozen=True)
 class Point:
-    """A query with a window of some size, the events it reads, and the right answers."""
+    """A query with a window of some size, the events it reads, and the expected results."""
 
     window_rows: int
     query: shoal.Query
@@ -143,7 +143,7 @@ def band_join(window_rows: int, number: int, band: float) -> Point:
 
 
 def narrowing(window_rows: int) -> float:
-    """A band in which a row has as many partners whatever the window."""
+    """A band in which the number of partners of a row does not depend on the window."""
     return PARTNERS * SPAN / (2 * window_rows)
 
 
@@ -167,7 +167,7 @@ def pattern(window_rows: int, number: int) -> Point:
 
 
 def sequences(rows: pa.Table, within_us: int) -> pa.Table:
-    """The pattern's answers, key by key and row by row."""
+    """The pattern's results, key by key and row by row."""
     found: list[tuple[int, int, int]] = []
     ts, ends = rows["ts"].cast(pa.int64()).to_numpy(), rows["ends"].to_numpy()
     for key in range(KEYS):
@@ -246,7 +246,7 @@ SIZES = {
     "row window": (8, 16, 32, 64, 128, 256, 512),
     "session": (8, 16, 32, 64, 128, 256, 512),
 }
-"""Rows in a window: of the other side that a row of a join can meet, of one key elsewhere."""
+"""Rows in a window: of the other side that a row of a join can match, of one key elsewhere."""
 
 
 def epochs(events: Rows) -> Iterator[dict[str, pa.RecordBatch]]:
@@ -269,14 +269,14 @@ def run(point: Point, batches: Sequence[Mapping[str, pa.RecordBatch]]) -> tuple[
 
 
 def measured(case: Case, size: int, number: int, repeat: int) -> dict[str, Any]:
-    """Check a point's answers, then measure it."""
+    """Check a point's results, then measure it."""
     point = case.point(size, number)
     batches = list(epochs(point.events))
     worker, _ = run(point, batches)
     wrong = differences(worker.tables(), point.expected())
     if wrong:
         raise RuntimeError(f"{case.name}, window of {size} rows: {'; '.join(wrong)}")
-    answers = sum(rows.num_rows for rows in worker.tables().values())
+    emitted = sum(rows.num_rows for rows in worker.tables().values())
     peaks = np.array(worker.state_rows)
     spent = [run(point, batches)[1] for _ in range(repeat)]
     return {
@@ -284,7 +284,7 @@ def measured(case: Case, size: int, number: int, repeat: int) -> dict[str, Any]:
         "title": case.title,
         "window_rows": size,
         "events": point.rows,
-        "answers_per_event": round(answers / point.rows, 4),
+        "answers_per_event": round(emitted / point.rows, 4),
         "state_rows_peak": int(peaks.max()),
         "state_rows_late": int(peaks[len(peaks) // 2 : -1].max()),
         "state_rows_early": int(peaks[len(peaks) // 4 : len(peaks) // 2].max()),
@@ -308,7 +308,7 @@ def by_case(results: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
 
 
 def rows_of_table(results: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    header = ["case", "rows in window", "CPU us/event", "answers/event", "most state, rows"]
+    header = ["case", "rows in window", "CPU us/event", "results/event", "most state, rows"]
     rows = [
         [
             result["title"],

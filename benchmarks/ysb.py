@@ -39,8 +39,8 @@ def on_spark(spark: SparkSession, data: Dataset, case: Case) -> Measured:
     views = events.where(f.col("event_type") == VIEW).select("ad_id", "event_time")
     joined = views.join(f.broadcast(spark.createDataFrame(ADS)), "ad_id").withWatermark("event_time", "0 seconds")
     counted = joined.groupBy("campaign", f.window("event_time", f"{WINDOW_S} seconds")).count()
-    answer = counted.select("campaign", f.col("window.end").alias("window_end"), f.col("count").alias("views"))
-    measured = engine_spark.run(spark, {"views": answer})
+    result = counted.select("campaign", f.col("window.end").alias("window_end"), f.col("count").alias("views"))
+    measured = engine_spark.run(spark, {"views": result})
     tables = {name: rows.cast(SCHEMA) for name, rows in measured.tables.items()}
     return replace(measured, tables=tables)
 
@@ -59,7 +59,7 @@ def on_duckdb(database: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
 def contenders(spark: SparkSession, workers: int) -> list[Contender]:
     return [
         Contender(SHOAL, partial(on_shoal, spark, workers)),
-        Contender(SPARK, partial(on_spark, spark), answers_all=False),
+        Contender(SPARK, partial(on_spark, spark), emits_all=False),
         Contender(DUCKDB, lambda data, _: engine_duckdb.run(data.glob, data.rows, workers, on_duckdb)),
     ]
 

@@ -21,12 +21,13 @@ class Format(Protocol):
         """Suffixes of this format's file names."""
 
     def units(self, path: str) -> list[int]:
-        """Rows of each unit that can be read on its own; called once, when the file is first found."""
+        """Rows of each unit that can be read on its own; called when a file is found, and again if it has changed."""
 
     def read(self, path: str, units: Sequence[int], first_row: int, columns: Sequence[str]) -> Iterator[RawBatch]:
         """Yield the named columns of some units in order; the first unit begins at `first_row`.
 
-        Raise `ValueError` if a column is missing, also in a file without rows.
+        `units` may name unit 0 of a file without units: it has no rows. Raise `ValueError` if a column is missing,
+        also then.
         """
 
 

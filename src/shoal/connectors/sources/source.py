@@ -67,7 +67,7 @@ class Source(Protocol):
     """Where a stream's events come from; a picklable value."""
 
     def start(self) -> Offset:
-        """The offset before the first event; called once, for a run without a checkpoint."""
+        """The offset before the first event; may be called at any time and must always be the same."""
 
     def cursor(self, directory: str) -> Cursor:
         """A new cursor, created at every start of a run; what must survive a restart goes to the directory."""

@@ -22,7 +22,7 @@ DAY_US = 86_400 * MICROSECONDS
 STATION = 3116
 """The station whose arrivals the query matches; the others are numbered on both sides of it, in steps of 3."""
 STATION_PERCENT = 2
-"""Percent of trips that end there in any case; its popularity adds a few percent."""
+"""Percent of trips that end there whatever its popularity; in all it gets a few percent."""
 MOVED_PERCENT = 5
 """Trips before which a van has taken the bike to another station."""
 CUSTOMER_PERCENT = 12
