@@ -136,7 +136,7 @@ class TracedRun(small_spark.SmallRun):
 
     def rows(self, epoch: int) -> DataFrame:
         """What the reading task makes of an epoch's events."""
-        reader = reading.ShoalStreamReader(reading.Feed(STREAM, SOURCE, self.uri, 1))
+        reader = reading.ShoalStreamReader(reading.SourceFeed(STREAM, SOURCE, self.uri, 1))
         first, last = self.noted(epoch - 1), self.noted(epoch)
         end: dict[str, object] = {"position": last, "ended": last >= self.epochs * self.rows_per_epoch}
         pieces = reader.partitions({"position": first, "ended": False}, end)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.kernels.rows import LEFT, Row, block, kernel, results_of, rows, sizes
 
-from shoal.kernels.count_window import NEVER, Measure
+from shoal.kernels.count_window import NEVER, RowMeasure
 from shoal.kernels.kernel import FOREVER_US
 from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import approx_distinct, count, count_distinct, sum_, top_k
@@ -27,14 +27,16 @@ def external(size: int, slide: int) -> Any:
 @pytest.mark.parametrize(
     ("window", "measure"),
     [
-        pytest.param(Rows(10, 10), Measure(10, 1, 1, 1, 1), id="windows one after another are one pane"),
-        pytest.param(Rows(6, 4), Measure(2, 3, 2, 3, 3), id="a pane is the greatest common divisor of size and jump"),
-        pytest.param(Rows(6, 4, partial=True), Measure(2, 3, 2, 3, 1), id="partial windows begin earlier"),
-        pytest.param(Window(30, 10, on="n"), Measure(10, 3, 1, 0, NEVER), id="external time has panes of one slide"),
+        pytest.param(Rows(10, 10), RowMeasure(10, 1, 1, 1, 1), id="windows one after another are one pane"),
+        pytest.param(
+            Rows(6, 4), RowMeasure(2, 3, 2, 3, 3), id="a pane is the greatest common divisor of size and jump"
+        ),
+        pytest.param(Rows(6, 4, partial=True), RowMeasure(2, 3, 2, 3, 1), id="partial windows begin earlier"),
+        pytest.param(Window(30, 10, on="n"), RowMeasure(10, 3, 1, 0, NEVER), id="external time has panes of one slide"),
     ],
 )
-def test_a_window_is_measured_in_panes(window: Rows | Window, measure: Measure) -> None:
-    assert Measure.of(window) == measure
+def test_a_window_is_measured_in_panes(window: Rows | Window, measure: RowMeasure) -> None:
+    assert RowMeasure.of(window) == measure
 
 
 @pytest.mark.parametrize(

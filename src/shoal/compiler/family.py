@@ -6,7 +6,7 @@ from typing import Any
 
 from shoal.compiler.build import kernel_of, partition_of
 from shoal.compiler.lane import Feed, Lane, Outlet
-from shoal.compiler.section import Section, Sink, Way
+from shoal.compiler.section import Section, SinkWay, Way
 from shoal.compiler.steps import DispatchByGroup, DispatchByOrigin, DispatchByValue, Filter, Select, Step
 from shoal.model.query.expression import Binary, Column, Constant
 from shoal.model.query.graph import InstanceId, OperatorId
@@ -56,7 +56,7 @@ class _Lanes:
         return range(position * groups, (position + 1) * groups)
 
 
-def families(parts: Sequence[Section], sinks: Sequence[Sink]) -> tuple[Lane, ...]:
+def families(parts: Sequence[Section], sinks: Sequence[SinkWay]) -> tuple[Lane, ...]:
     """The lanes of a graph, built level by level: a lane comes after the lanes that feed it."""
     lanes = _Lanes()
     for level in sorted({part.level for part in parts}):
@@ -183,9 +183,9 @@ def _targets(members: Sequence[Member], way: Way, lanes: _Lanes) -> DispatchByOr
     return DispatchByOrigin(tuple(target))
 
 
-def _add_outlets(sinks: Sequence[Sink], lanes: _Lanes) -> None:
+def _add_outlets(sinks: Sequence[SinkWay], lanes: _Lanes) -> None:
     """One outlet per table and following steps; a second query of the same instance needs a second outlet."""
-    outlets_of: dict[int, dict[tuple[Any, ...], dict[int, Sink]]] = {}
+    outlets_of: dict[int, dict[tuple[Any, ...], dict[int, SinkWay]]] = {}
     for sink in sinks:
         lane, _ = lanes.home[sink.way.origin.id]
         instances = lanes.instances_of(sink.way.origin.id)
@@ -201,7 +201,7 @@ def _add_outlets(sinks: Sequence[Sink], lanes: _Lanes) -> None:
         lanes.made[number] = replace(lane_, outlets=tuple(_outlet(each, size) for each in known.values() if each))
 
 
-def _outlet(sink_of: Mapping[int, Sink], size: int) -> Outlet:
+def _outlet(sink_of: Mapping[int, SinkWay], size: int) -> Outlet:
     first = next(iter(sink_of.values()))
     names = tuple(sink_of[i].query.name if i in sink_of else None for i in range(size))
     return Outlet(first.query.table, first.way.steps, Schema.of(first.query.columns), names)
@@ -214,10 +214,10 @@ class _Plain:
     before: tuple[Step, ...]
     column: str
     after: tuple[Step, ...]
-    sinks_of: dict[Any, list[Sink]] = field(default_factory=dict)
+    sinks_of: dict[Any, list[SinkWay]] = field(default_factory=dict)
 
 
-def _add_plain(sinks: Sequence[Sink], lanes: _Lanes) -> None:
+def _add_plain(sinks: Sequence[SinkWay], lanes: _Lanes) -> None:
     """Lanes without state: queries that only filter and compute."""
     found: dict[tuple[Any, ...], _Plain] = {}
     for sink in sinks:
@@ -238,7 +238,7 @@ def _add_plain(sinks: Sequence[Sink], lanes: _Lanes) -> None:
         lanes.made.append(Lane(len(lanes.made), None, (), (feed,), outlets, streams=frozenset({stream})))
 
 
-def _plain_outlet(sinks_of: Sequence[Sequence[Sink]], layer: int) -> Outlet:
+def _plain_outlet(sinks_of: Sequence[Sequence[SinkWay]], layer: int) -> Outlet:
     """The outlet of the n-th sink of every value; `layer` is n, from 0."""
     there = {position: several[layer] for position, several in enumerate(sinks_of) if layer < len(several)}
     return replace(_outlet(there, len(sinks_of)), steps=())

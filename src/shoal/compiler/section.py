@@ -33,7 +33,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Sink:
+class SinkWay:
     """A query's sink and one of the paths into it."""
 
     query: Query
@@ -55,9 +55,9 @@ def sections(graph: Graph) -> list[Section]:
     return found
 
 
-def sinks(graph: Graph) -> list[Sink]:
+def sinks(graph: Graph) -> list[SinkWay]:
     """The paths into the queries' sinks."""
-    return [Sink(query, way) for query in graph.queries.values() for way in _ways(graph.operators, query.sink)]
+    return [SinkWay(query, way) for query in graph.queries.values() for way in _ways(graph.operators, query.sink)]
 
 
 def _ways(operators: Mapping[OperatorId, Operator], operator: Operator) -> Iterator[Way]:

@@ -33,7 +33,7 @@ NEVER = -(1 << 62)
 
 
 @dataclass(frozen=True)
-class Measure:
+class RowMeasure:
     """A window in panes of `unit`: windows are `span` panes long, every `step` panes, one of them ends at `offset`.
 
     `first` is the first pane at which a window may end.
@@ -46,7 +46,7 @@ class Measure:
     first: int
 
     @classmethod
-    def of(cls, window: Rows | Window) -> "Measure":
+    def of(cls, window: Rows | Window) -> "RowMeasure":
         """The measure of a window."""
         if isinstance(window, Window):
             return cls(window.slide_us, window.panes, 1, 0, NEVER)
@@ -72,9 +72,9 @@ class CountWindowKernel(WholeRowKernel):
         return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types))
 
     @cached_property
-    def measure(self) -> Measure:
+    def measure(self) -> RowMeasure:
         """The window, in panes."""
-        return Measure.of(self.window)
+        return RowMeasure.of(self.window)
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """Process the rows before the watermark, key by key, and emit the windows that they close."""
@@ -270,7 +270,7 @@ class _Step:
         return concat_rows([self.known.where(~np.isin(self.known_groups, self.groups)), updated])
 
 
-def _runs(lowest: Ints, highest: Ints, measure: Measure) -> list[tuple[int, int]]:
+def _runs(lowest: Ints, highest: Ints, measure: RowMeasure) -> list[tuple[int, int]]:
     """Split the numbers of closed windows into runs of limited size: pieces, counted once per window."""
     some = lowest <= highest
     if not some.any():
@@ -278,7 +278,7 @@ def _runs(lowest: Ints, highest: Ints, measure: Measure) -> list[tuple[int, int]
     return list(_halved(lowest, highest, measure, int(lowest[some].min()), int(highest[some].max())))
 
 
-def _halved(lowest: Ints, highest: Ints, measure: Measure, first: int, last: int) -> Iterator[tuple[int, int]]:
+def _halved(lowest: Ints, highest: Ints, measure: RowMeasure, first: int, last: int) -> Iterator[tuple[int, int]]:
     bounds = np.maximum(lowest, first), np.minimum(highest, last)
     pairs = _count_windows(*bounds, measure.step, measure.offset)
     if first == last or pairs <= LARGEST_EXPANSION:
@@ -290,7 +290,7 @@ def _halved(lowest: Ints, highest: Ints, measure: Measure, first: int, last: int
     yield from _halved(lowest, highest, measure, middle + 1, last)
 
 
-def _windows(lowest: Ints, highest: Ints, measure: Measure) -> tuple[Ints, Ints]:
+def _windows(lowest: Ints, highest: Ints, measure: RowMeasure) -> tuple[Ints, Ints]:
     """Pairs of a piece and a window between its lowest and highest one."""
     total = _count_windows(lowest, highest, measure.step, measure.offset)
     pieces, windows = np.empty(total, np.int64), np.empty(total, np.int64)

@@ -70,7 +70,7 @@ class StepKind(StrEnum):
     """Discard state; the report of the move says how much."""
 
 
-class Step(NamedTuple):
+class MigrationStep(NamedTuple):
     """A step of a plan with its transfers."""
 
     kind: StepKind
@@ -140,11 +140,11 @@ class Plan:
             )
 
     @property
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[MigrationStep]:
         """All steps in their order."""
         for batch in self.batches:
             for kind in batch.kinds:
-                yield Step(kind, batch.queue, batch.transfers)
+                yield MigrationStep(kind, batch.queue, batch.transfers)
 
     @property
     def kinds(self) -> frozenset[StepKind]:

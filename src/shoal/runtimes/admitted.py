@@ -13,7 +13,7 @@ from shoal.kernels.kernel import NEVER_US
 
 
 @dataclass
-class Admitted:
+class AdmittedStream:
     """Checks and counts the rows of one stream; `now_us` is the processing time of the epoch."""
 
     program: Program

@@ -18,7 +18,7 @@ from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.model.control.snapshot import InstanceLoad
 from shoal.model.query.graph import InstanceId
-from shoal.runtimes.admitted import Admitted
+from shoal.runtimes.admitted import AdmittedStream
 
 EMPTY: Mapping[str, int] = {}
 
@@ -39,7 +39,7 @@ class Interpreted:
 
     def read(self, stream: str, source: Source, pieces: Iterable[Slice]) -> int:
         """Admit and route rows of a stream; returns the newest event time among them."""
-        admitted, router = Admitted(self._program, stream, self._now_us), self._router()
+        admitted, router = AdmittedStream(self._program, stream, self._now_us), self._router()
         for piece in pieces:
             for block in map(admitted.block, source.read(piece, self._program.columns(stream))):
                 if block is not None:

@@ -1,9 +1,8 @@
 """The reference runtime: one epoch after another in the thread that follows the run, with all state in memory.
 
 It is the simplest correct way to run a graph: other runtimes are compared with it, and queries are debugged on it,
-since breakpoints in user functions work as usual. Each epoch reads all available input, sends it through the compiled
-program once, and writes the results. Bindings are checked and counted, but have no effect. Nothing is kept for a
-restart: a run that is stopped emits every open window and ends.
+since breakpoints in user functions work as usual. Each epoch sends all available input through the compiled program
+once. Bindings are checked and counted, without effect. A run that is stopped emits every open window and ends.
 """
 
 import contextlib

@@ -13,7 +13,7 @@ from tests.random_graphs import cases
 from shoal.errors import GraphError
 from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
-from shoal.language.yaml.document import Part, block
+from shoal.language.yaml.document import YamlPart, block
 from shoal.language.yaml.graph_file import load_file, load_graph, save_graph
 from shoal.model.query.aggregate import (
     approx_distinct,
@@ -227,7 +227,7 @@ PLAIN = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(PLAIN)
 def test_whatever_is_plain_data_comes_back_from_yaml(data: Any) -> None:
-    again = Part.of("\n".join(block("k", data, 0)), "file.yaml").data()["k"]
+    again = YamlPart.of("\n".join(block("k", data, 0)), "file.yaml").data()["k"]
     assert repr(again) == repr(data)
 
 

@@ -20,7 +20,7 @@ from shoal.kernels.columns.order import due, group_numbers, in_order, starts
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.expression.evaluate import PREVIOUS, evaluate
 from shoal.kernels.kernel import FOREVER_US, NO_RESULTS, kept
-from shoal.kernels.pattern.search import Program, search
+from shoal.kernels.pattern.search import SearchProgram, search
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
 from shoal.model.query.expression import Expression
 from shoal.model.query.pattern import Measure, Pattern, uses_previous
@@ -56,9 +56,9 @@ class MatchKernel(WholeRowKernel):
         return tuple(dict.fromkeys(name for condition in back for name in condition.columns()))
 
     @cached_property
-    def program(self) -> Program:
+    def program(self) -> SearchProgram:
         """The pattern in the form that the search takes."""
-        return Program.of(self.pattern, strict=self.selection == "strict", overlapping=self.after == "next_row")
+        return SearchProgram.of(self.pattern, strict=self.selection == "strict", overlapping=self.after == "next_row")
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """Process the rows before the watermark, and emit the matches that are final.

@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Program:
+class SearchProgram:
     """A pattern as arrays: per element that takes rows its variables, bounds, and the variables forbidden before it.
 
     `onward`: the elements that may take the next row once those before are done, or FINISH, preferred ones first.
@@ -41,7 +41,7 @@ class Program:
     overlapping: bool
 
     @classmethod
-    def of(cls, pattern: Pattern, *, strict: bool, overlapping: bool) -> "Program":
+    def of(cls, pattern: Pattern, *, strict: bool, overlapping: bool) -> "SearchProgram":
         """The arrays of a pattern."""
         bit = {name: 1 << i for i, name in enumerate(pattern.variables)}
         number = {name: i for i, name in enumerate(pattern.variables)}
@@ -97,7 +97,7 @@ class Found:
 
 
 def search(
-    program: Program, begin: Ints, times: Ints, fits: Ints, begins: Bools, within_us: int, limit_us: int
+    program: SearchProgram, begin: Ints, times: Ints, fits: Ints, begins: Bools, within_us: int, limit_us: int
 ) -> Found:
     """All final matches in rows sorted by group and time; `begin` holds where each group begins, and the end.
 

@@ -16,7 +16,7 @@ from shoal.language.dcep.predicate import FILTER_KEYS, Join, Track, condition, j
 from shoal.language.python.flow import WINDOW_END, Flow
 from shoal.language.python.replay import replayed
 from shoal.language.yaml.definitions import StreamDefinition
-from shoal.language.yaml.document import Part
+from shoal.language.yaml.document import YamlPart
 from shoal.language.yaml.vertex import OUTPUTS, Vertex
 from shoal.model.query.aggregate import Aggregate, AggregateKind
 from shoal.model.query.expression import Expression
@@ -63,7 +63,7 @@ _AGGREGATES: Mapping[str, AggregateKind] = {
 _FIELD = re.compile(r"\s*(?:(\w+)\s*\(\s*([\w.*]+)\s*\)|([\w.]+))(?:\s+(?:as\s+)?(\w+))?\s*", re.IGNORECASE)
 
 
-def translated(vertices: Sequence[Vertex], name: str, part: Part, streams: Mapping[str, StreamDefinition]) -> Query:
+def translated(vertices: Sequence[Vertex], name: str, part: YamlPart, streams: Mapping[str, StreamDefinition]) -> Query:
     """The query that DCEP-Sim's operators, in an order in which inputs come first, make."""
     ends = [vertex for vertex in vertices if vertex.type in OUTPUTS]
     if len(ends) != 1:
@@ -118,7 +118,7 @@ def _track(vertex: Vertex, inputs: Sequence[Track], streams: Mapping[str, Stream
     )(vertex, entries, before)
 
 
-def _input(vertex: Vertex, entries: Mapping[str, Part], streams: Mapping[str, StreamDefinition]) -> Track:
+def _input(vertex: Vertex, entries: Mapping[str, YamlPart], streams: Mapping[str, StreamDefinition]) -> Track:
     if "stream-id" not in entries:
         vertex.fail("parameter 'stream-id' is missing")
     wanted = entries["stream-id"].text("stream-id")
@@ -141,7 +141,7 @@ def _join(vertex: Vertex, inputs: Sequence[Track]) -> Track:
     return Track(left.flow, {**left.fields, **right.fields}, join=Join(left, right))
 
 
-def _filtered(vertex: Vertex, entries: Mapping[str, Part], before: Track) -> Track:
+def _filtered(vertex: Vertex, entries: Mapping[str, YamlPart], before: Track) -> Track:
     said = predicate(vertex, entries)
     if before.join is not None:
         return replace(before, join=replace(before.join, predicates=(*before.join.predicates, said)))
@@ -150,12 +150,12 @@ def _filtered(vertex: Vertex, entries: Mapping[str, Part], before: Track) -> Tra
     return replace(before, flow=before.flow.filter(condition(vertex, before, *said)))
 
 
-def _grouped(vertex: Vertex, entries: Mapping[str, Part], before: Track) -> Track:
+def _grouped(vertex: Vertex, entries: Mapping[str, YamlPart], before: Track) -> Track:
     keys = (before.column(field, vertex.fail) for field in _texts(vertex, entries))
     return replace(before, keys=(*before.keys, *keys))
 
 
-def _windowed(vertex: Vertex, entries: Mapping[str, Part], before: Track) -> Track:
+def _windowed(vertex: Vertex, entries: Mapping[str, YamlPart], before: Track) -> Track:
     for key in ("size", "size-type"):
         if key not in entries:
             vertex.fail(f"parameter {key!r} is missing")
@@ -166,13 +166,13 @@ def _windowed(vertex: Vertex, entries: Mapping[str, Part], before: Track) -> Tra
     return replace(before, window=vertex.parameters)
 
 
-def _texts(vertex: Vertex, entries: Mapping[str, Part]) -> list[str]:
+def _texts(vertex: Vertex, entries: Mapping[str, YamlPart]) -> list[str]:
     if "fields" not in entries:
         vertex.fail("parameter 'fields' is missing")
     return [item.text("field") for item in entries["fields"].items("fields")]
 
 
-def _storage_s(entries: Mapping[str, Part]) -> float:
+def _storage_s(entries: Mapping[str, YamlPart]) -> float:
     """How long a join keeps the rows of one side."""
     size = entries["size"].number("size")
     if size < 0:
@@ -187,14 +187,14 @@ def _storage_s(entries: Mapping[str, Part]) -> float:
     return float(kept)
 
 
-def _size_type(part: Part) -> str:
+def _size_type(part: YamlPart) -> str:
     said = part.text("size-type").replace(" ", "_")
     if said not in SIZE_TYPES:
         part.fail(f"size-type must be one of {', '.join(SIZE_TYPES)}; got {said!r}")
     return said
 
 
-def _selected(vertex: Vertex, entries: Mapping[str, Part], before: Track) -> Track:
+def _selected(vertex: Vertex, entries: Mapping[str, YamlPart], before: Track) -> Track:
     wanted: dict[str, tuple[str, str]] = {}
     for text in _texts(vertex, entries):
         found = _FIELD.fullmatch(text)
@@ -245,7 +245,7 @@ def _aggregated(vertex: Vertex, before: Track, wanted: Mapping[str, tuple[str, s
     return Track(_kept(flow, chosen), {f".{name}": name for name in chosen})
 
 
-def _window_of(part: Part, track: Track, vertex: Vertex) -> tuple[AnyWindow, int]:
+def _window_of(part: YamlPart, track: Track, vertex: Vertex) -> tuple[AnyWindow, int]:
     """A window, and the interval between the ends that count (0: all count)."""
     entries = part.entries("window", PARAMETERS["window"], hyphens=True)
     kind = _size_type(entries["size-type"])
@@ -269,7 +269,7 @@ def _window_of(part: Part, track: Track, vertex: Vertex) -> tuple[AnyWindow, int
         part.fail(str(error))
 
 
-def _matched(vertex: Vertex, entries: Mapping[str, Part], before: Track) -> Track:
+def _matched(vertex: Vertex, entries: Mapping[str, YamlPart], before: Track) -> Track:
     """A pattern: conditions in a filter's form, measures such as `first(A.ts) started`, `within` in microseconds."""
     if missing := [key for key in ("pattern", "within", "measures") if key not in entries]:
         vertex.fail(f"parameter {missing[0]!r} is missing; there must be pattern, within and measures")

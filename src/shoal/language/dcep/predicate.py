@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from shoal.language.python.flow import KEY_TYPES, Flow
-from shoal.language.yaml.document import Part
+from shoal.language.yaml.document import YamlPart
 from shoal.language.yaml.vertex import Vertex
 from shoal.model.query.expression import Expression, col, lit
 
@@ -33,7 +33,7 @@ _CONSTANTS: Mapping[str, Callable[[Any], Any]] = {
 
 
 @dataclass(frozen=True)
-class Argument:
+class Operand:
     """One side of a filter: a field, moved by an offset, or a constant."""
 
     field: str
@@ -48,7 +48,7 @@ class Track:
     flow: Flow
     fields: Mapping[str, str]
     keys: tuple[str, ...] = ()
-    window: Part | None = None
+    window: YamlPart | None = None
     storage_s: float | None = None
     join: "Join | None" = None
 
@@ -68,10 +68,10 @@ class Join:
 
     left: Track
     right: Track
-    predicates: tuple[tuple[Argument, str, Argument], ...] = ()
+    predicates: tuple[tuple[Operand, str, Operand], ...] = ()
 
 
-def predicate(vertex: Vertex, entries: Mapping[str, Part]) -> tuple[Argument, str, Argument]:
+def predicate(vertex: Vertex, entries: Mapping[str, YamlPart]) -> tuple[Operand, str, Operand]:
     """A filter's arguments and their comparison."""
     if missing := [key for key in FILTER_KEYS if key not in entries]:
         vertex.fail(f"parameter {missing[0]!r} is missing; there must be arg1, op and arg2")
@@ -81,7 +81,7 @@ def predicate(vertex: Vertex, entries: Mapping[str, Part]) -> tuple[Argument, st
     return _argument(entries["arg1"]), operation, _argument(entries["arg2"])
 
 
-def _argument(part: Part) -> Argument:
+def _argument(part: YamlPart) -> Operand:
     entries = part.entries("argument", ARGUMENT_KEYS, hyphens=True)
     for key in ("type", "value"):
         if key not in entries:
@@ -90,25 +90,25 @@ def _argument(part: Part) -> Argument:
     if type_ not in ("attribute", "constant"):
         entries["type"].fail(f"type of an argument must be attribute or constant; got {type_!r}")
     if type_ == "attribute":
-        return Argument(entries["value"].text("value"), entries["offset"].data() if "offset" in entries else 0, None)
+        return Operand(entries["value"].text("value"), entries["offset"].data() if "offset" in entries else 0, None)
     value, wanted = entries["value"].data(), entries["value-type"].text("value-type") if "value-type" in entries else ""
     if wanted and wanted not in _CONSTANTS:
         entries["value-type"].fail(f"value-type must be one of {', '.join(_CONSTANTS)}; got {wanted!r}")
     try:
         make = _CONSTANTS[wanted] if wanted else (lambda same: same)
-        return Argument("", 0, [make(each) for each in value] if isinstance(value, list) else make(value))
+        return Operand("", 0, [make(each) for each in value] if isinstance(value, list) else make(value))
     except (TypeError, ValueError):
         entries["value"].fail(f"value must be of type {wanted}; got {entries['value'].shown}")
 
 
-def _side(vertex: Vertex, track: Track, argument: Argument) -> Expression:
+def _side(vertex: Vertex, track: Track, argument: Operand) -> Expression:
     if not argument.field:
         return lit(argument.value)
     column = col(track.column(argument.field, vertex.fail))
     return column + argument.offset if argument.offset else column
 
 
-def condition(vertex: Vertex, track: Track, left: Argument, operation: str, right: Argument) -> Expression:
+def condition(vertex: Vertex, track: Track, left: Operand, operation: str, right: Operand) -> Expression:
     """A predicate as a condition on a track's columns."""
     if operation == "in_list":
         if not isinstance(right.value, list):
@@ -150,7 +150,7 @@ def joined(vertex: Vertex, track: Track) -> Track:
     return Track(flow, fields)
 
 
-def _across(vertex: Vertex, left: Track, right: Track, first: Argument, second: Argument) -> tuple[str, str] | None:
+def _across(vertex: Vertex, left: Track, right: Track, first: Operand, second: Operand) -> tuple[str, str] | None:
     """The columns of a predicate between both sides, the left one first; None for any other predicate."""
     if first.field in left.fields and second.field in right.fields:
         return left.column(first.field, vertex.fail), right.column(second.field, vertex.fail)
@@ -165,7 +165,7 @@ def _fit(left: Track, right: Track, ours: str, theirs: str) -> bool:
 
 
 def _band(
-    vertex: Vertex, join: Join, predicates: Sequence[tuple[Argument, str, Argument]]
+    vertex: Vertex, join: Join, predicates: Sequence[tuple[Operand, str, Operand]]
 ) -> tuple[str, str, float | None, float | None] | None:
     """Bounds on right less left that the predicates on one pair of columns imply; they avoid most comparisons."""
     chosen: tuple[str, str] | None = None

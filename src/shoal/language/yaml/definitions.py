@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from shoal.errors import ShoalError
 from shoal.language.python.stream import Stream
-from shoal.language.yaml.document import Part
+from shoal.language.yaml.document import YamlPart
 from shoal.model.query.window import MICROSECONDS
 
 TYPES: Mapping[str, str] = {
@@ -40,7 +40,7 @@ class StreamDefinition:
     tick_ns: int | None
     lateness_s: float
     max_ahead_s: float | None
-    part: Part
+    part: YamlPart
 
     def stream(self) -> Stream:
         """The stream a query begins with."""
@@ -63,10 +63,10 @@ class Dataset:
     format: str
     stream: str
     follow: bool
-    part: Part
+    part: YamlPart
 
 
-def definitions(part: Part | None) -> dict[str, StreamDefinition]:
+def definitions(part: YamlPart | None) -> dict[str, StreamDefinition]:
     """Stream definitions by name."""
     found: dict[str, StreamDefinition] = {}
     ids: set[str] = set()
@@ -79,7 +79,7 @@ def definitions(part: Part | None) -> dict[str, StreamDefinition]:
     return found
 
 
-def _definition(item: Part) -> StreamDefinition:
+def _definition(item: YamlPart) -> StreamDefinition:
     entries = item.entries("stream definition", DEFINITION_KEYS, hyphens=True)
     for key in ("name", "tuple-format"):
         if key not in entries:
@@ -111,7 +111,7 @@ def _definition(item: Part) -> StreamDefinition:
     )
 
 
-def _rowtime(part: Part | None, columns: Mapping[str, str], name: str) -> tuple[str, int | None]:
+def _rowtime(part: YamlPart | None, columns: Mapping[str, str], name: str) -> tuple[str, int | None]:
     """The event-time column and its ticks; by default the first timestamp."""
     if part is None:
         return next((column for column, type_ in columns.items() if type_ == "timestamp"), ""), None
@@ -132,7 +132,7 @@ def _rowtime(part: Part | None, columns: Mapping[str, str], name: str) -> tuple[
     return column, tick_ns
 
 
-def _seconds(part: Part | None, what: str, default: float) -> float | None:
+def _seconds(part: YamlPart | None, what: str, default: float) -> float | None:
     if part is None:
         return default
     value = part.data()
@@ -141,12 +141,12 @@ def _seconds(part: Part | None, what: str, default: float) -> float | None:
     return value
 
 
-def datasets(part: Part | None) -> tuple[Dataset, ...]:
+def datasets(part: YamlPart | None) -> tuple[Dataset, ...]:
     """The datasets of a file, in its order."""
     return tuple(_dataset(item) for item in part.items("datasets")) if part else ()
 
 
-def _dataset(item: Part) -> Dataset:
+def _dataset(item: YamlPart) -> Dataset:
     entries = item.entries("dataset", DATASET_KEYS, hyphens=True)
     if "file" not in entries:
         item.fail("a dataset must have a file")

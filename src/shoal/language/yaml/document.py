@@ -35,14 +35,14 @@ _Loader: Any = type(
 
 
 @dataclass(frozen=True)
-class Part:
+class YamlPart:
     """A part of a document: a mapping, a list or a scalar, with the line it begins in."""
 
     node: yaml.Node
     file: str
 
     @classmethod
-    def of(cls, text: str, file: str) -> "Part":
+    def of(cls, text: str, file: str) -> "YamlPart":
         """The whole of a document."""
         try:
             node = yaml.compose(text, _Loader)
@@ -67,28 +67,28 @@ class Part:
         """Reject the document because of this part."""
         raise GraphError(f"{self.where}: {problem}")
 
-    def entries(self, what: str, known: Iterable[str] | None = None, *, hyphens: bool = False) -> dict[str, "Part"]:
+    def entries(self, what: str, known: Iterable[str] | None = None, *, hyphens: bool = False) -> dict[str, "YamlPart"]:
         """The entries of a mapping; unknown and repeated keys are refused. `hyphens`: take `_` in keys for `-`."""
         if not isinstance(self.node, yaml.MappingNode):
             self.fail(f"{what} must be a mapping; got {self.shown}")
         allowed = None if known is None else tuple(known)
-        found: dict[str, Part] = {}
+        found: dict[str, YamlPart] = {}
         for key_node, value in self.node.value:
-            key = Part(key_node, self.file)
+            key = YamlPart(key_node, self.file)
             name = key.text(f"key of {what}")
             name = name.replace("_", "-") if hyphens else name
             if allowed is not None and name not in allowed:
                 key.fail(f"{what} has no key {name!r}; there are {', '.join(allowed) or 'none'}")
             if name in found:
                 key.fail(f"{what} has key {name!r} twice")
-            found[name] = Part(value, self.file)
+            found[name] = YamlPart(value, self.file)
         return found
 
-    def items(self, what: str) -> list["Part"]:
+    def items(self, what: str) -> list["YamlPart"]:
         """The items of a list."""
         if not isinstance(self.node, yaml.SequenceNode):
             self.fail(f"{what} must be a list; got {self.shown}")
-        return [Part(node, self.file) for node in self.node.value]
+        return [YamlPart(node, self.file) for node in self.node.value]
 
     def text(self, what: str) -> str:
         """A scalar as a text."""

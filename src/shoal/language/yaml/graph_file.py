@@ -20,7 +20,7 @@ from shoal.language.dcep.operators import DCEP_TYPES, translated
 from shoal.language.python.flow import Flow
 from shoal.language.python.replay import KINDS, replayed, sink, source
 from shoal.language.yaml.definitions import Dataset, StreamDefinition, datasets, definitions
-from shoal.language.yaml.document import Part, block, flow
+from shoal.language.yaml.document import YamlPart, block, flow
 from shoal.language.yaml.vertex import Vertex, vertices
 from shoal.model.query.functions import Function
 from shoal.model.query.graph import OPERATOR_KINDS, Graph, Operator, Query
@@ -57,12 +57,12 @@ def load_graph(text: str, where: str, functions: Mapping[str, Function] | None =
 def load_file(text: str, where: str, functions: Mapping[str, Function] | None = None) -> GraphFile:
     """The content of a graph file; a mistake is a `GraphError` that names the line."""
     try:
-        return _loaded(Part.of(text, where), functions or {})
+        return _loaded(YamlPart.of(text, where), functions or {})
     except RecursionError as error:
         raise GraphError(f"{where}: the file is nested too deeply") from error
 
 
-def _loaded(whole: Part, functions: Mapping[str, Function]) -> GraphFile:
+def _loaded(whole: YamlPart, functions: Mapping[str, Function]) -> GraphFile:
     top = whole.entries("a graph file", TOP_KEYS, hyphens=True)
     if "spequeries" not in top:
         whole.fail("a graph file must have a key 'spequeries'")
@@ -82,7 +82,7 @@ def _loaded(whole: Part, functions: Mapping[str, Function]) -> GraphFile:
     return GraphFile(graph, streams, datasets(top.get("datasets")))
 
 
-def _query(part: Part, streams: Mapping[str, StreamDefinition], functions: Mapping[str, Function]) -> Query:
+def _query(part: YamlPart, streams: Mapping[str, StreamDefinition], functions: Mapping[str, Function]) -> Query:
     entries = part.entries("query", QUERY_KEYS)
     if "name" not in entries:
         part.fail("a query must have a name")
@@ -99,7 +99,7 @@ def _query(part: Part, streams: Mapping[str, StreamDefinition], functions: Mappi
 def _own(
     listed: list[Vertex],
     name: str,
-    part: Part,
+    part: YamlPart,
     streams: Mapping[str, StreamDefinition],
     functions: Mapping[str, Function],
 ) -> Query:

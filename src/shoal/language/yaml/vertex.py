@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from shoal.language.yaml.document import Part
+from shoal.language.yaml.document import YamlPart
 
 EDGE_KEYS = ("stream", "from", "to")
 OUTPUTS = ("output", "sink")
@@ -16,21 +16,21 @@ class Vertex:
 
     name: str
     type: str
-    parameters: Part | None
-    part: Part
+    parameters: YamlPart | None
+    part: YamlPart
     inputs: tuple[str, ...] = ()
 
     def fail(self, problem: object) -> NoReturn:
         """Reject the file because of this operator."""
         self.part.fail(f"{self.type} {self.name!r}: {problem}")
 
-    def entries(self, known: Collection[str], *, hyphens: bool = False) -> dict[str, Part]:
+    def entries(self, known: Collection[str], *, hyphens: bool = False) -> dict[str, YamlPart]:
         """The parameters by name."""
         what = f"{self.type} {self.name!r}"
         return {} if self.parameters is None else self.parameters.entries(what, known, hyphens=hyphens)
 
 
-def vertices(query: Mapping[str, Part], part: Part, name: str, types: Collection[str]) -> list[Vertex]:
+def vertices(query: Mapping[str, YamlPart], part: YamlPart, name: str, types: Collection[str]) -> list[Vertex]:
     """The operators of a query, each after those that feed it; the order of edges is the order of inputs."""
     listed = _listed(query, part, name, types)
     inputs: dict[str, list[str]] = {vertex: [] for vertex in listed}
@@ -50,7 +50,7 @@ def vertices(query: Mapping[str, Part], part: Part, name: str, types: Collection
     return _sorted(wired, part, name)
 
 
-def _listed(query: Mapping[str, Part], part: Part, name: str, types: Collection[str]) -> dict[str, Vertex]:
+def _listed(query: Mapping[str, YamlPart], part: YamlPart, name: str, types: Collection[str]) -> dict[str, Vertex]:
     found: dict[str, Vertex] = {}
     if "operators" not in query:
         part.fail(f"query {name!r} must have operators")
@@ -70,7 +70,7 @@ def _listed(query: Mapping[str, Part], part: Part, name: str, types: Collection[
     return found
 
 
-def _end(part: Part, listed: Mapping[str, Vertex]) -> str:
+def _end(part: YamlPart, listed: Mapping[str, Vertex]) -> str:
     """An end of an edge: a name, or `{name: ..., type: ...}` as DCEP-Sim writes it."""
     if part.is_mapping:
         ends = part.entries("end of an edge", ("name", "type"))
@@ -83,7 +83,7 @@ def _end(part: Part, listed: Mapping[str, Vertex]) -> str:
     return name
 
 
-def _sorted(wired: Mapping[str, Vertex], part: Part, name: str) -> list[Vertex]:
+def _sorted(wired: Mapping[str, Vertex], part: YamlPart, name: str) -> list[Vertex]:
     """Inputs first, otherwise in the order of the file."""
     placed: dict[str, Vertex] = {}
     while len(placed) < len(wired):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.runtimes.local.dataflow.load import Ints, Load, Prices
+from shoal.runtimes.local.dataflow.load import Ints, LaneLoad, Prices
 
 COUNTS = st.lists(st.integers(0, 50), min_size=3, max_size=3)
 
@@ -16,14 +16,14 @@ def rows_of(counts: list[int]) -> Ints:
     return np.repeat(np.arange(len(counts)), counts)
 
 
-def turn(load: Load, received: list[int], kept: list[int], emitted: list[int], cost_s: float) -> None:
+def turn(load: LaneLoad, received: list[int], kept: list[int], emitted: list[int], cost_s: float) -> None:
     load.take(rows_of(received))
     load.merge(np.array(received), np.array(kept), rows_of(emitted))
     load.charge(cost_s)
 
 
 def test_the_only_instance_of_a_turn_has_all_of_its_time() -> None:
-    load = Load(3)
+    load = LaneLoad(3)
     turn(load, [0, 7, 0], [0, 2, 0], [0, 1, 0], 0.5)
     turn(load, [9, 0, 0], [0, 0, 0], [0, 0, 0], 0.25)
     assert load.cost_s.tolist() == [0.25, 0.5, 0.0]
@@ -35,7 +35,7 @@ def test_the_only_instance_of_a_turn_has_all_of_its_time() -> None:
 def test_all_time_of_turns_with_rows_is_given_to_instances_that_had_some(
     turns: list[tuple[list[int], list[int], list[int], float]],
 ) -> None:
-    load, spent_s = Load(3), 0.0
+    load, spent_s = LaneLoad(3), 0.0
     for received, kept, emitted, cost_s in turns:
         turn(load, received, kept, emitted, cost_s)
         spent_s += cost_s if sum(received) + sum(kept) + sum(emitted) else 0.0
@@ -49,7 +49,7 @@ def test_all_time_of_turns_with_rows_is_given_to_instances_that_had_some(
 
 
 def test_a_turn_in_which_nothing_happened_costs_no_instance_anything() -> None:
-    load = Load(2)
+    load = LaneLoad(2)
     load.charge(1.0)
     assert load.cost_s.tolist() == [0.0, 0.0]
 
@@ -72,7 +72,7 @@ def test_prices_are_learned_from_turns(row_s: float, comparison_s: float) -> Non
 
 
 def test_a_hot_instance_of_a_join_costs_more_than_its_share_of_the_rows() -> None:
-    draw, load = random.Random(2), Load(2)
+    draw, load = random.Random(2), LaneLoad(2)
     for _ in range(200):
         cold = draw.randint(10, 50)
         received, kept = [10 * cold, cold], [20 * cold, 2 * cold]

@@ -15,7 +15,7 @@ from shoal.runtimes.spark.cluster import executor_placement as placement_module
 from shoal.runtimes.spark.cluster.anchor import Anchors, partition_keys, spark_hash
 from shoal.runtimes.spark.cluster.executor_placement import PREFERENCE, ManyNodes, OneNode, claimed, executor_placement
 from shoal.runtimes.spark.cluster.executors import Executor, Executors, Roster, dealt
-from shoal.runtimes.spark.state.checkpoint import Plan
+from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.stage import Stage
 
@@ -77,7 +77,7 @@ def test_rows_come_to_the_partitions_of_their_workers(spark: SparkSession) -> No
 
 
 def test_rows_that_come_to_the_wrong_worker_are_an_error() -> None:
-    plan = Plan(epoch=0, graph="graph", workers=2, binding=(), watermarks_us={}, states=(), now_us=0)
+    plan = EpochPlan(epoch=0, graph="graph", workers=2, binding=(), watermarks_us={}, states=(), now_us=0)
     stage = Stage(cast(Any, None), plan, 1, cast(Any, None))
     strays = wire.rows([(1, wire.HEADER, b"{}"), (0, wire.HEADER, b"{}")])
     stage.program = cast(Any, type("Program", (), {"depth": 1}))

@@ -14,7 +14,7 @@ from shoal.model.query.aggregate import count
 from shoal.model.query.expression import col
 from shoal.model.query.window import tumbling
 from shoal.runtimes.spark.state.checkpoint import KEPT_MANIFESTS
-from shoal.runtimes.spark.state.segment import Part
+from shoal.runtimes.spark.state.segment import SegmentPart
 from shoal.runtimes.spark.state.store import StateStore, hot_directory
 from shoal.runtimes.spark.state.writing import OLDEST_EPOCHS
 from shoal.session.digest import differences
@@ -124,7 +124,7 @@ def test_what_failed_attempts_left_behind_is_swept_at_the_next_start(roots: Call
     run = SmallRun(root)
     run.go(until=2)
     segment = run.checkpoint.manifest(1).states[0].segment
-    parts: list[Part] = StateStore(run.uri).read(segment)
+    parts: list[SegmentPart] = StateStore(run.uri).read(segment)
     orphan, _ = StateStore(run.uri).write(2, 0, parts)
     (root / "checkpoint" / "state" / "0000000002-1-half.seg.0123.tmp").write_bytes(b"SHOAL1")
     assert orphan in files(root, "state")

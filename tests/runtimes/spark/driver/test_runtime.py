@@ -17,7 +17,7 @@ from shoal.connectors.sources.generator import Generator
 from shoal.errors import CheckpointError, RunError
 from shoal.model.control.messages import EpochCommitted
 from shoal.runtimes.spark.driver.epoch import EpochRunner
-from shoal.runtimes.spark.state.checkpoint import Plan
+from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import Run, start
@@ -126,7 +126,7 @@ def test_a_run_whose_driver_fails_before_or_after_a_manifest_goes_on(
             raise OSError("no space left on device")
         write(self, table, epoch, rows)
 
-    def stuck(self: EpochRunner, plan: Plan) -> None:
+    def stuck(self: EpochRunner, plan: EpochPlan) -> None:
         if plan.epoch == 2:
             raise OSError("permission denied")
         clean(self, plan)

@@ -26,7 +26,7 @@ from shoal.runtimes.spark.driver.position import Position, changed
 from shoal.runtimes.spark.driver.runtime import SparkRuntime, SparkSetup
 from shoal.runtimes.spark.rebinding.migration import Limits, advanced
 from shoal.runtimes.spark.rebinding.rebinding import RESTARTED
-from shoal.runtimes.spark.state.checkpoint import Plan, StateRef
+from shoal.runtimes.spark.state.checkpoint import EpochPlan, StateRef
 from shoal.runtimes.spark.state.loading import ahead, loaded
 from shoal.runtimes.spark.state.store import StateStore, hot_directory
 from shoal.session.digest import differences
@@ -155,7 +155,7 @@ def test_only_rested_segments_of_what_comes_are_read_ahead() -> None:
         return StateRef(f"{epoch:010d}-0-x.seg", 10, None, (0,), coming)
 
     states = (ref(5, 1), ref(8, 1, 2), ref(9, 1), ref(3, 2), ref(2))
-    plan = Plan(epoch=10, graph="graph", workers=3, binding=(), watermarks_us={}, states=states, now_us=0)
+    plan = EpochPlan(epoch=10, graph="graph", workers=3, binding=(), watermarks_us={}, states=states, now_us=0)
     assert ahead(plan, 1) == [states[0], states[1]]
     assert ahead(plan, 2) == [states[1], states[3]]
     assert ahead(plan, 0) == []

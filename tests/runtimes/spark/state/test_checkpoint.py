@@ -13,7 +13,7 @@ from shoal.language.python.stream import Stream
 from shoal.model.control.partitioning import SLOTS, Partitioning
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Graph, InstanceId
-from shoal.runtimes.spark.state.checkpoint import KEPT_MANIFESTS, Checkpoint, Goal, Manifest, Plan, StateRef
+from shoal.runtimes.spark.state.checkpoint import KEPT_MANIFESTS, Checkpoint, EpochPlan, Goal, Manifest, StateRef
 from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.storage.record import sealed, unsealed
 from shoal.workloads.traffic.queries import queries
@@ -46,8 +46,8 @@ def standing(epoch: int) -> dict[str, Any]:
     }
 
 
-def plan(epoch: int = 3) -> Plan:
-    return Plan(**standing(epoch), now_us=1_000, moves=2, arrived=(1,), divided=("x/0",))
+def plan(epoch: int = 3) -> EpochPlan:
+    return EpochPlan(**standing(epoch), now_us=1_000, moves=2, arrived=(1,), divided=("x/0",))
 
 
 def manifest(epoch: int = 3) -> Manifest:

@@ -6,12 +6,12 @@ from shoal.errors import CheckpointError
 from shoal.kernels.aggregate.panes import PaneTable
 from shoal.kernels.columns.table import INSTANCE, RowTable
 from shoal.model.query.graph import InstanceId
-from shoal.runtimes.spark.state.segment import Part, chosen, decode, encode
+from shoal.runtimes.spark.state.segment import SegmentPart, chosen, decode, encode
 
 NAMES = (InstanceId("a/0"), InstanceId("b/0"))
 
 
-def part(rows: int = 4, instances: tuple[InstanceId, ...] = NAMES) -> Part:
+def part(rows: int = 4, instances: tuple[InstanceId, ...] = NAMES) -> SegmentPart:
     numbers = np.arange(rows)
     table = PaneTable(
         instance=numbers % len(instances),
@@ -19,14 +19,14 @@ def part(rows: int = 4, instances: tuple[InstanceId, ...] = NAMES) -> Part:
         keys=(numbers * 10, pa.array([f"key {n}" for n in range(rows)])),
         slots=(numbers + 1, np.linspace(0, 1, rows), np.arange(3 * rows, dtype=np.float64).reshape(rows, 3)),
     )
-    return Part(instances, 0, table)
+    return SegmentPart(instances, 0, table)
 
 
 def rows_of_a_join() -> RowTable:
     return RowTable({INSTANCE: np.array([0, 1, 1]), "#time": np.arange(3), "name": pa.array(["a", "b", "c"])})
 
 
-def plain(parts: list[Part]) -> list[object]:
+def plain(parts: list[SegmentPart]) -> list[object]:
     return [(each.instances, each.table, each.content.to_arrow().to_pydict()) for each in parts]
 
 
@@ -35,11 +35,11 @@ def plain(parts: list[Part]) -> list[object]:
     [
         pytest.param([part(), part(1, (InstanceId("c/0"),))], id="two lanes"),
         pytest.param([part(0)], id="a lane without rows"),
-        pytest.param([part(), Part(NAMES, 1, rows_of_a_join())], id="two tables of one lane"),
+        pytest.param([part(), SegmentPart(NAMES, 1, rows_of_a_join())], id="two tables of one lane"),
         pytest.param([], id="nothing"),
     ],
 )
-def test_a_segment_gives_back_what_was_written(parts: list[Part]) -> None:
+def test_a_segment_gives_back_what_was_written(parts: list[SegmentPart]) -> None:
     assert plain(decode(encode(parts), "here")) == plain(parts)
 
 

@@ -6,7 +6,7 @@ from tests.runtimes.spark.state.test_segment import part, plain
 
 from shoal.errors import CheckpointError
 from shoal.runtimes.spark.state import store as store_module
-from shoal.runtimes.spark.state.segment import Part
+from shoal.runtimes.spark.state.segment import SegmentPart
 from shoal.runtimes.spark.state.store import StateStore, hot_directory
 
 
@@ -27,7 +27,7 @@ def files(directory: str) -> list[str]:
     return sorted(path.name for path in Path(directory).glob("*"))
 
 
-def read_elsewhere(checkpoint: str, name: str) -> list[Part]:
+def read_elsewhere(checkpoint: str, name: str) -> list[SegmentPart]:
     """Read as another process does, which has nothing in its cache."""
     return StateStore(checkpoint).read(name)
 
@@ -148,7 +148,7 @@ def test_what_is_being_read_ahead_is_waited_for(
     elsewhere = StateStore(checkpoint)
     read_hot = elsewhere._read_hot
 
-    def slow(wanted: str) -> tuple[list[Part], int] | None:
+    def slow(wanted: str) -> tuple[list[SegmentPart], int] | None:
         reads.append(wanted)
         begun.set()
         assert may_go_on.wait(30)

@@ -10,7 +10,7 @@ from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.parts import split_tables
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.kernels.kernel import NEVER_US, Kernel
-from shoal.runtimes.local.dataflow.load import Ints, Load, per_instance
+from shoal.runtimes.local.dataflow.load import Ints, LaneLoad, per_instance
 from shoal.runtimes.local.dataflow.node import EMPTY
 from shoal.runtimes.local.migration.key_slots import Slots
 
@@ -26,7 +26,7 @@ class LaneState:
     """
 
     def __init__(
-        self, lane: Lane, watermark_us: int = NEVER_US, load: Load | None = None, slots: Slots | None = None
+        self, lane: Lane, watermark_us: int = NEVER_US, load: LaneLoad | None = None, slots: Slots | None = None
     ) -> None:
         """No state yet; `slots` is set if instances of the lane may be split and merged."""
         if lane.kernel is None:

@@ -50,7 +50,7 @@ class Prices:
             self.row_s, self.comparison_s = float(self._products[0] / of_rows), 0.0
 
 
-class Load:
+class LaneLoad:
     """Counters of one part; the worker that runs the part writes them, any thread may read.
 
     `events`, `results` and `cost_s` are sums per instance since the start, `rows` the present rows of its state.

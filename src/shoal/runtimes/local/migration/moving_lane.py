@@ -17,7 +17,7 @@ from shoal.kernels.columns.table import INSTANCE
 from shoal.runtimes.local.dataflow.channel import Channel, Packet
 from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.lane_state import LaneState
-from shoal.runtimes.local.dataflow.load import Load
+from shoal.runtimes.local.dataflow.load import LaneLoad
 from shoal.runtimes.local.dataflow.node import EMPTY
 from shoal.runtimes.local.dataflow.sleep import Sleep
 from shoal.runtimes.local.migration.ownership import (
@@ -55,7 +55,7 @@ class MovingLane(LaneNode):
         """A part that reads the channels of its feeds."""
         super().__init__(lane, feeds, inputs, home)
         self.ownership = ownership
-        self.load = Load(ownership.owner.size)
+        self.load = LaneLoad(ownership.owner.size)
         self.moving_s = 0.0
         self._state = LaneState(lane, load=self.load, slots=ownership.slots)
         self._to_request: deque[int] = deque()

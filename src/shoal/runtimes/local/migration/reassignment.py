@@ -20,7 +20,7 @@ from shoal.kernels.columns.block import Block, take
 from shoal.kernels.columns.table import INSTANCE
 from shoal.kernels.kernel import Kernel
 from shoal.runtimes.local.dataflow.lane_state import LaneState
-from shoal.runtimes.local.dataflow.load import Load
+from shoal.runtimes.local.dataflow.load import LaneLoad
 from shoal.runtimes.local.migration.ownership import Ownership
 
 
@@ -112,7 +112,7 @@ class Reassigner:
             version = ownership.reassign(self._home, order.cells, order.numbers)
             self._unsettled.append(Unsettled(order, division, version))
 
-    def relabel(self, port: int, block: Block, load: Load) -> Block:
+    def relabel(self, port: int, block: Block, load: LaneLoad) -> Block:
         """A block of an input with its rows labelled by the instances that have them now."""
         for each in self._unsettled:
             labels = block.columns[INSTANCE]

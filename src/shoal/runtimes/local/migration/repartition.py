@@ -22,7 +22,7 @@ from shoal.runtimes.local.migration.reassignment import Reassignment
 
 
 @dataclass(frozen=True)
-class Piece:
+class SlotPiece:
     """Slots of an operator that change together; `target[c]` is the instance that has slot c afterwards.
 
     Slots are counted through all declared groups of the operator.
@@ -48,7 +48,7 @@ class Piece:
         return found
 
 
-def pieces(operator: Operator, before: Partitioning, after: Partitioning) -> list[Piece]:
+def pieces(operator: Operator, before: Partitioning, after: Partitioning) -> list[SlotPiece]:
     """The pieces in which the slots of an operator change.
 
     >>> from shoal.model.control.partitioning import Regroup
@@ -77,7 +77,7 @@ def pieces(operator: Operator, before: Partitioning, after: Partitioning) -> lis
     for slot, was in enumerate(old):
         slots[led(was)].append(slot)
     return [
-        Piece(
+        SlotPiece(
             operator,
             tuple(instance_id(operator.id, number) for number in dict.fromkeys(old[slot] for slot in each)),
             tuple(instance_id(operator.id, number) for number in dict.fromkeys(new[slot] for slot in each)),
@@ -163,7 +163,7 @@ class Repartitions:
     def _operators(self, lane: Lane) -> list[Operator]:
         return [self._graph.operators[id_] for id_ in dict.fromkeys(map(operator_of, lane.instances))]
 
-    def _pieces(self, lane: Lane, before: Partitioning, after: Partitioning) -> list[Piece]:
+    def _pieces(self, lane: Lane, before: Partitioning, after: Partitioning) -> list[SlotPiece]:
         changed = before.changed_operators | after.changed_operators
         several = [operator for operator in self._operators(lane) if operator.id in changed]
         return [piece for operator in several for piece in pieces(operator, before, after)]
@@ -207,7 +207,11 @@ class _LaneBegun:
         self.strays = dict(self.coming)
 
     def add(
-        self, piece: Piece, before: Mapping[InstanceId, int], after: Mapping[InstanceId, int], declared: Sequence[int]
+        self,
+        piece: SlotPiece,
+        before: Mapping[InstanceId, int],
+        after: Mapping[InstanceId, int],
+        declared: Sequence[int],
     ) -> None:
         """Add a piece, whose operator has these declared numbers."""
         self.numbers |= after
@@ -224,7 +228,7 @@ class _LaneBegun:
 
 
 def _order(
-    piece: Piece, before: tuple[int, ...], number_of: Mapping[InstanceId, int], declared: Sequence[int]
+    piece: SlotPiece, before: tuple[int, ...], number_of: Mapping[InstanceId, int], declared: Sequence[int]
 ) -> Reassignment:
     """A piece as a reassignment of numbers of its lane."""
     return Reassignment(

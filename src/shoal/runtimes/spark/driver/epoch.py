@@ -18,7 +18,7 @@ from shoal.runtimes.spark.driver.instance_costs import Costs
 from shoal.runtimes.spark.driver.outcome import Outcome
 from shoal.runtimes.spark.driver.position import Position, goal_of, numbers
 from shoal.runtimes.spark.rebinding.settlement import settled
-from shoal.runtimes.spark.state.checkpoint import Checkpoint, Manifest, Plan, program
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, Manifest, program
 from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.reports import SliceRead
@@ -51,7 +51,7 @@ class EpochRunner:
         self._costs = Costs()
         self._ran_on: Mapping[InstanceId, int] = {}
 
-    def plan(self, epoch: int, moves: list[Move], *, final: bool = False) -> Plan:
+    def plan(self, epoch: int, moves: list[Move], *, final: bool = False) -> EpochPlan:
         """Write the plan of an epoch; one that was planned before a crash keeps its plan."""
         if self.checkpoint.has_plan(epoch):
             return self.checkpoint.plan(epoch)
@@ -60,7 +60,7 @@ class EpochRunner:
         compiled = program(self.checkpoint.uri, digest, position.partitioning)
         coming = None if final else position.coming
         moved = {move.instance for move in moves}
-        plan = Plan(
+        plan = EpochPlan(
             epoch=epoch,
             graph=digest,
             workers=position.binding.workers,
@@ -92,7 +92,9 @@ class EpochRunner:
             self._known_graphs.add(graph.digest)
         return graph.digest
 
-    def run(self, rows: DataFrame, plan: Plan, *, final: bool = False) -> tuple[EpochCommitted, list[MovesFinished]]:
+    def run(
+        self, rows: DataFrame, plan: EpochPlan, *, final: bool = False
+    ) -> tuple[EpochCommitted, list[MovesFinished]]:
         """Run a planned epoch and commit it; also returns the rebindings that finish with it."""
         began = time.perf_counter()
         self.placement.settle(plan.workers, self._affinity)
@@ -122,7 +124,7 @@ class EpochRunner:
                 found[int(position.binding.worker_of[instance]), self._ran_on[instance]] += size_of[segment]
         return found
 
-    def _after(self, plan: Plan, outcome: Outcome) -> Position:
+    def _after(self, plan: EpochPlan, outcome: Outcome) -> Position:
         position = self.position
         known = set(position.binding.worker_of)
         homes = {i: segment for i, segment in position.homes.items() if i in known and i not in plan.divided}
@@ -152,7 +154,7 @@ class EpochRunner:
             held=plan.partitioning,
         )
 
-    def _manifest(self, position: Position, plan: Plan, outcome: Outcome, *, final: bool) -> Manifest:
+    def _manifest(self, position: Position, plan: EpochPlan, outcome: Outcome, *, final: bool) -> Manifest:
         slices: dict[str, tuple[SliceRead, ...]] = defaultdict(tuple)
         for header in outcome.headers:
             slices[header.stream] += (header.slice,)
@@ -168,7 +170,7 @@ class EpochRunner:
             final=final,
         )
 
-    def _clean(self, plan: Plan) -> None:
+    def _clean(self, plan: EpochPlan) -> None:
         """Delete segments that neither this epoch nor the next needs."""
         alive = set(self.position.homes.values())
         if plan.epoch % SWEEP_EPOCHS == 0:
@@ -177,7 +179,7 @@ class EpochRunner:
             self._store.delete(ref.segment for ref in plan.states if ref.segment not in alive)
         self.checkpoint.forget_before(plan.epoch)
 
-    def _event(self, plan: Plan, outcome: Outcome, duration_s: float) -> EpochCommitted:
+    def _event(self, plan: EpochPlan, outcome: Outcome, duration_s: float) -> EpochCommitted:
         compiled = program(self.checkpoint.uri, plan.graph, plan.partitioning)
         loads = self._costs.loads(compiled, outcome.reports)
         self._costs.forget(compiled.instances)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from shoal.runtimes.spark.state.checkpoint import Plan
+from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.reports import REPORTS, Header, Report, received
 
@@ -81,7 +81,7 @@ class Outcome:
             spent_s[report.worker] += report.cost_s
         return tuple(spent_s)
 
-    def fixed_us(self, plan: Plan) -> int:
+    def fixed_us(self, plan: EpochPlan) -> int:
         """When the epoch's input was fixed; its newest events may be as young as that."""
         planned = [header.slice.planned_us for header in self.headers]
         return min([plan.now_us, *(at_us for at_us in planned if at_us is not None)])

@@ -38,7 +38,7 @@ from shoal.runtimes.spark.state.checkpoint import Checkpoint
 from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.intake import flush_header
-from shoal.runtimes.spark.tasks.source import FORMAT, Feed, ShoalSource
+from shoal.runtimes.spark.tasks.source import FORMAT, ShoalSource, SourceFeed
 from shoal.runtimes.spark.tasks.task import prework, rehearsal
 from shoal.storage.directory import Directory
 
@@ -228,7 +228,7 @@ class SparkRuntime(WallClock, Unmeasured):
         spark = self._setup.spark
         if isinstance(source, DataFrame):
             return source.mapInArrow(prework(self._checkpoint.uri, stream), wire.SCHEMA)
-        feed = Feed(stream, source, self._checkpoint.uri, spark.sparkContext.defaultParallelism)
+        feed = SourceFeed(stream, source, self._checkpoint.uri, spark.sparkContext.defaultParallelism)
         return spark.readStream.format(FORMAT).option("feed", feed.option()).load()
 
     def _epoch(self, rows: DataFrame, epoch: int) -> None:

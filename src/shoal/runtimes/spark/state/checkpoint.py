@@ -84,7 +84,7 @@ class Standing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Standing):
+class EpochPlan(Standing):
     """What an epoch will do; a replay after a crash reads this and does the same.
 
     `arrived`: the positions in the binding of instances that had another worker in the epoch before. `divided`: the
@@ -109,7 +109,7 @@ class Manifest(Standing):
     @classmethod
     def of(
         cls,
-        plan: Plan,
+        plan: EpochPlan,
         *,
         watermarks_us: Mapping[str, int],
         states: tuple[StateRef, ...],
@@ -145,7 +145,7 @@ class StoredGraph:
 
 
 GRAPHS = Record(Codec([StoredGraph], format=FORMAT))
-PLANS = Record(Codec([Plan], format=FORMAT))
+PLANS = Record(Codec([EpochPlan], format=FORMAT))
 MANIFESTS = Record(Codec([Manifest], format=FORMAT))
 
 
@@ -198,11 +198,11 @@ class Checkpoint:
         except GraphError as error:
             raise CheckpointError(f"{GRAPHS.subject} {self.uri}/{name} is damaged: {error}; {GRAPHS.hint}") from error
 
-    def write_plan(self, plan: Plan) -> None:
+    def write_plan(self, plan: EpochPlan) -> None:
         """Write the plan of an epoch."""
         self._write(PLANS, f"plans/{plan.epoch:010d}", plan)
 
-    def plan(self, epoch: int) -> Plan:
+    def plan(self, epoch: int) -> EpochPlan:
         """The plan of an epoch."""
         return self._read(PLANS, f"plans/{epoch:010d}")
 

@@ -13,8 +13,8 @@ from shoal.kernels.columns.parts import assigned
 from shoal.kernels.columns.table import Table, Tables
 from shoal.model.control.partitioning import operator_of
 from shoal.model.query.graph import InstanceId
-from shoal.runtimes.spark.state.checkpoint import Plan, StateRef
-from shoal.runtimes.spark.state.segment import Part, chosen
+from shoal.runtimes.spark.state.checkpoint import EpochPlan, StateRef
+from shoal.runtimes.spark.state.segment import SegmentPart, chosen
 from shoal.runtimes.spark.state.store import StateStore
 from shoal.runtimes.spark.tasks.reports import StateArrived
 
@@ -56,7 +56,7 @@ def bound(program: Program, binding: Sequence[int], worker: int, depth: int) -> 
     }
 
 
-def loaded(program: Program, plan: Plan, worker: int, depth: int, store: StateStore) -> LoadedState:
+def loaded(program: Program, plan: EpochPlan, worker: int, depth: int, store: StateStore) -> LoadedState:
     """The state of a worker at the beginning of a round."""
     mine = bound(program, plan.binding, worker, depth)
     arrived = {program.instances[position] for position in plan.arrived}
@@ -115,7 +115,7 @@ class _Heirs:
     found: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
-    def of(cls, program: Program, plan: Plan, mine: Mapping[InstanceId, tuple[int, int]]) -> "_Heirs":
+    def of(cls, program: Program, plan: EpochPlan, mine: Mapping[InstanceId, tuple[int, int]]) -> "_Heirs":
         divided = frozenset(plan.divided)
         operators = {operator_of(InstanceId(instance)) for instance in divided}
         lane_of: dict[str, int] = {}
@@ -131,7 +131,7 @@ class _Heirs:
                     declared_of.setdefault(operator_of(instance), number)
         return cls(program, divided, lane_of, declared_of, {lane: frozenset(each) for lane, each in numbers.items()})
 
-    def parts(self, part: Part, valid: Sequence[InstanceId]) -> Iterator[tuple[int, Table]]:
+    def parts(self, part: SegmentPart, valid: Sequence[InstanceId]) -> Iterator[tuple[int, Table]]:
         """The rows of a part that now belong to this worker, under their new instances, lane by lane."""
         for instance in valid:
             lane_number = self.lane_of.get(operator_of(instance)) if instance in self.divided else None
@@ -152,7 +152,7 @@ class _Heirs:
         return {lane: frozenset(numbers) for lane, numbers in self.found.items()}
 
 
-def ahead(plan: Plan, worker: int) -> list[StateRef]:
+def ahead(plan: EpochPlan, worker: int) -> list[StateRef]:
     """The segments to read ahead for the instances that a worker gets in the next epoch.
 
     Those written in the epoch before are left out: they hold busy instances, which are about to be written again.

@@ -22,7 +22,7 @@ _TAIL = struct.Struct("<II8s")
 
 
 @dataclass(frozen=True)
-class Part:
+class SegmentPart:
     """One table of the state of one lane's instances; `content.instance` counts within `instances`."""
 
     instances: tuple[InstanceId, ...]
@@ -30,7 +30,7 @@ class Part:
     content: Table
 
 
-def encode(parts: Sequence[Part]) -> bytes:
+def encode(parts: Sequence[SegmentPart]) -> bytes:
     """The file's bytes."""
     blobs, index, at = [], [], len(MAGIC)
     for part in parts:
@@ -43,7 +43,7 @@ def encode(parts: Sequence[Part]) -> bytes:
     return b"".join([MAGIC, *blobs, text, _TAIL.pack(len(text), zlib.crc32(text), MAGIC)])
 
 
-def decode(content: bytes, where: str) -> list[Part]:
+def decode(content: bytes, where: str) -> list[SegmentPart]:
     """The parts of a file; damage raises an error with `where`, the address of the file."""
     try:
         length, crc, magic = _TAIL.unpack(content[-_TAIL.size :])
@@ -57,14 +57,14 @@ def decode(content: bytes, where: str) -> list[Part]:
     return [_part(content, entry, where) for entry in index]
 
 
-def _part(content: bytes, entry: Mapping[str, object], where: str) -> Part:
+def _part(content: bytes, entry: Mapping[str, object], where: str) -> SegmentPart:
     at, size = int(str(entry["at"])), int(str(entry["size"]))
     blob = memoryview(content)[at : at + size]
     if zlib.crc32(blob) != entry["crc"]:
         raise CheckpointError(f"state file {where} is damaged: a checksum does not match")
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
         table = table_from_arrow(reader.read_next_batch())
-    return Part(tuple(entry["instances"]), int(str(entry["table"])), table)  # type: ignore[arg-type]
+    return SegmentPart(tuple(entry["instances"]), int(str(entry["table"])), table)  # type: ignore[arg-type]
 
 
 def _pack(content: Table) -> bytes:
@@ -75,17 +75,17 @@ def _pack(content: Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def parts_of(instances: Sequence[InstanceId], tables: Tables, numbers: Ints) -> list[Part]:
+def parts_of(instances: Sequence[InstanceId], tables: Tables, numbers: Ints) -> list[SegmentPart]:
     """The state of the numbered instances of a lane, a part for each table."""
     if not numbers.size:
         return []
     new_number = np.full(len(instances), -1, np.int64)
     new_number[numbers] = np.arange(numbers.size)
     named = tuple(instances[number] for number in numbers.tolist())
-    return [Part(named, number, renumbered(table, new_number)) for number, table in tables.items()]
+    return [SegmentPart(named, number, renumbered(table, new_number)) for number, table in tables.items()]
 
 
-def chosen(part: Part, number_of: Mapping[InstanceId, int]) -> Table:
+def chosen(part: SegmentPart, number_of: Mapping[InstanceId, int]) -> Table:
     """The rows of some instances, with the given instance numbers."""
     numbers = np.array([number_of.get(instance, -1) for instance in part.instances], np.int64)
     return renumbered(part.content, numbers)

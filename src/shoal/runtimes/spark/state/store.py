@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from shoal.errors import CheckpointError, ShoalError
-from shoal.runtimes.spark.state.segment import Part, decode, encode
+from shoal.runtimes.spark.state.segment import SegmentPart, decode, encode
 from shoal.storage.directory import Directory
 
 CACHE_BYTES = 256 << 20
@@ -37,13 +37,13 @@ class StateStore:
         """Open the store below a checkpoint directory."""
         self._durable = Directory(f"{checkpoint}/state")
         self._hot = Directory(hot_directory(checkpoint)) if hot else None
-        self._cache: OrderedDict[str, tuple[int, list[Part]]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[int, list[SegmentPart]]] = OrderedDict()
         self._cached_bytes = 0
         self._lock = threading.Lock()
-        self._coming: dict[str, Future[list[Part]]] = {}
+        self._coming: dict[str, Future[list[SegmentPart]]] = {}
         self._reader = ThreadPoolExecutor(1, "shoal-ahead")
 
-    def write(self, epoch: int, worker: int, parts: Sequence[Part]) -> tuple[str, int]:
+    def write(self, epoch: int, worker: int, parts: Sequence[SegmentPart]) -> tuple[str, int]:
         """Write a new segment, meant for a worker, to both tiers; returns its name and size."""
         name = f"{epoch:010d}-{worker}-{uuid.uuid4().hex[:12]}.seg"
         content = encode(parts)
@@ -52,7 +52,7 @@ class StateStore:
         self._remember(name, len(content), list(parts))
         return name, len(content)
 
-    def read(self, name: str) -> list[Part]:
+    def read(self, name: str) -> list[SegmentPart]:
         """The parts of a segment; waits for a read-ahead in progress."""
         coming = self._coming.get(name)
         if coming is not None:
@@ -73,7 +73,7 @@ class StateStore:
         """Whether a segment is cached in this process or being read ahead."""
         return name in self._cache or name in self._coming
 
-    def _fetched(self, name: str, *, into_hot: bool) -> list[Part]:
+    def _fetched(self, name: str, *, into_hot: bool) -> list[SegmentPart]:
         with self._lock:
             if name in self._cache:
                 self._cache.move_to_end(name)
@@ -93,7 +93,7 @@ class StateStore:
             with contextlib.suppress(OSError, ShoalError):
                 self._hot.write(name, content)
 
-    def _read_hot(self, name: str) -> tuple[list[Part], int] | None:
+    def _read_hot(self, name: str) -> tuple[list[SegmentPart], int] | None:
         if self._hot is None:
             return None
         try:
@@ -102,7 +102,7 @@ class StateStore:
         except (OSError, CheckpointError):
             return None
 
-    def _remember(self, name: str, size: int, parts: list[Part]) -> None:
+    def _remember(self, name: str, size: int, parts: list[SegmentPart]) -> None:
         with self._lock:
             self._drop(name)
             self._cache[name] = (size, parts)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from shoal.compiler.lane import Lane
 from shoal.kernels.columns.table import Ints, Tables
 from shoal.model.query.graph import InstanceId
-from shoal.runtimes.spark.state.segment import Part, parts_of
+from shoal.runtimes.spark.state.segment import SegmentPart, parts_of
 from shoal.runtimes.spark.state.store import StateStore
 from shoal.runtimes.spark.tasks.reports import SegmentWritten
 
@@ -30,7 +30,7 @@ class StateWriter:
 
     epoch: int
     left_bytes: int = REWRITE_BYTES
-    parts: dict[int, list[Part]] = field(default_factory=lambda: defaultdict(list))
+    parts: dict[int, list[SegmentPart]] = field(default_factory=lambda: defaultdict(list))
     gone: list[InstanceId] = field(default_factory=list)
 
     def keep(

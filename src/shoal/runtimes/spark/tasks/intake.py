@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from shoal.compiler.program import Program
 from shoal.compiler.router import Router
 from shoal.connectors.sources.source import BadFile, RawBatch
-from shoal.runtimes.admitted import Admitted
-from shoal.runtimes.spark.state.checkpoint import Plan
+from shoal.runtimes.admitted import AdmittedStream
+from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.outbox import Outbox
 from shoal.runtimes.spark.tasks.reports import HEADERS, Header, SliceRead
@@ -19,14 +19,14 @@ class Intake:
     """One task's pass over one slice of a stream."""
 
     program: Program
-    plan: Plan
+    plan: EpochPlan
     stream: str
 
     def run(self, raw: Iterable[RawBatch | BadFile], slice_: SliceRead) -> Iterator[tuple[int, int, bytes]]:
         """Read everything, then send it to the workers that the plan names."""
         began = time.perf_counter()
         router = Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
-        admitted = Admitted(self.program, self.stream, self.plan.now_us)
+        admitted = AdmittedStream(self.program, self.stream, self.plan.now_us)
         for item in raw:
             block = admitted.block(item)
             if block is not None:

@@ -23,7 +23,7 @@ EPOCH_PROPERTY = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)
-class Feed:
+class SourceFeed:
     """A source, the stream it feeds and the run it belongs to."""
 
     stream: str
@@ -37,7 +37,7 @@ class Feed:
 
 
 @dataclass
-class Piece(InputPartition):
+class SourcePartition(InputPartition):
     """One slice, as Spark hands it to a task."""
 
     slice: Slice
@@ -48,7 +48,7 @@ class Piece(InputPartition):
 class ShoalStreamReader(DataSourceStreamReader):
     """Offsets, slices and the reading of one source."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: SourceFeed) -> None:
         """Keep the feed; the cursor is opened only in the process that plans offsets."""
         self._feed = feed
         self._cursor: Cursor | None = None
@@ -62,16 +62,16 @@ class ShoalStreamReader(DataSourceStreamReader):
         self._check(start)
         return dict(self._open().latest(start))
 
-    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[Piece]:
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[SourcePartition]:
         """The slices between two offsets."""
         self._check(start)
         slices = self._open().slices(start, end, self._feed.parallelism)
         now_us = time.time_ns() // 1000
-        return [Piece(piece, bool(end["ended"]), now_us) for piece in slices]
+        return [SourcePartition(piece, bool(end["ended"]), now_us) for piece in slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a slice, do the stateless work, and emit wire rows."""
-        if not isinstance(partition, Piece):
+        if not isinstance(partition, SourcePartition):
             raise RunError(f"expected a piece of stream {self._feed.stream!r}; got {type(partition).__name__}")
         plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
         compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning)

@@ -20,7 +20,7 @@ from shoal.errors import RunError
 from shoal.kernels.columns.parts import table_from_arrow
 from shoal.kernels.columns.table import INSTANCE, Ints, Tables
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
-from shoal.runtimes.spark.state.checkpoint import Plan
+from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.state.loading import LoadedState, ahead, concatenated, loaded
 from shoal.runtimes.spark.state.store import StateStore
 from shoal.runtimes.spark.state.writing import OLDEST_EPOCHS, REWRITE_BYTES, StateWriter
@@ -38,7 +38,7 @@ class Stage:
     """One worker's part of one round of an epoch; `executor` is the one that runs it."""
 
     program: Program
-    plan: Plan
+    plan: EpochPlan
     worker: int
     store: StateStore
     depth: int = 1
@@ -169,7 +169,7 @@ def _events(arrived: Iterable[Tables], size: int) -> Ints:
     return total
 
 
-def advanced_watermarks(program: Program, plan: Plan, headers: Iterable[Header]) -> dict[str, int]:
+def advanced_watermarks(program: Program, plan: EpochPlan, headers: Iterable[Header]) -> dict[str, int]:
     """Watermarks after an epoch: the newest event of each stream less its lateness, never backwards.
 
     They include the processing clock, and a mark for every stream that has ended.
