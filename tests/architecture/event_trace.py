@@ -1,11 +1,13 @@
 """Trace which files of ours an event passes, from the source that hands it over to the sink that has its result.
 
-    python -m tests.architecture.event_trace spark|local|reference
+    python -m tests.architecture.event_trace spark|local|reference [--json]
 
 The rule is in docs/design/map.md. Spark is the stand-in of the tests, which runs every task in this process, behind the
 real reading task.
 """
 
+import json
+import subprocess
 import sys
 import tempfile
 import threading
@@ -28,6 +30,7 @@ from shoal.workloads.traffic.queries import STREAM, vehicles
 
 ROWS_PER_EPOCH, EPOCHS, WORKERS = 1_500, 6, 2
 PACKAGE = f"{Path(shoal.__file__).parent}/"
+ROOT = Path(__file__).parents[2]
 ENDS = ("connectors/sources/", "connectors/sinks", "workloads/")
 """The two ends of the way: what hands rows over, and what has the results."""
 TASKS = {"source.py:read": "reading task", "task.py:work": "worker task", "epoch.py:run": "driver"}
@@ -173,11 +176,32 @@ def traced(runtime: str) -> Trace:
     return trace
 
 
-if __name__ == "__main__":
+def traced_elsewhere(runtime: str) -> Trace:
+    """The same in a process of its own: threads that outlive a traced run keep what they were traced with alive."""
+    command = [sys.executable, "-m", "tests.architecture.event_trace", runtime, "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"tracing {runtime} failed: {done.stderr[-2000:]}")
+    found, trace = json.loads(done.stdout), Trace()
+    trace.hops.update({hop_: set(files) for hop_, files in found["hops"].items()})
+    trace.stations.update(found["stations"])
+    return trace
+
+
+def main() -> None:
+    """Print what was traced."""
     found = traced(sys.argv[1])
+    if "--json" in sys.argv:
+        hops = {hop_: sorted(files) for hop_, files in found.hops.items()}
+        sys.stdout.write(json.dumps({"hops": hops, "stations": sorted(found.stations)}))
+        return
     lines = []
     for hop_, files in found.hops.items():
         lines += [hop_, *(f"  {'hands on' if f in found.stations else 'works on'} {f}" for f in sorted(files))]
     stations = found.files & found.stations
     lines.append(f"{len(found.files)} files, {len(stations)} hand rows on; twice: {', '.join(sorted(found.twice))}")
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from tests.architecture.event_trace import ENDS, Trace, traced
+from tests.architecture.event_trace import ENDS, Trace, traced_elsewhere
 from tests.architecture.test_layers import PACKAGE, ROOT
 
 MAP = ROOT / "docs" / "design" / "map.md"
@@ -73,7 +73,7 @@ def test_the_map_shows_the_layers_of_pyproject() -> None:
 
 @pytest.fixture(scope="module", params=RUNTIMES)
 def run(request: pytest.FixtureRequest) -> tuple[str, Trace]:
-    return request.param, traced(request.param)
+    return request.param, traced_elsewhere(request.param)
 
 
 def test_an_event_passes_the_files_on_the_map(run: tuple[str, Trace]) -> None:
