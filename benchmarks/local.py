@@ -17,9 +17,9 @@ from table import markdown, plain
 
 from shoal.experiments import experiment as declared
 from shoal.experiments import figure, report
-from shoal.experiments.experiment import Experiment, Measured, Point
+from shoal.experiments.experiment import Experiment, MeasuredPoint, Point
 from shoal.experiments.machine import described
-from shoal.experiments.trial import Outcome, Trial
+from shoal.experiments.trial import Trial, TrialOutcome
 
 PEERS = ("shoal-local", "duckdb", "spark-sql", "flink")
 STEPS = {"ysb": "5000000,30000000@5,5000000@10", "linear-road": "100000,600000@5,100000@10"}
@@ -74,7 +74,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     return kept
 
 
-def rows_of(found: Sequence[Measured]) -> tuple[list[str], list[list[str]]]:
+def rows_of(found: Sequence[MeasuredPoint]) -> tuple[list[str], list[list[str]]]:
     """Header and rows."""
     return list(report.HEADER), report.rows(found)
 
@@ -89,10 +89,10 @@ def sections(kept: dict[str, Any]) -> list[str]:
     return parts
 
 
-def _measured(point: dict[str, Any]) -> Measured:
+def _measured(point: dict[str, Any]) -> MeasuredPoint:
     """A point as it was when it was measured."""
-    outcomes = [Outcome(**outcome) for outcome in point["outcomes"]]
-    return Measured(Point(point["label"], Trial(**point["trial"]), point["x"]), outcomes)
+    outcomes = [TrialOutcome(**outcome) for outcome in point["outcomes"]]
+    return MeasuredPoint(Point(point["label"], Trial(**point["trial"]), point["x"]), outcomes)
 
 
 def draw(kept: dict[str, Any], directory: Path) -> None:

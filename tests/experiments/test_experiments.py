@@ -10,18 +10,18 @@ from shoal.errors import ConfigError, RunError, ShoalError
 from shoal.experiments import experiment as declared
 from shoal.experiments import files, report
 from shoal.experiments.engines.engine import ENGINES, ready
-from shoal.experiments.experiment import Experiment, Measured, Point
+from shoal.experiments.experiment import Experiment, MeasuredPoint, Point
 from shoal.experiments.figure import draw
-from shoal.experiments.trial import Outcome, Trial, run_apart
+from shoal.experiments.trial import Trial, TrialOutcome, run_apart
 
 SMALL = Trial("ysb", events=20_000, settings={"per_s": "1000"})
 
 
-def outcomes(*rates: float) -> list[Outcome]:
-    return [Outcome(events=1000, elapsed_s=1000 / rate, cpu_s=0.001, digest="d") for rate in rates]
+def outcomes(*rates: float) -> list[TrialOutcome]:
+    return [TrialOutcome(events=1000, elapsed_s=1000 / rate, cpu_s=0.001, digest="d") for rate in rates]
 
 
-def said(experiment: Experiment, found: Sequence[Outcome], monkeypatch: pytest.MonkeyPatch) -> list[Measured]:
+def said(experiment: Experiment, found: Sequence[TrialOutcome], monkeypatch: pytest.MonkeyPatch) -> list[MeasuredPoint]:
     """What comes of an experiment whose trials turn out as given."""
     given = iter(found)
     monkeypatch.setattr(declared, "run_apart", lambda _: next(given))
@@ -96,13 +96,13 @@ def test_an_unknown_engine_is_rejected() -> None:
 def test_a_wrong_result_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment("e", "", (Point("p", SMALL),))
     with pytest.raises(RunError, match="p gave wrong results"):
-        said(experiment, [Outcome(10, 1.0, oracle="different")], monkeypatch)
+        said(experiment, [TrialOutcome(10, 1.0, oracle="different")], monkeypatch)
 
 
 def test_a_result_that_changes_from_run_to_run_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment("e", "", (Point("p", SMALL),))
     with pytest.raises(RunError, match="p gave wrong results"):
-        said(experiment, [Outcome(10, 1.0, digest="a"), Outcome(10, 1.0, digest="b")], monkeypatch)
+        said(experiment, [TrialOutcome(10, 1.0, digest="a"), TrialOutcome(10, 1.0, digest="b")], monkeypatch)
 
 
 def test_points_take_turns_and_are_compared_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_a_figure_is_drawn_from_the_data_alone(kind: str, tmp_path: Path) -> Non
     }[kind]
     name, axis = ("dynamic", "seconds") if kind == "course" else ("e", "queries" if kind == "line" else "")
     course = [[0.5, 1e6, 2.0], [1.0, 2e6, 3.0]]
-    measured = [Measured(point, [Outcome(1000, 1.0, timeline=course)]) for point in points]
+    measured = [MeasuredPoint(point, [TrialOutcome(1000, 1.0, timeline=course)]) for point in points]
     path = tmp_path / "deep" / f"{kind}.png"
     draw(report.data(Experiment(name, "title", points, axis), measured), path)
     assert path.read_bytes().startswith(b"\x89PNG")

@@ -13,7 +13,7 @@ from shoal.cli.progress import Progress
 from shoal.errors import ConfigError
 from shoal.experiments import experiment as declared
 from shoal.experiments import report
-from shoal.experiments.experiment import Experiment, Measured
+from shoal.experiments.experiment import Experiment, MeasuredPoint
 from shoal.experiments.figure import draw
 
 
@@ -94,7 +94,7 @@ def _numbers(text: str, option: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _at_load(options: BenchOptions, measured: list[Measured], progress: Progress) -> list[Measured]:
+def _at_load(options: BenchOptions, measured: list[MeasuredPoint], progress: Progress) -> list[MeasuredPoint]:
     """The latency of the local runtime at a share of its measured throughput."""
     local = [each for each in measured if each.point.trial.engine == "shoal-local" and not each.point.trial.rate]
     if options.load is None or not local:
@@ -111,7 +111,7 @@ def _write(path: Path, text: str) -> None:
         raise ConfigError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from error
 
 
-def _print(experiment: Experiment, measured: list[Measured]) -> None:
+def _print(experiment: Experiment, measured: list[MeasuredPoint]) -> None:
     table = Table(title=experiment.title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for number, name in enumerate(report.HEADER):
         table.add_column(name, justify="left" if number in (0, len(report.HEADER) - 1) else "right")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from shoal.errors import ConfigError, RunError
-from shoal.experiments.trial import Outcome, Trial, run_apart
+from shoal.experiments.trial import Trial, TrialOutcome, run_apart
 from shoal.workloads.catalog import workload
 
 WORKLOADS = ("ysb", "nyt", "linear-road", "mixed", "skew")
@@ -38,11 +38,11 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPoint:
     """A point and the outcomes of all its repetitions."""
 
     point: Point
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[TrialOutcome] = field(default_factory=list)
 
     @property
     def events_per_s(self) -> tuple[float, float, float]:
@@ -50,19 +50,19 @@ class Measured:
         rates = [outcome.events_per_s for outcome in self.outcomes]
         return median(rates), min(rates), max(rates)
 
-    def middle(self, value: Callable[[Outcome], float | None]) -> float | None:
+    def middle(self, value: Callable[[TrialOutcome], float | None]) -> float | None:
         """The median of another number; None unless all repetitions report it."""
         found = [value(outcome) for outcome in self.outcomes]
         known = [each for each in found if each is not None]
         return median(known) if len(known) == len(found) else None
 
 
-def run(experiment: Experiment, repeat: int, say: Say) -> list[Measured]:
+def run(experiment: Experiment, repeat: int, say: Say) -> list[MeasuredPoint]:
     """Run all points in turn, `repeat` times; a wrong result is an error, not a measurement.
 
     The first repetition is compared with the oracle, the others with the first.
     """
-    measured = [Measured(point) for point in experiment.points]
+    measured = [MeasuredPoint(point) for point in experiment.points]
     for number in range(repeat):
         for each in measured:
             say(f"{experiment.name} {number + 1}/{repeat}: {each.point.label} ...")
@@ -139,7 +139,7 @@ def sensitivity(name: str, setting: str, values: Sequence[str], base: Trial) -> 
     return Experiment(setting, f"{name}: {setting}, {base.workers} workers", points, setting)
 
 
-def half_load(measured: Measured, seconds: float, load: float) -> Point:
+def half_load(measured: MeasuredPoint, seconds: float, load: float) -> Point:
     """The same trial at a share of its measured throughput, for its latency without overload."""
     rate = round(measured.events_per_s[0] * load)
     trial = replace(measured.point.trial, rate=str(rate), seconds=seconds, events=None, check=False)

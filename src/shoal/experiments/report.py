@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from shoal.experiments.experiment import Experiment, Measured
+from shoal.experiments.experiment import Experiment, MeasuredPoint
 from shoal.experiments.machine import described
 
 HEADER = (
@@ -21,13 +21,13 @@ HEADER = (
 )
 
 
-def rows(measured: Sequence[Measured]) -> list[list[str]]:
+def rows(measured: Sequence[MeasuredPoint]) -> list[list[str]]:
     """One row per point; the ratio is against the first."""
     first = measured[0].events_per_s[0]
     return [_row(each, first) for each in measured]
 
 
-def _row(each: Measured, first: float) -> list[str]:
+def _row(each: MeasuredPoint, first: float) -> list[str]:
     middle, low, high = each.events_per_s
     marker = each.middle(lambda outcome: outcome.marker_ms["mean"] if outcome.marker_ms else None)
     result = each.middle(lambda outcome: outcome.latency_ms["mean"] if outcome.latency_ms else None)
@@ -51,7 +51,7 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
-def data(experiment: Experiment, measured: Sequence[Measured]) -> dict[str, Any]:
+def data(experiment: Experiment, measured: Sequence[MeasuredPoint]) -> dict[str, Any]:
     """Everything that was measured, with the machine and the versions it belongs to."""
     return {
         "experiment": experiment.name,

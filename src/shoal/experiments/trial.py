@@ -33,7 +33,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """The outcome of a trial; a number that an engine does not report is None.
 
     `latency_ms` is from when an event was due to its result in the sink; `marker_ms` from when it was due to the
@@ -58,14 +58,14 @@ class Outcome:
         return self.events / self.elapsed_s if self.elapsed_s else 0.0
 
 
-def run_apart(trial: Trial) -> Outcome:
+def run_apart(trial: Trial) -> TrialOutcome:
     """Run a trial in a fresh process, so that no trial depends on the state another has left."""
     command = [sys.executable, "-m", "shoal.experiments.trial", json.dumps(asdict(trial))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise RunError(f"{trial.workload} on {trial.engine}: {reason}")
-    return Outcome(**json.loads(done.stdout.strip().splitlines()[-1]))
+    return TrialOutcome(**json.loads(done.stdout.strip().splitlines()[-1]))
 
 
 def main() -> None:

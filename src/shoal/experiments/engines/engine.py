@@ -11,7 +11,7 @@ from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
 from shoal.experiments.engines import flink, spark_sql
 from shoal.experiments.machine import cpu_s
-from shoal.experiments.trial import Outcome, Trial
+from shoal.experiments.trial import Trial, TrialOutcome
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.messages import EpochCommitted
 from shoal.session.digest import differences, result_digest
@@ -33,19 +33,19 @@ def ready(trial: Trial) -> Ready:
     return chosen.ready(trial.seed, Amount(events, rate, chosen.rows_per_epoch), trial.settings)
 
 
-def on_shoal_local(trial: Trial) -> Outcome:
+def on_shoal_local(trial: Trial) -> TrialOutcome:
     """The embedded runtime."""
     return _on_shoal(trial, "local")
 
 
-def on_shoal_spark(trial: Trial) -> Outcome:
+def on_shoal_spark(trial: Trial) -> TrialOutcome:
     """Shoal on an embedded Spark."""
     if trial.local:
         raise ConfigError("settings of the local runtime have no effect on Spark; leave shoal-spark out")
     return _on_shoal(trial, "spark")
 
 
-def _on_shoal(trial: Trial, runtime: str) -> Outcome:
+def _on_shoal(trial: Trial, runtime: str) -> TrialOutcome:
     made = ready(trial)
     run = start(made.job, on=runtime, workers=trial.workers, conf=trial.local)
     timer = None if trial.seconds is None else threading.Timer(trial.seconds, run.drain)
@@ -60,7 +60,7 @@ def _on_shoal(trial: Trial, runtime: str) -> Outcome:
     results = _results(run)
     wrong = differences(results, made.expected(run.consumed)) if trial.check else []
     spent = run.runtime.overhead()
-    return Outcome(
+    return TrialOutcome(
         events=run.tally.events,
         elapsed_s=run.tally.elapsed_s,
         oracle=_verdict(trial, wrong),
@@ -101,7 +101,7 @@ def _markers(run: Run) -> Histogram:
     return Histogram() if spent is None else spent.transit
 
 
-def on_duckdb(trial: Trial) -> Outcome:
+def on_duckdb(trial: Trial) -> TrialOutcome:
     """DuckDB, all events in one batch: the oracle itself, which also has to build the events."""
     if trial.rate or trial.seconds or trial.local:
         raise ConfigError("DuckDB runs one batch; leave duckdb out of trials with a rate, seconds or settings")
@@ -110,7 +110,7 @@ def on_duckdb(trial: Trial) -> Outcome:
     before_s, began = cpu_s(), time.perf_counter()
     tables = made.expected(events)
     elapsed_s = time.perf_counter() - began
-    return Outcome(
+    return TrialOutcome(
         events=events,
         elapsed_s=elapsed_s,
         oracle=_verdict(trial, [] if tables else ["no results"]),
@@ -119,17 +119,19 @@ def on_duckdb(trial: Trial) -> Outcome:
     )
 
 
-def _peer(run: Callable[[Trial, Ready], tuple[float, Mapping[str, pa.Table]]]) -> Callable[[Trial], Outcome]:
+def _peer(run: Callable[[Trial, Ready], tuple[float, Mapping[str, pa.Table]]]) -> Callable[[Trial], TrialOutcome]:
     """A peer that reads the same events from files; it gives its time and its results."""
 
-    def on_peer(trial: Trial) -> Outcome:
+    def on_peer(trial: Trial) -> TrialOutcome:
         if trial.rate or trial.seconds or trial.local:
             raise ConfigError(f"{trial.engine} reads files as fast as it can; leave it out of trials with a rate")
         made = ready(trial)
         events = trial.events or workload(trial.workload).events
         elapsed_s, tables = run(trial, made)
         wrong = differences(tables, made.expected(events)) if trial.check else []
-        return Outcome(events=events, elapsed_s=elapsed_s, oracle=_verdict(trial, wrong), peak_rss_mb=resident_mb())
+        return TrialOutcome(
+            events=events, elapsed_s=elapsed_s, oracle=_verdict(trial, wrong), peak_rss_mb=resident_mb()
+        )
 
     return on_peer
 
@@ -145,7 +147,7 @@ def _results(run: Run) -> dict[str, pa.Table]:
     return {name: sink.table(name) for name in sink.names() if name != "dead_letters"}
 
 
-ENGINES: Mapping[str, Callable[[Trial], Outcome]] = {
+ENGINES: Mapping[str, Callable[[Trial], TrialOutcome]] = {
     "shoal-local": on_shoal_local,
     "shoal-spark": on_shoal_spark,
     "duckdb": on_duckdb,

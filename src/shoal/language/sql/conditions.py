@@ -21,7 +21,7 @@ _FLIPPED: Mapping[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: ex
 
 
 @dataclass(frozen=True)
-class Point:
+class OffsetColumn:
     """A column of one side, moved by a constant."""
 
     right: bool
@@ -101,7 +101,7 @@ class Conditions:
         self.band = (pair[0].column, pair[1].column, least, most)
         return True
 
-    def _between(self, tree: exp.Expr) -> tuple[tuple[Point, Point], float, float] | None:
+    def _between(self, tree: exp.Expr) -> tuple[tuple[OffsetColumn, OffsetColumn], float, float] | None:
         value, low, high = (self._point(tree.args[name]) for name in ("this", "low", "high"))
         if value is None or low is None or high is None or (low.right, low.column) != (high.right, high.column):
             return None
@@ -111,7 +111,7 @@ class Conditions:
         least, most = low.offset - value.offset, high.offset - value.offset
         return (pair, least, most) if value.right else (pair, -most, -least)
 
-    def _within(self, tree: exp.Expr) -> tuple[tuple[Point, Point], float, float] | None:
+    def _within(self, tree: exp.Expr) -> tuple[tuple[OffsetColumn, OffsetColumn], float, float] | None:
         inner = tree.this.expressions[0] if isinstance(tree, exp.LTE) and call_name(tree.this) == "ABS" else None
         if not isinstance(inner, exp.Sub):
             return None
@@ -121,16 +121,16 @@ class Conditions:
             return None
         return pair, -most, most
 
-    def _across(self, one: Point | None, other: Point | None) -> tuple[Point, Point] | None:
+    def _across(self, one: OffsetColumn | None, other: OffsetColumn | None) -> tuple[OffsetColumn, OffsetColumn] | None:
         """Two columns, that of the left side first; None unless they are of different sides."""
         if one is None or other is None or one.right == other.right:
             return None
         return (other, one) if one.right else (one, other)
 
-    def _is_time(self, pair: tuple[Point, Point]) -> bool:
+    def _is_time(self, pair: tuple[OffsetColumn, OffsetColumn]) -> bool:
         return pair[0].column in self.left.times and pair[1].column in self.right.times
 
-    def _bound(self, pair: tuple[Point, Point], lower_us: int | None, upper_us: int | None) -> bool:
+    def _bound(self, pair: tuple[OffsetColumn, OffsetColumn], lower_us: int | None, upper_us: int | None) -> bool:
         """Bound the rows' times by a condition on two columns; true if the bound says it all."""
         ours, theirs = self.left.times[pair[0].column], self.right.times[pair[1].column]
         if lower_us is not None:
@@ -141,7 +141,7 @@ class Conditions:
             self.upper_us = upper_us if self.upper_us is None else min(self.upper_us, upper_us)
         return ours[0] == ours[1] and theirs[0] == theirs[1]
 
-    def _point(self, tree: exp.Expr | None) -> Point | None:
+    def _point(self, tree: exp.Expr | None) -> OffsetColumn | None:
         """A column of one side, or one that a constant is added to or taken from."""
         while isinstance(tree, exp.Paren):
             tree = tree.this
@@ -153,7 +153,7 @@ class Conditions:
         if not isinstance(tree, exp.Column):
             return None
         right = _owner(tree, (self.left, self.right), self.where) is self.right
-        return Point(right, (self.right if right else self.left).resolve(tree, self.where), 0)
+        return OffsetColumn(right, (self.right if right else self.left).resolve(tree, self.where), 0)
 
     def within_us(self, tree: exp.Expr) -> tuple[int, int]:
         """The bounds on the rows' times."""

@@ -28,7 +28,7 @@ GROUPS = 8
 
 
 @dataclass(frozen=True)
-class Part:
+class MixedPart:
     """One stream with its queries, and the expected results of its first events."""
 
     stream: str
@@ -37,7 +37,7 @@ class Part:
     expected: Callable[[int], Mapping[str, pa.Table]]
 
 
-def part(kind: str, number: int, seed: int) -> Part:
+def part(kind: str, number: int, seed: int) -> MixedPart:
     """The n-th stream of a kind, with its own seed.
 
     >>> [query.name for query in part("linear_road", 2, seed=0).queries]
@@ -50,16 +50,16 @@ def part(kind: str, number: int, seed: int) -> Part:
         expected: Callable[[int], Mapping[str, pa.Table]] = lambda n: ysb_oracle.expected(  # noqa: E731
             oracle_input(ads, n, ysb_oracle.COLUMNS, None), table
         )
-        return Part(stream, ads, (ysb.query(table, ads.campaigns, stream, name),), _renamed(expected, suffix))
+        return MixedPart(stream, ads, (ysb.query(table, ads.campaigns, stream, name),), _renamed(expected, suffix))
     if kind == "nyt":
         trips = NytEvents(seed=seed)
         query = nyt.query(GROUPS, stream, f"trips{suffix}")
         found = _renamed(lambda n: nyt_oracle.expected(oracle_input(trips, n, nyt_oracle.COLUMNS, None)), suffix)
-        return Part(stream, trips, (query,), found)
+        return MixedPart(stream, trips, (query,), found)
     road = LinearRoadEvents(seed=seed)
     columns = linear_road_oracle.COLUMNS
     found = _renamed(lambda n: linear_road_oracle.expected(oracle_input(road, n, columns, None)), suffix)
-    return Part(stream, road, tuple(linear_road.queries(GROUPS, stream, suffix)), found)
+    return MixedPart(stream, road, tuple(linear_road.queries(GROUPS, stream, suffix)), found)
 
 
 def _renamed(expected: Callable[[int], Mapping[str, pa.Table]], suffix: str) -> Callable[[int], Mapping[str, pa.Table]]:
