@@ -49,6 +49,16 @@ def test_modules_of_one_name_share_an_idea() -> None:
     assert not {name: rooms for name, rooms in rooms_of.items() if len(rooms) > 1 and name not in SAME_IDEA}
 
 
+def test_public_classes_of_one_name_share_an_idea() -> None:
+    rooms_of = defaultdict(list)
+    for path in MODULES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                rooms_of[node.name].append(name_of(path))
+    shared = {"Rebinding": "a rebinding that is under way, for each runtime"}
+    assert not {name: rooms for name, rooms in rooms_of.items() if len(rooms) > 1 and name not in shared}
+
+
 @pytest.mark.parametrize("room", ROOMS, ids=name_of)
 def test_a_room_says_what_it_is_for(room: Path) -> None:
     assert ast.get_docstring(ast.parse((room / "__init__.py").read_text()))
