@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from tests.control.world import World
 
 from shoal.control.journal import Decided, Divided, DivisionMeasured, Refused
+from shoal.control.repartitioning import GIVEN_UP_S
 from shoal.control.settings import ControlSettings
 from shoal.control.story import story_lines
 from shoal.model.control.messages import CommandRefused, Repartition
@@ -81,3 +82,26 @@ def test_an_even_load_is_neither_split_nor_merged() -> None:
     world = World(lambda place, now_s: 0.1 + 0.02 * draw.random(), workers=4).run(30)
     assert divided(world) == []
     assert not [entry for entry in world.entries if isinstance(entry, Decided) and entry.moved > 6]
+
+
+def test_nothing_is_decided_while_a_split_has_not_been_made() -> None:
+    world = World(one_hot, workers=4)
+    asked: list[Repartition] = []
+    make = world.repartition
+    world.repartition = asked.append  # type: ignore[method-assign, assignment]
+    world.run(10)
+    assert len(asked) == 1
+    make(asked[0])
+    world.run(10)
+    assert [type(entry) for entry in world.entries if isinstance(entry, Divided | DivisionMeasured)] == [
+        Divided,
+        DivisionMeasured,
+    ]
+
+
+def test_a_split_that_is_never_made_is_given_up() -> None:
+    world = World(one_hot, workers=4)
+    asked: list[Repartition] = []
+    world.repartition = asked.append  # type: ignore[method-assign, assignment]
+    world.run(2 * GIVEN_UP_S)
+    assert len(asked) > 1

@@ -159,7 +159,8 @@ class Controller:
         measured = self._measure(observed, event.epoch, now_s)
         measured += Reaction((), self._divisions.measured(observed, event.epoch, now_s))
         self._history.add(observed)
-        if now_s < self._rest_until_s or self._pending is not None or self._moving:
+        resting = now_s < self._rest_until_s or self._divisions.under_way(now_s)
+        if resting or self._pending is not None or self._moving:
             return measured
         return measured + (
             self._scale(observed, event.epoch, now_s)

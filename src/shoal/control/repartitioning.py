@@ -13,13 +13,17 @@ from shoal.policies.partitioning.splitting import Proposed, Splitting
 USEFUL = 0.8
 """Largest useful share of the split instance in one part; a part with more is not split again."""
 
+GIVEN_UP_S = 30.0
+"""A change that has not been observed after this time is not waited for any longer."""
+
 
 @dataclass
 class _Pending:
-    """A change whose effect was not observed yet, and the instances that have its keys afterwards."""
+    """A change whose effect was not observed yet: the instances that have its keys afterwards, and those that go."""
 
     entry: Divided
     parts: tuple[InstanceId, ...]
+    gone: tuple[InstanceId, ...] = ()
 
 
 @dataclass
@@ -51,19 +55,23 @@ class Divisions:
         for each in found:
             parts = _parts(each.change, partitioning, graph)
             partitioning = partitioning.after(each.change, graph)
-            self._pending.append(_Pending(_entry(each, parts, names, epoch, now_s), parts))
+            gone = each.change.instances[1:] if isinstance(each.change, Merge) else ()
+            self._pending.append(_Pending(_entry(each, parts, names, epoch, now_s), parts, gone))
         worker_of = {instance: worker for each in found for instance, worker in each.worker_of.items()}
         command = Repartition(tuple(each.change for each in found), worker_of)
         return command, tuple(pending.entry for pending in self._pending)
 
     def measured(self, observation: Observation, epoch: int, now_s: float) -> tuple[DivisionMeasured, ...]:
-        """The effect of the changes under way, by the first observation of the new instances."""
+        """The effect of the changes under way, by the first observation in which they are made."""
         pending, self._pending = self._pending, []
         place_of = {instance: place for place, instance in enumerate(observation.loads.instances)}
         share_s = float(observation.work_s.sum()) / observation.binding.workers
         found = []
         for each in pending:
-            if share_s <= 0 or any(part not in place_of for part in each.parts):
+            if not place_of.keys() >= {*each.parts} or not place_of.keys().isdisjoint(each.gone):
+                self._pending.append(each)  # a runtime may take a while to make it
+                continue
+            if share_s <= 0:
                 continue
             shares = {part: float(observation.work_s[place_of[part]]) / share_s for part in each.parts}
             largest = max(shares, key=lambda part: shares[part])
@@ -80,6 +88,11 @@ class Divisions:
                 )
             )
         return tuple(found)
+
+    def under_way(self, now_s: float) -> bool:
+        """Whether a change was asked for and is not observed yet; then nothing else is decided."""
+        self._pending = [each for each in self._pending if now_s - each.entry.at_s < GIVEN_UP_S]
+        return bool(self._pending)
 
     def refuse(self, command: Repartition) -> None:
         """Remember that the runtime cannot make these changes."""
