@@ -4,6 +4,8 @@ import os
 import random
 import signal
 import subprocess
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,20 +23,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPARK = "shoal.runtimes.spark"
-PLAN = f"{SPARK}.checkpoint:Checkpoint.write_plan"
-MANIFEST = f"{SPARK}.checkpoint:Checkpoint.write_manifest"
-GRAPH = f"{SPARK}.checkpoint:Checkpoint.write_graph"
-INTAKE = f"{SPARK}.intake:Intake.run"
-STAGE = f"{SPARK}.stage:Stage.run"
-EPOCH = f"{SPARK}.epoch:EpochRunner.run"
-FLUSH = f"{SPARK}.runtime:SparkRuntime._flush"
-DELETE = f"{SPARK}.store:StateStore.delete"
-FORGET = f"{SPARK}.checkpoint:Checkpoint.forget_before"
+PLAN = f"{SPARK}.state.checkpoint:Checkpoint.write_plan"
+MANIFEST = f"{SPARK}.state.checkpoint:Checkpoint.write_manifest"
+GRAPH = f"{SPARK}.state.checkpoint:Checkpoint.write_graph"
+INTAKE = f"{SPARK}.tasks.intake:Intake.run"
+STAGE = f"{SPARK}.tasks.stage:Stage.run"
+EPOCH = f"{SPARK}.driver.epoch:EpochRunner.run"
+FLUSH = f"{SPARK}.driver.runtime:SparkRuntime._flush"
+DELETE = f"{SPARK}.state.store:StateStore.delete"
+FORGET = f"{SPARK}.state.checkpoint:Checkpoint.forget_before"
 SINK = "shoal.connectors.sinks:ParquetSink.write"
 WRITE = "shoal.storage.directory:Directory.write"
-STATE = f"{SPARK}.store:StateStore.write"
+STATE = f"{SPARK}.state.store:StateStore.write"
+
+FUNCTIONS = (PLAN, MANIFEST, GRAPH, INTAKE, STAGE, EPOCH, FLUSH, DELETE, FORGET, SINK, WRITE, STATE)
 
 pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_process_can_be_killed_at_every_function_that_is_named(function: str) -> None:
+    module, _, name = function.partition(":")
+    assert callable(attrgetter(name)(import_module(module)))
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ class Machine:
         """The cores that a worker may run on.
 
         >>> machine = Machine(((0, 1), (4, 5)))
-        >>> machine.places_of(2, "core"), machine.places_of(2, "node")
+        >>> machine.cores_for(2, "core"), machine.cores_for(2, "node")
         ({4}, {4, 5})
         """
         core = self.core_of(worker)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, ClassVar, TypeVar
 
 from shoal.compiler.program import Program, compile_graph
 from shoal.errors import CheckpointError, GraphError
@@ -91,6 +91,7 @@ class EpochPlan(Standing):
     instances whose state is partitioned again by key, since it was written under another partitioning.
     """
 
+    KIND: ClassVar[str] = "plan"
     now_us: int
     moves: int = 0
     arrived: tuple[int, ...] = ()
