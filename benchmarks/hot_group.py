@@ -1,4 +1,4 @@
-"""A hot key group: one of 64 has 40 % of the events. With and without splitting it, on Spark and on threads.
+"""A hot key group: one of 64 has 40 or 70 % of the events. With and without splitting it, on Spark and on threads.
 
     python benchmarks/hot_group.py --quick
 
@@ -33,7 +33,9 @@ from shoal.session.digest import result_digest
 from shoal.session.job import Job
 from shoal.session.run import start
 
-GROUPS, HOT_GROUP, HOT_SHARE = 64, 7, 0.4
+GROUPS, HOT_GROUP = 64, 7
+SHARES = (0.4, 0.7)
+"""Parts of all events that the hot group has."""
 VEHICLES_PER_GROUP = 500
 PER_S = 20_000
 """Events per second of event time."""
@@ -42,7 +44,9 @@ HEADER = ["", "M events/s", "mean ms", "p99 ms", "splits", "instances", "moves",
 
 @dataclass(frozen=True)
 class HotGroupEvents:
-    """Vehicles and speeds, each a function of its number; vehicles of one key group have most of the events."""
+    """Vehicles and speeds, each a function of its number; vehicles of one key group have a share of the events."""
+
+    share: float
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         number = np.arange(start, stop, dtype=np.uint64)
@@ -50,7 +54,7 @@ class HotGroupEvents:
         mixed ^= mixed >> np.uint64(31)
         mixed *= np.uint64(0xD6E8FEB86659FD93)
         mixed ^= mixed >> np.uint64(29)
-        hot = (mixed % np.uint64(1000)) < np.uint64(1000 * HOT_SHARE)
+        hot = (mixed % np.uint64(1000)) < np.uint64(1000 * self.share)
         group = np.where(hot, HOT_GROUP, (mixed >> np.uint64(10)) % np.uint64(GROUPS)).astype(np.int64)
         member = ((mixed >> np.uint64(20)) % np.uint64(VEHICLES_PER_GROUP)).astype(np.int64)
         speed = ((mixed >> np.uint64(40)) % np.uint64(200)).astype(np.int64)
@@ -85,11 +89,12 @@ class Trial:
     workers: int
     epoch_rows: int
     split: bool
+    share: float
 
 
 def run_trial(trial: Trial) -> dict[str, Any]:
     """Run the trial in this process."""
-    source = Generator(HotGroupEvents(), trial.events, rows_per_epoch=trial.epoch_rows)
+    source = Generator(HotGroupEvents(trial.share), trial.events, rows_per_epoch=trial.epoch_rows)
     job = Job.of("hot-group", [query()], {"reports": source})
     given: dict[str, Any] = {}
     if trial.on == "spark":
@@ -124,14 +129,15 @@ def in_its_own_process(trial: Trial) -> dict[str, Any]:
 
 def trials(quick: bool) -> list[list[Trial]]:
     """Groups of trials with the same events; the first of each is the reference."""
-    spark, local = (200_000, 400_000) if quick else (2_000_000, 4_000_000)
+    spark, local = (800_000, 400_000) if quick else (3_000_000, 3_000_000)
     return [
         [
-            Trial(f"{on}, reference runtime", "reference", events, 1, rows, split=False),
-            Trial(f"{on}, whole", on, events, workers, rows, split=False),
-            Trial(f"{on}, split", on, events, workers, rows, split=True),
+            Trial(f"{on} {share:.0%}, reference runtime", "reference", events, 1, rows, split=False, share=share),
+            Trial(f"{on} {share:.0%}, whole", on, events, workers, rows, split=False, share=share),
+            Trial(f"{on} {share:.0%}, split", on, events, workers, rows, split=True, share=share),
         ]
-        for on, events, workers, rows in (("spark", spark, 4, 40_000), ("local", local, 2, 40_000))
+        for share in SHARES
+        for on, events, workers, rows in (("spark", spark, 4, 200_000), ("local", local, 2, 200_000))
     ]
 
 
