@@ -102,6 +102,26 @@ MOMENTS = {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(PLAN, 3, "after"), id="after the plan that divides state"),
+        pytest.param(Fault(STAGE, 6, "before"), id="in a task that divides state"),
+        pytest.param(Fault(STATE, 5, "after"), id="after divided state is written"),
+        pytest.param(Fault(MANIFEST, 3), id="before the manifest"),
+        pytest.param(Fault(MANIFEST, 3, "after"), id="after the manifest"),
+    ],
+)
+def test_a_run_killed_while_instances_are_split_and_merged_goes_on_with_nothing_lost_or_doubled(
+    fault: Fault, tmp_path: Path, quiet: str, spark: "SparkSession"
+) -> None:
+    workspace = Workspace(tmp_path)
+    assert workspace.run(fault, "--shuffle-partitions", "--shuffle-bindings").returncode == KILLED
+    assert workspace.finish(spark).consumed == EVENTS
+    assert workspace.digest() == quiet
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_run_killed_at_any_moment_goes_on_with_nothing_lost_or_doubled(
     moment: str, tmp_path: Path, quiet: str, spark: "SparkSession"
