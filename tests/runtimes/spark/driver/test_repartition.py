@@ -66,6 +66,18 @@ def test_random_splits_merges_and_moves_change_no_result(roots: Callable[[], Pat
     assert differences(results, city().expected(6_000)) == []
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_state_that_no_row_touches_is_divided_with_the_rest(roots: Callable[[], Path], seed: int) -> None:  # noqa: F811
+    """Three events per epoch: most instances are quiet in the epoch that divides their state."""
+    graph = mixed_graph()
+    quiet = SmallRun(roots(), epochs=12, rows_per_epoch=3, graph=graph, workers=3)
+    quiet.go()
+    asked = commands(graph, 12, seed)
+    run = SmallRun(roots(), epochs=12, rows_per_epoch=3, graph=graph, workers=3, commands=asked)
+    run.go()
+    assert run.digest() == quiet.digest()
+
+
 def test_a_crash_at_any_file_operation_changes_no_result(
     roots: Callable[[], Path],  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
