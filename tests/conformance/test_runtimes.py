@@ -1,7 +1,7 @@
 """What every runtime must do; a new runtime is one more line in `RUNTIMES`."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,20 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.conformance.script import (
+    Script,
+    Step,
+    add,
+    do,
+    drain,
+    is_gone,
+    pause,
+    rebind,
+    remove,
+    stop,
+    takes_part,
+    until,
+)
 from tests.small_city import REGIONS, city, city_events, digest, result_tables
 
 from shoal.connectors.sinks import MemorySink, ParquetSink
@@ -20,7 +34,7 @@ from shoal.model.control.messages import EpochCommitted, Repartition
 from shoal.model.control.partitioning import DECLARED, Partitioning
 from shoal.model.query.aggregate import count, max_
 from shoal.model.query.expression import col
-from shoal.model.query.graph import Graph, InstanceId, Query
+from shoal.model.query.graph import InstanceId, Query
 from shoal.model.query.window import hop, tumbling
 from shoal.policies.binding.static import round_robin, shuffled
 from shoal.runtimes.local.settings import LocalSettings
@@ -40,8 +54,6 @@ RUNTIMES = [
     pytest.param(("reference", {}, None), id="reference"),
 ]
 """Name, options, and the rate of streams without an end where epochs do not bound what is taken in."""
-Step = Callable[[Run, EpochCommitted], bool]
-"""Looks at an epoch, acts if it likes, and says whether it is done."""
 
 
 @dataclass(frozen=True)
@@ -96,73 +108,6 @@ def undisturbed(launch: Launch) -> str:
     run.wait()
     assert differences(result_tables(run), ready.expected(run.consumed)) == []
     return digest(run)
-
-
-class Script:
-    """Watches one run or several in a row, and takes one step after another, an epoch each at least."""
-
-    def __init__(self, *steps: Step) -> None:
-        self.steps = list(steps)
-        self.committed: list[EpochCommitted] = []
-
-    def __call__(self, run: Run, event: EpochCommitted) -> None:
-        self.committed.append(event)
-        if self.steps and self.steps[0](run, event):
-            del self.steps[0]
-
-    def events_before(self, query: Query) -> int:
-        """How many events had been taken in when a query first took part."""
-        first = next(at for at, event in enumerate(self.committed) if takes_part(query, event))
-        return sum(event.rows for event in self.committed[:first])
-
-
-def do(*actions: Callable[[Run], object]) -> Step:
-    """A step that acts at once."""
-
-    def step(run: Run, event: EpochCommitted) -> bool:
-        for action in actions:
-            action(run)
-        return True
-
-    return step
-
-
-def until(condition: Callable[[EpochCommitted], bool]) -> Step:
-    """A step that waits for an epoch."""
-    return lambda _, event: condition(event)
-
-
-def add(query: Query) -> Step:
-    return do(lambda run: run.add(query))
-
-
-def remove(name: str) -> Step:
-    return do(lambda run: run.remove(name))
-
-
-def rebind(binding: Binding) -> Step:
-    return do(lambda run: run.rebind(binding))
-
-
-def pause(epochs: int) -> list[Step]:
-    """Steps that wait for a number of epochs."""
-    return [until(lambda _: True)] * epochs
-
-
-drain = do(Run.drain)
-stop = do(Run.stop)
-
-
-def instances(query: Query) -> set[InstanceId]:
-    return set(Graph.of([query]).stateful_instances)
-
-
-def takes_part(query: Query, event: EpochCommitted) -> bool:
-    return instances(query) <= set(event.snapshot.binding.worker_of)
-
-
-def is_gone(query: Query, event: EpochCommitted) -> bool:
-    return instances(query).isdisjoint(event.snapshot.binding.worker_of)
 
 
 def fastest_of_region_1() -> Query:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from tests.small_city import city, digest, result_tables
 
-from shoal.cli.asking import ask_all
+from shoal.cli.asking import ask_all, polled
 from shoal.connectors.sinks import ParquetSink
 from shoal.errors import ConfigError
 from shoal.language.yaml.graph_file import load_graph, save_graph
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 1_500
+PATIENCE_S = 120
+"""How long to wait for what is bound to happen, before a test fails instead of hanging."""
 
 
 def fastest(limit: float, name: str = "fastest") -> Query:
@@ -54,8 +56,11 @@ class Outside(threading.Thread):
 
 def after(checkpoint: str, epoch: int) -> None:
     """Wait until an epoch is committed."""
-    while (Checkpoint(checkpoint).last_epoch() or 0) < epoch:
-        time.sleep(0.01)
+
+    def is_committed() -> bool | None:
+        return (Checkpoint(checkpoint).last_epoch() or 0) >= epoch or None
+
+    assert polled(is_committed, time.monotonic() + PATIENCE_S), f"epoch {epoch} was not committed in {PATIENCE_S} s"
 
 
 def windows(table: pa.Table) -> list[Any]:
