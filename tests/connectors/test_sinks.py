@@ -1,6 +1,7 @@
 """Sinks: Parquet files that others read, and addresses."""
 
 import io
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,3 +106,22 @@ def test_an_unknown_address_is_rejected_with_the_known_ones(uri: str) -> None:
 def test_an_address_that_cannot_be_written_to_is_rejected_before_the_run(uri: str) -> None:
     with pytest.raises(ConfigError, match="must"):
         sink_from_uri(uri)
+
+
+def test_no_thread_of_arrow_has_a_file_that_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that lets go of a Python object while Python exits aborts the process."""
+    sink = ParquetSink(str(tmp_path))
+    sink.write("t", 0, pa.table({"n": range(1000), "m": range(1000)}))
+    content = bytearray(directory.Directory(str(tmp_path)).read("t/epoch-0000000000.parquet"))
+    handed_out: list[bytes] = []
+
+    def read(_: directory.Directory, name: str) -> bytes:
+        handed_out.append(bytes(content))
+        return handed_out[-1]
+
+    monkeypatch.setattr(directory.Directory, "read", read)
+    alone, held = sys.getrefcount(read(directory.Directory(str(tmp_path)), "")), 0
+    for _ in range(200):
+        assert sink.table("t").num_rows == 1000
+        held += sys.getrefcount(handed_out[-1]) > alone
+    assert held == 0

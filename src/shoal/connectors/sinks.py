@@ -1,6 +1,5 @@
 """Sinks: where result tables go; writing the same table and epoch twice has the effect of writing it once."""
 
-import io
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -66,9 +65,10 @@ class ParquetSink:
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
         """Write one file."""
-        buffer = io.BytesIO()
-        pq.write_table(rows, buffer)
-        Directory(self.path).write(f"{directory_name(table)}/epoch-{epoch:010d}.parquet", buffer.getvalue())
+        written = pa.BufferOutputStream()
+        pq.write_table(rows, written)
+        content = written.getvalue().to_pybytes()
+        Directory(self.path).write(f"{directory_name(table)}/epoch-{epoch:010d}.parquet", content)
 
     def names(self) -> list[str]:
         """Tables that have been written."""
@@ -81,7 +81,17 @@ class ParquetSink:
         files = directory.names(below)
         if not files:
             raise KeyError(f"no rows for table {name!r} in {self.path}; there are {', '.join(self.names()) or 'none'}")
-        return pa.concat_tables([pq.read_table(io.BytesIO(directory.read(f"{below}/{file}"))) for file in files])
+        return pa.concat_tables([_read(directory.read(f"{below}/{file}")) for file in files])
+
+
+def _read(content: bytes) -> pa.Table:
+    """The rows of a Parquet file, read by the calling thread alone.
+
+    `pq.read_table` gives the file to Arrow's threads, and some still have it when the call returns. If the file is a
+    Python object, such a thread must take Python's lock to let go of it, and aborts the process if Python is exiting.
+    """
+    with pq.ParquetFile(pa.BufferReader(content), pre_buffer=False) as file:
+        return file.read(use_threads=False)
 
 
 def directory_name(table: str) -> str:

@@ -1,6 +1,7 @@
 """CSV files: what a header, a quote, a line end and a byte may be, and what becomes of rows that are none."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,33 @@ def test_malformed_rows_follow_the_batch_they_stood_in(tmp_path: Path, monkeypat
     assert all(abs(raw.number(0) - at) < 40 for raw, at in zip(batches, sorted(positions), strict=True))
     good = [raw.batch.column(0) for raw in batches if not raw.malformed]
     assert pa.chunked_array(good).to_pylist() == [str(number) for number in range(200) if number % 40 != 7]
+
+
+class Counting:
+    """A handler of malformed rows."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def __call__(self, row: Any) -> str:
+        self.rows += 1
+        return "skip"
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["read to its end", "closed after a block"])
+def test_no_thread_of_arrow_has_a_file_that_was_read(
+    tmp_path: Path, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that lets go of a Python object while Python exits aborts the process."""
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 1 << 17)
+    write(tmp_path / "a.csv", "n,s\n" + ("1,a\n" * 20_000 + "2\n") * 4)
+    alone, held = sys.getrefcount(Counting()), 0
+    for _ in range(100):
+        skip = Counting()
+        batches = delimited._open(str(tmp_path / "a.csv"), ["n"], skip)
+        assert next(batches).num_rows
+        assert not whole or sum(batch.num_rows for batch in batches)
+        batches.close()
+        assert skip.rows
+        held += sys.getrefcount(skip) > alone + 1  # the variable
+    assert held == 0

@@ -1,10 +1,13 @@
 """CSV files: a header line, then rows; a malformed row does not affect the others."""
 
 import codecs
+import contextlib
 import csv
 import re
+import threading
+import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,8 @@ LINE = "line"
 """Column that holds a row that cannot be split into columns."""
 
 _CHUNK_BYTES = 1 << 20
+_RELEASE_S = 5.0
+"""The longest wait for Arrow's threads after a file, which they leave within microseconds."""
 _LARGEST_BLOCK_BYTES = 1 << 30
 _SURROGATES = re.compile("[\udc80-\udcff]")
 _STAND_IN = 0x10FE00
@@ -57,11 +62,12 @@ class Csv:
         if quotes % 2:
             _check_last_quote(path, len(names))
         rows = _Rows(path, first_row)
-        content = path if clean else pa.BufferReader(_with_stand_ins(path))
+        content = path if clean else _in_arrow(_with_stand_ins(path))
         try:
-            for batch in _open(content, columns, rows.skip):
-                for raw in rows.taken(batch):
-                    yield from [raw] if clean else _sifted(raw)
+            with contextlib.closing(_open(content, columns, rows.skip)) as batches:
+                for batch in batches:
+                    for raw in rows.taken(batch):
+                        yield from [raw] if clean else _sifted(raw)
         except pa.ArrowInvalid as error:
             if "straddl" not in str(error):
                 raise
@@ -169,7 +175,45 @@ def _with_stand_ins(path: str) -> bytes:
     return _SURROGATES.sub(lambda found: chr(ord(found[0]) - 0xDC00 + _STAND_IN), text).encode()
 
 
-def _open(content: Any, columns: Sequence[str], skip: Callable[[Any], str]) -> Iterator[pa.RecordBatch]:
+def _in_arrow(content: bytes) -> pa.BufferReader:
+    """A file in memory of Arrow's own."""
+    copied = pa.BufferOutputStream()
+    copied.write(content)
+    return pa.BufferReader(copied.getvalue())
+
+
+class _InvalidRowHandler:
+    """Called by Arrow's threads with every malformed row; `released` is set once no thread has it any more."""
+
+    def __init__(self, skip: Callable[[Any], str], released: threading.Event) -> None:
+        self._skip = skip
+        weakref.finalize(self, released.set).atexit = False
+
+    def __call__(self, row: Any) -> str:
+        return self._skip(row)
+
+
+def _open(content: Any, columns: Sequence[str], skip: Callable[[Any], str]) -> Generator[pa.RecordBatch, None, None]:
+    """The rows of a file, block by block; when it ends or is closed, no thread of Arrow has a Python object of it.
+
+    Arrow reads one block ahead on its own threads, and they outlive the reader for a moment. A thread that lets go of a
+    Python object must take Python's lock, and aborts the process if Python is exiting.
+    """
+    released = threading.Event()
+    reader = _reader(content, columns, _InvalidRowHandler(skip, released))
+    try:
+        for batch in reader:
+            if batch.num_rows:
+                yield batch
+    finally:
+        reader.close()
+        del reader
+        released.wait(_RELEASE_S)
+
+
+def _reader(
+    content: str | pa.BufferReader, columns: Sequence[str], skip: _InvalidRowHandler
+) -> pacsv.CSVStreamingReader:
     convert = pacsv.ConvertOptions(
         include_columns=list(columns),
         column_types=dict.fromkeys(columns, pa.string()),
@@ -180,9 +224,7 @@ def _open(content: Any, columns: Sequence[str], skip: Callable[[Any], str]) -> I
     )
     read = pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)
     parse = pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip)
-    for batch in pacsv.open_csv(content, read, parse, convert):
-        if batch.num_rows:
-            yield batch
+    return pacsv.open_csv(content, read, parse, convert)
 
 
 def _sifted(raw: RawBatch) -> Iterator[RawBatch]:
