@@ -1,11 +1,15 @@
 """Compilation of hot loops: they release the GIL, and their machine code is cached beside the source."""
 
+import inspect
 import os
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+
+from shoal.storage.private import fault
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -14,10 +18,23 @@ _PROCESS = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a loop on first call and cache it for later processes."""
-    dispatcher = numba.njit(nogil=True, cache=True)(function)
-    _name_files_by_process(dispatcher)
-    return cast(Callable[P, R], dispatcher)
+    """Compile a loop on first call and cache it for later processes, where nobody else can write the cache."""
+    dispatcher: Any = numba.njit(nogil=True, cache=True)(function)
+    if _is_trusted(Path(dispatcher._cache.cache_path), Path(inspect.getfile(function))):  # noqa: SLF001
+        _name_files_by_process(dispatcher)
+        return cast(Callable[P, R], dispatcher)
+    return cast(Callable[P, R], numba.njit(nogil=True)(function))
+
+
+def _is_trusted(cache: Path, source: Path) -> bool:
+    """Whether machine code of a cache may be loaded, which runs it.
+
+    Beside the source it is as trustworthy as the source itself. Elsewhere (`NUMBA_CACHE_DIR`, or the user's caches if
+    the package is read-only) each directory that Numba has made must belong to this user, or to root.
+    """
+    if cache.parent == source.parent:
+        return True
+    return not any(fault(directory, or_root=True) for directory in (cache, cache.parent))
 
 
 def _name_files_by_process(dispatcher: Any) -> None:

@@ -25,6 +25,7 @@ from shoal.errors import ConfigError, GraphError, SourceError
 from shoal.language.yaml.definitions import Dataset, StreamDefinition
 from shoal.language.yaml.graph_file import GraphFile, load_file
 from shoal.session.job import Job
+from shoal.storage.private import private_directory
 
 ROW_GROUP_ROWS = 100_000
 _NANOSECONDS = 1000
@@ -105,9 +106,9 @@ def _split(mixed: Sequence[Dataset], file: GraphFile, base: Path, read: Sequence
     streams = [[id_, each.name, dict(each.columns), each.time, each.tick_ns] for id_, each in definitions.items()]
     described = json.dumps([known, streams, sorted(read)])
     digest = hashlib.sha256(described.encode()).hexdigest()[:16]
-    target = Path(tempfile.gettempdir()) / f"shoal-datasets-{os.getuid()}" / digest
+    parent = Path(tempfile.gettempdir()) / f"shoal-datasets-{os.getuid()}"
+    target = private_directory(parent, "directory for split datasets") / digest
     if not target.is_dir():
-        target.parent.mkdir(mode=0o700, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(dir=target.parent))
         try:
             for number, dataset in enumerate(mixed):

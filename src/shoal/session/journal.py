@@ -8,6 +8,7 @@ from typing import get_args
 from shoal.control.journal import Entry
 from shoal.errors import ConfigError, MessageError
 from shoal.storage.codec import Codec
+from shoal.storage.private import create
 
 NAME = "journal.jsonl"
 FORMAT = 1
@@ -18,10 +19,10 @@ class JournalFile:
     """Appends entries to the journal in a directory; entries of earlier runs are kept."""
 
     def __init__(self, directory: str) -> None:
-        """Open the journal; the directory is created if it does not exist."""
+        """Open the journal; the directory is created for this user alone if it does not exist."""
         self.path = Path(directory) / NAME
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            create(self.path.parent)
             self._end_line()
         except OSError as error:
             raise ConfigError(f"journal {self.path} cannot be written: {error.strerror}") from error

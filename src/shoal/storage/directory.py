@@ -68,7 +68,9 @@ class Directory:
             raise ConfigError(f"cannot use directory {self.uri!r}: {' '.join(str(error).split())}") from error
 
     def path(self, name: str) -> str:
-        """A file's path on its filesystem."""
+        """A file's path on its filesystem; names may come from files, so one that leads elsewhere is refused."""
+        if ".." in name.split("/") or name.startswith("/") or "\0" in name:
+            raise CheckpointError(f"file name {name!r} must stay below directory {self.uri}; it leads out of it")
         return f"{self._located[1]}/{name}"
 
     def write(self, name: str, content: bytes) -> None:

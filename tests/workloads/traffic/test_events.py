@@ -67,7 +67,8 @@ def test_another_process_makes_the_same_events_without_compiling_again(profile: 
 
 def _batch_and_compilations(city: TrafficEvents, start: int, stop: int) -> tuple[pa.RecordBatch, int]:
     batch = city.batch(start, stop)
-    return batch, sum(traffic_events._fill.stats.cache_misses.values())
+    fill: Any = traffic_events._fill
+    return batch, sum(fill.stats.cache_misses.values())
 
 
 def test_a_recorded_stream_can_be_made_again() -> None:

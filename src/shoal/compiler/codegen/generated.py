@@ -6,13 +6,14 @@ removed once there are many.
 """
 
 import hashlib
+import logging
 import os
 import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Lock
@@ -21,6 +22,9 @@ from typing import Any
 
 import numba
 
+from shoal.storage.private import create, fault
+
+LOG = logging.getLogger("shoal")
 FUNCTION = "chain"
 """Name of the function that every text defines."""
 IMPORTS = """
@@ -68,8 +72,10 @@ class Code:
     @property
     def is_kept(self) -> bool:
         """Whether its machine code exists already."""
+        if _LOADED.get(self.name) is not None:
+            return True
         path = cache_directory() / f"{self.name}.py"
-        return _LOADED.get(self.name) is not None or (_text_of(path) == self.text and len(_machine_code(path)) >= 2)
+        return _is_trusted(path) and _text_of(path) == self.text and len(_machine_code(path)) >= 2
 
 
 def function_of(code: Code) -> Callable[..., Any]:
@@ -134,19 +140,44 @@ def _compiled(code: Code, file: str, *, kept: bool) -> Callable[..., Any]:
 
 
 def _keep(text: str, path: Path) -> bool:
-    """Write a text unless it is there; false if that is impossible. Readers never see half of it."""
-    if _text_of(path) == text:
-        return True
+    """Write a text unless it is there; false if that is impossible, or if the directory is not private.
+
+    Readers never see half of it.
+    """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix="new_") as directory:
-            whole = Path(directory) / path.name
+        for directory in _directories(path):
+            create(directory)
+        if not _is_trusted(path):
+            return False
+        if _text_of(path) == text:
+            return True
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix="new_") as new:
+            whole = Path(new) / path.name
             whole.write_text(text, encoding="utf-8")
             whole.replace(path)
         _forget_oldest(path.parent)
     except OSError:
         return False
     return True
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether only this user (or root) can write the machine code beside a text: loading it runs it."""
+    for directory in _directories(path):
+        if directory.exists() and (problem := fault(directory, or_root=True)):
+            _warn_once(f"{directory} {problem}")
+            return False
+    return True
+
+
+@lru_cache(maxsize=16)
+def _warn_once(reason: str) -> None:
+    LOG.warning("machine code is not kept for later runs: directory %s", reason)
+
+
+def _directories(path: Path) -> tuple[Path, Path]:
+    """The directory of a text, and the one below which Numba keeps its machine code."""
+    return path.parent, Path(getattr(numba.config, "CACHE_DIR", "") or path.parent)
 
 
 def _text_of(path: Path) -> str | None:
@@ -158,7 +189,7 @@ def _text_of(path: Path) -> str | None:
 
 def _machine_code(path: Path) -> list[Path]:
     """The files that Numba keeps for a text: an index and the code itself."""
-    directory = Path(getattr(numba.config, "CACHE_DIR", "") or path.parent)
+    _, directory = _directories(path)
     return [file for kind in ("nbi", "nbc") for file in directory.glob(f"*/{path.stem}.{FUNCTION}-*.{kind}")]
 
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from shoal.errors import ConfigError
+from shoal.kernels.compiled import compiled
 from shoal.workloads.limits import SEED, START_US, check_limits, check_slice
 from shoal.workloads.scatter import mix
 
@@ -223,26 +223,26 @@ def _stride(vehicles: int) -> int:
     return stride
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _random(stream: np.uint64, number: int) -> np.uint64:
     """Give the random bits with this number in this stream."""
     return mix(mix(stream) ^ np.uint64(number))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _below(bound: int, bits: np.uint64) -> np.int64:
     """Turn the upper half of the bits into a whole number from 0 to bound - 1."""
     return np.int64(((bits >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _speed(expected_kmh: float, bits: np.uint64) -> float:
     """Turn the lower half of the bits into a speed, triangular from 0 to 2.2 times the expected one."""
     spread = float((bits & np.uint64(0xFFFF)) + ((bits >> np.uint64(16)) & np.uint64(0xFFFF))) / 65536
     return float(np.rint(100 * expected_kmh * max(0.0, 1.2 * spread - 0.2))) / 100
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _fill(columns: Any, start: int, seed: np.uint64, clock: Any, timetable: Any) -> None:
     """Fill the columns with the events from number `start` on, second by second."""
     ts, vehicle, region, vehicle_type, speed = columns

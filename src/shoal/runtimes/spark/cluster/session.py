@@ -1,9 +1,15 @@
 """Spark sessions with Shoal's settings, each for a measured reason (see docs/design/spark.md)."""
 
+import atexit
+import contextlib
 import logging
 import os
+import secrets
+import shutil
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -41,11 +47,17 @@ CHANGEABLE = (
 )
 """Settings that can change at run time; also set in the clone of a user's session that Shoal works with."""
 
+LOOPBACK = "127.0.0.1"
+ADDRESS_VARIABLE = "SPARK_LOCAL_IP"
+"""Where Spark's own servers listen that have no setting of their own, such as the UI."""
+SECRET = "spark.authenticate.secret"
+
 
 def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = None) -> SparkSession:
     """The active session, or a new local one; `conf` adds to or overrides Shoal's settings.
 
-    A new one writes its log to a file of its own (see `shoal.runtimes.spark.cluster.log`).
+    A new one writes its log to a file of its own (see `shoal.runtimes.spark.cluster.log`). On this machine alone, its
+    servers listen on the loopback address and ask for a secret (see docs/security.md).
     """
     for key in conf or {}:
         if not key.startswith("spark."):
@@ -55,21 +67,71 @@ def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = Non
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = {
-        "spark.app.name": "shoal",
-        "spark.master": f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]",
-        **SETTINGS,
-        **(conf or {}),
-    }
-    configuration = SparkConf().setAll(list(settings.items()))
+    master = (conf or {}).get("spark.master", f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]")
+    settings = {"spark.app.name": "shoal", "spark.master": master, **SETTINGS, **closed(master), **(conf or {})}
     try:
         if SparkContext._gateway is None:  # noqa: SLF001  (no public API says whether a JVM is running)
-            with SPARK_LOG.open() as log:
-                gateway = launch_gateway(configuration, {"stderr": log})  # type: ignore[no-untyped-call]
-                SparkContext(conf=configuration, gateway=gateway)
-        return SparkSession.builder.config(conf=configuration).getOrCreate()
+            _launch(settings)
+        return SparkSession.builder.config(conf=_configuration(settings)).getOrCreate()
     except Exception as error:
         raise not_started(error) from error
+
+
+def closed(master: str) -> dict[str, str]:
+    """Settings that close a Spark on this machine to other users and machines; none for a cluster.
+
+    >>> closed("local[4,4]")["spark.driver.bindAddress"], closed("spark://host:7077")
+    ('127.0.0.1', {})
+    """
+    if not master.startswith("local"):
+        return {}
+    own = {
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.authenticate": "true",
+        "spark.python.unix.domain.socket.dir": _socket_directory(),
+    }
+    # Spark makes a secret itself unless executors are processes of their own
+    return own | ({SECRET: secrets.token_hex(32)} if master.startswith("local-cluster") else {})
+
+
+def _launch(settings: Mapping[str, str]) -> None:
+    """Start the JVM and its context. The secret is not among the arguments of the JVM, which every user can list."""
+    public = {name: value for name, value in settings.items() if name != SECRET}
+    local = settings["spark.master"].startswith("local")
+    with SPARK_LOG.open() as log, _address() if local else contextlib.nullcontext():
+        gateway = launch_gateway(_configuration(public), {"stderr": log})  # type: ignore[no-untyped-call]
+        SparkContext(conf=_configuration(settings), gateway=gateway)
+
+
+def _configuration(settings: Mapping[str, str]) -> SparkConf:
+    return SparkConf().setAll(list(settings.items()))
+
+
+@contextlib.contextmanager
+def _address() -> Iterator[None]:
+    """The loopback address in the environment of the JVM, unless the user has put another one there."""
+    if ADDRESS_VARIABLE in os.environ:
+        yield
+        return
+    os.environ[ADDRESS_VARIABLE] = LOOPBACK
+    try:
+        yield
+    finally:
+        del os.environ[ADDRESS_VARIABLE]
+
+
+@lru_cache(maxsize=1)
+def _socket_directory() -> str:
+    """A private directory for the sockets between the JVM and Python: who can open one needs no secret."""
+    directory = tempfile.mkdtemp(prefix="shoal-sockets-")
+    atexit.register(_remove, directory, os.getpid())
+    return directory
+
+
+def _remove(directory: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def set_up(spark: SparkSession) -> SparkSession:

@@ -26,6 +26,7 @@ from shoal.model.query.graph import Graph, Operator, OperatorId
 from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.storage.codec import Codec
 from shoal.storage.directory import Directory
+from shoal.storage.private import private_place
 from shoal.storage.record import Record
 
 KEPT_MANIFESTS = 3
@@ -160,12 +161,11 @@ class Checkpoint:
         self._held: IO[str] | None = None
 
     def lock(self) -> None:
-        """Raise if another run uses the checkpoint; works on local disks only."""
+        """Raise if another run uses the checkpoint, or another user could change it; works on local disks only."""
+        private_place(self.uri, "checkpoint")
         if "://" in self.uri:
             return
-        path = Path(self.uri) / "lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        held = path.open("a")
+        held = (Path(self.uri) / "lock").open("a")
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

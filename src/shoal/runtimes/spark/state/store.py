@@ -6,6 +6,7 @@ the durable one; a damaged durable file is an error.
 
 import contextlib
 import hashlib
+import logging
 import os
 import tempfile
 import threading
@@ -16,18 +17,35 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
 from pathlib import Path
 
-from shoal.errors import CheckpointError, ShoalError
+from shoal.errors import CheckpointError, ConfigError, ShoalError
 from shoal.runtimes.spark.state.segment import SegmentPart, decode, encode
 from shoal.storage.directory import Directory
+from shoal.storage.private import private_directory
 
+LOG = logging.getLogger("shoal")
 CACHE_BYTES = 256 << 20
 SHARED_MEMORY = Path("/dev/shm")
 
 
+def hot_root() -> Path:
+    """Where this machine keeps the hot copies of all checkpoints of this user; the name is known to all processes."""
+    root = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+    return root / f"shoal-{os.getuid()}"
+
+
 def hot_directory(checkpoint: str) -> str:
     """Where this machine keeps the hot copies of a checkpoint's segments."""
-    root = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
-    return str(root / f"shoal-{os.getuid()}" / hashlib.sha256(checkpoint.encode()).hexdigest()[:16])
+    return str(hot_root() / hashlib.sha256(checkpoint.encode()).hexdigest()[:16])
+
+
+def _hot_tier(checkpoint: str) -> Directory | None:
+    """The hot tier; None, with a warning, if another user has taken its name: the durable tier is enough."""
+    try:
+        private_directory(hot_root(), "directory in shared memory")
+    except ConfigError as error:
+        LOG.warning("state is not kept in shared memory: %s", error)
+        return None
+    return Directory(hot_directory(checkpoint))
 
 
 class StateStore:
@@ -36,7 +54,7 @@ class StateStore:
     def __init__(self, checkpoint: str, *, hot: bool = True) -> None:
         """Open the store below a checkpoint directory."""
         self._durable = Directory(f"{checkpoint}/state")
-        self._hot = Directory(hot_directory(checkpoint)) if hot else None
+        self._hot = _hot_tier(checkpoint) if hot else None
         self._cache: OrderedDict[str, tuple[int, list[SegmentPart]]] = OrderedDict()
         self._cached_bytes = 0
         self._lock = threading.Lock()
