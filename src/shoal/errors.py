@@ -54,3 +54,28 @@ class FormatError(MessageError):
 
 class RunError(ShoalError, RuntimeError):
     """A run that failed for a reason Shoal could not turn into one of the errors above."""
+
+
+class FunctionError(RunError):
+    """A function or an aggregate of the user that raised, or gave what it must not give.
+
+    `sample` shows what it was called with; empty if that is unknown.
+    """
+
+    def __init__(self, message: str, sample: str = "") -> None:
+        """Say what happened."""
+        super().__init__(message)
+        self.sample = sample
+
+
+class QueryError(RunError):
+    """Queries that cannot go on, since something in them failed on their input.
+
+    `queries`: all that need the failing part. `reason`: what failed, and how. `row`: a row that it fails on, as text;
+    empty if there is none.
+    """
+
+    def __init__(self, message: str, queries: tuple[str, ...] = (), reason: str = "", row: str = "") -> None:
+        """Say what happened; the message names queries, reason and row."""
+        super().__init__(message)
+        self.queries, self.reason, self.row = queries, reason, row

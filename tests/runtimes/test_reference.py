@@ -14,7 +14,7 @@ from tests.end_to_end.test_workloads import SMALL, assert_right
 from tests.runtimes.local.row_source import RowSource
 from tests.small_city import city, result_tables
 
-from shoal.errors import ConfigError, GraphError
+from shoal.errors import ConfigError, GraphError, RunError
 from shoal.kernels.columns.block import arrow_schema
 from shoal.language.python.stream import Stream
 from shoal.model.control.messages import EpochCommitted, Repartition
@@ -117,7 +117,7 @@ def test_a_run_that_fails_says_why_to_everyone_and_leaves_nothing_behind(
     query = CARS.select("ts", k=broken("k")).sink("t")
     run = start(Job.of("j", [query], {"cars": cars({"ts": 0, "k": 1})}), on="reference")
     for _ in range(2):
-        with pytest.raises(ValueError, match="the user's own mistake"):
+        with pytest.raises(RunError, match="query 't' failed: function 'broken' raised ValueError: the user's own"):
             run.wait()
     assert list(tmp_path.iterdir()) == []
 

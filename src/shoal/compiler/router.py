@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from shoal.compiler.lane import BlockCache, Lane, Origin
 from shoal.compiler.program import Program
+from shoal.compiler.query_failure import feed_failure, lane_failure, outlet_failure, raise_instead
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import Tables
+from shoal.kernels.kernel import Kernel
 
 MERGE_ROWS = 200_000
 """Rows that may be buffered for a lane before they are merged."""
@@ -44,10 +46,13 @@ class Router:
         """Route a block: rows of a stream, or results of a lane."""
         cache: BlockCache = {}
         for lane, feed in self.program.feeds.get(origin, ()):
-            if lane.kernel is None:
-                self._write(lane, feed.prepared(block, cache)[1])
-                continue
-            lifted, late = lane.lifted(feed, block, lane.watermark_us(self.marks), self.now_us, cache)
+            try:
+                if lane.kernel is None:
+                    self._write(lane, feed.prepared(block, cache)[1])
+                    continue
+                lifted, late = lane.lifted(feed, block, lane.watermark_us(self.marks), self.now_us, cache)
+            except Exception as error:  # noqa: BLE001  (any failure is one of the queries behind)
+                raise_instead(feed_failure(self.program, lane, feed, block, error), error)
             self._buffer(lane, lifted)
             if late.length:
                 self.late.append((lane, late))
@@ -67,7 +72,7 @@ class Router:
                 continue
             start = self.program.first_instances[number]
             bound = np.array(self.binding[start : start + len(lane.instances)], np.int64)
-            merged = lane.kernel.merged(buffered)
+            merged = self._merged(lane, lane.kernel, buffered)
             if lane.division is not None:
                 merged = lane.division.divided(lane.kernel, merged)
             for table, content in merged.items():
@@ -75,11 +80,20 @@ class Router:
                 for worker in np.unique(workers).tolist():
                     yield Parcel(worker, number, table, content.where(workers == worker))
 
+    def _merged(self, lane: Lane, kernel: Kernel, buffered: list[Tables]) -> Tables:
+        try:
+            return kernel.merged(buffered)
+        except Exception as error:  # noqa: BLE001  (any failure is one of the queries behind)
+            raise_instead(lane_failure(self.program, lane, error), error)
+
     def _write(self, lane: Lane, block: Block) -> None:
         if not block.length:
             return
         for outlet in lane.outlets:
-            rows = outlet.rows(block)
+            try:
+                rows = outlet.rows(block)
+            except Exception as error:  # noqa: BLE001  (any failure is one of the queries behind)
+                raise_instead(outlet_failure(self.program, outlet, block, error), error)
             if rows.num_rows:
                 self.results[outlet.table].append(rows)
 
@@ -89,7 +103,7 @@ class Router:
         buffered = self._buffered[lane.number]
         buffered.append(lifted)
         if _rows(buffered) > max(MERGE_ROWS, 2 * self._merged_rows[lane.number]):
-            self._buffered[lane.number] = [lane.kernel.merged(buffered)]
+            self._buffered[lane.number] = [self._merged(lane, lane.kernel, buffered)]
             self._merged_rows[lane.number] = _rows(self._buffered[lane.number])
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from shoal.compiler.lane import Lane
 from shoal.compiler.late import late_letters
 from shoal.compiler.program import Program
+from shoal.compiler.query_failure import lane_failure, raise_instead
 from shoal.compiler.router import Router
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sources.source import Slice, Source
@@ -56,7 +57,10 @@ class Interpreted:
                 began_s, sent = time.perf_counter(), self._fresh[lane.number]
                 fresh = lane.kernel.concatenated(sent) if sent else {}
                 marks_us = lane.watermark_us(self._before), lane.watermark_us(marks)
-                state[lane.number], results = self._advanced(lane, state.get(lane.number, {}), fresh, *marks_us)
+                try:
+                    state[lane.number], results = self._advanced(lane, state.get(lane.number, {}), fresh, *marks_us)
+                except Exception as error:  # noqa: BLE001  (any failure is one of the lane's queries)
+                    raise_instead(lane_failure(self._program, lane, error), error)
                 router = self._router()
                 router.emit(lane, results)
                 self._collect(router)

@@ -191,7 +191,8 @@ class Run:
         else:
             self._note_end(event)
             if event.error is not None:
-                raise copy(event.error)  # the runtime keeps its own, which must not keep these frames alive
+                # a copy: the runtime keeps its own error, which must not keep these frames alive
+                raise copy(event.error) from event.error.__cause__
 
     def _refuse(self, event: CommandRefused) -> None:
         """Keep and log the refusal of a command; one of the controller's commands is only for the journal."""

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from shoal.errors import RunError
-from shoal.kernels.aggregate.collections import add_set, add_user, merge_objects, merge_sets, user_results
+from shoal.kernels.aggregate.collections import add_set, add_user, merge_sets, merge_user, user_results
 
 
 def cells(size: int) -> Any:
@@ -97,7 +97,7 @@ def test_partial_objects_are_merged_and_empty_ones_skipped() -> None:
     into = cells(2)
     partial = cells(3)
     partial[0], partial[2] = [1.0, 1], [2.0, 1]
-    merge_objects(np.array([0, 1, 2]), np.array([1, 1, 1]), partial, into, Total().merge)
+    merge_user(np.array([0, 1, 2]), np.array([1, 1, 1]), partial, into, Total())
     assert into.tolist() == [None, [3.0, 2]]
 
 

@@ -21,7 +21,7 @@ from tests.test_random_graphs import canonical
 
 from shoal.connectors.sinks import MemorySink
 from shoal.connectors.sources.source import BadFile, Slice, Source
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, RunError
 from shoal.kernels.columns.block import arrow_schema
 from shoal.language.python.stream import Stream
 from shoal.model.control.messages import AddQuery, CommandRefused, EpochCommitted, RunEnded
@@ -193,7 +193,7 @@ def test_an_error_in_an_operator_ends_the_run_with_that_error() -> None:
 
     stream = Stream("s", PLAIN, time="ts")
     job = Job.of("j", [stream.select("ts", x=broken("k")).sink("t")], {"s": _some_rows()})
-    with pytest.raises(ValueError, match="the user's own mistake"):
+    with pytest.raises(RunError, match="query 't' failed: function 'broken' raised ValueError: the user's own mistake"):
         start(job, on="local").wait()
 
 

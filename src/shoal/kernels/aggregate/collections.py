@@ -1,15 +1,15 @@
 """Cells that hold objects: sets of distinct values, and the states of user-defined aggregates."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.errors import RunError
+from shoal.errors import FunctionError
 from shoal.kernels.columns.block import ARROW_TYPES, Column, encoded
 from shoal.kernels.columns.numbering import numbered
+from shoal.kernels.failing import failing_range, raised, shown
 from shoal.model.query.schema import FieldType
 
 Ints = NDArray[np.int64]
@@ -60,29 +60,47 @@ def add_user(cells: Ints, column: Column, into: Objects, aggregate: Any) -> None
     values_of_cell: dict[int, list[Any]] = {}
     for cell, value in zip(cells.tolist(), values, strict=True):
         values_of_cell.setdefault(cell, []).append(value)
-    for cell, each in values_of_cell.items():
-        into[cell] = aggregate.add(aggregate.zero(), each)
+    each: list[Any] = []
+    try:
+        for cell, each in values_of_cell.items():
+            into[cell] = aggregate.add(aggregate.zero(), each)
+    except (Exception, SystemExit) as error:
+        start, _stop = failing_range(lambda start, stop: aggregate.add(aggregate.zero(), each[start:stop]), len(each))
+        raise _failed(aggregate, "add", error, f"value {shown(each[start])}") from error
 
 
-def merge_objects(rows: Ints, cells: Ints, partial: Objects, into: Objects, merge: Callable[[Any, Any], Any]) -> None:
-    """Merge partial objects: row `rows[i]` of `partial` into cell `cells[i]`."""
-    for row, cell in zip(rows.tolist(), cells.tolist(), strict=True):
-        value = partial[row]
-        if value is not None:
-            into[cell] = value if into[cell] is None else merge(into[cell], value)
+def merge_user(rows: Ints, cells: Ints, partial: Objects, into: Objects, aggregate: Any) -> None:
+    """Merge states of a user-defined aggregate: row `rows[i]` of `partial` into cell `cells[i]`."""
+    value = before = None
+    try:
+        for row, cell in zip(rows.tolist(), cells.tolist(), strict=True):
+            value, before = partial[row], into[cell]
+            if value is not None:
+                into[cell] = value if before is None else aggregate.merge(before, value)
+    except (Exception, SystemExit) as error:
+        raise _failed(aggregate, "merge", error, f"states {shown(before)} and {shown(value)}") from error
+
+
+def _failed(aggregate: Any, method: str, error: BaseException, sample: str) -> FunctionError:
+    return FunctionError(f"aggregate {type(aggregate).__name__!r} raised {raised(error)} in {method}", sample)
 
 
 def user_results(states: Objects, aggregate: Any, type_: FieldType) -> Column:
     """The result of a user-defined aggregate for each state."""
-    results = [aggregate.result(state) for state in states]
+    state, results = None, []
+    try:
+        for state in states:
+            results.append(aggregate.result(state))
+    except (Exception, SystemExit) as error:
+        raise _failed(aggregate, "result", error, f"state {shown(state)}") from error
     try:
         array = pa.array(results, ARROW_TYPES[type_])
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise RunError(f"aggregate {type(aggregate).__name__} must give {type_}: {error}") from error
+        raise FunctionError(f"aggregate {type(aggregate).__name__} must give {type_}: {error}") from error
     if type_ == "int64" and any(isinstance(given, float) for given in results):  # Arrow would cut fractions off
-        raise RunError(f"aggregate {type(aggregate).__name__} must give int64; got a float")
+        raise FunctionError(f"aggregate {type(aggregate).__name__} must give int64; got a float")
     if array.null_count:
-        raise RunError(f"aggregate {type(aggregate).__name__} must give {type_}; got None")
+        raise FunctionError(f"aggregate {type(aggregate).__name__} must give {type_}; got None")
     if type_ in ("int64", "float64", "bool"):
         return array.to_numpy(zero_copy_only=False)
     return array.cast(pa.int64()).to_numpy() if type_ == "timestamp" else array

@@ -79,7 +79,7 @@ class Slot:
         elif self.kind == "set":
             collections.merge_sets(rows, cells, partial, into)
         elif self.kind == "user":
-            collections.merge_objects(rows, cells, partial, into, load(self.code)().merge)
+            collections.merge_user(rows, cells, partial, into, load(self.code)())
         elif self.kind in ("min", "max"):
             (loops.merge_min if self.kind == "min" else loops.merge_max)(rows, cells, partial, into)
         else:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from shoal.errors import RunError
+from shoal.errors import FunctionError, RunError
 from shoal.kernels.columns.block import Column, encoded, plain
+from shoal.kernels.failing import failing_range, raised, shown
 from shoal.model.query.code import load
 from shoal.model.query.functions import Udf
 
@@ -31,14 +32,26 @@ def call(function: str, arguments: Sequence[Column]) -> Column:
 def call_user(udf: Udf, arguments: Sequence[Column], length: int) -> Column:
     """Apply a user-defined function: it receives texts as lists and must return one value per row, or one for all."""
     plain_arguments = [a.to_pylist() if isinstance(a, pa.Array) else a for a in arguments]
-    given = load(udf.code)(*plain_arguments)
+    function = load(udf.code)
+    try:
+        given = function(*plain_arguments)
+    except (Exception, SystemExit) as error:
+        message = f"function {udf.name!r} raised {raised(error)}"
+        raise FunctionError(message, _failing_arguments(function, plain_arguments, length)) from error
     try:
         column = _as_column(given, udf.type, length)
     except (TypeError, ValueError, pa.ArrowInvalid) as error:
-        raise RunError(f"function {udf.name!r} must give {udf.type}; {error}") from error
+        raise FunctionError(f"function {udf.name!r} must give {udf.type}; {error}") from error
     if len(column) != length:
-        raise RunError(f"function {udf.name!r} must give a value for each of {length} rows; got {len(column)}")
+        raise FunctionError(f"function {udf.name!r} must give a value for each of {length} rows; got {len(column)}")
     return column
+
+
+def _failing_arguments(function: Callable[..., Any], arguments: Sequence[Any], length: int) -> str:
+    """The arguments of a row for which a function raises, as text."""
+    start, _stop = failing_range(lambda start, stop: function(*(each[start:stop] for each in arguments)), length)
+    values = (each[start : start + 1] for each in arguments)
+    return shown([value if isinstance(value, list) else value.tolist() for value in values]) if length else ""
 
 
 def _as_column(given: Any, type_: str, length: int) -> Column:

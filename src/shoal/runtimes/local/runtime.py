@@ -39,6 +39,7 @@ from shoal.runtimes.clock import WallClock
 from shoal.runtimes.event_queue import EventQueue
 from shoal.runtimes.local.dataflow.delivery import REPORT_S, Delivery
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
+from shoal.runtimes.local.dataflow.parking import Parking
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.wiring import Wiring
 from shoal.runtimes.local.memory.blocks import ChunkAllocator, Sizes
@@ -87,6 +88,8 @@ class LocalSetup:
     mechanism: str | None = None
     most_workers: int = 0
     pinning: str = PINNINGS[0]
+    parks: bool = False
+    """Whether queries that fail are parked, and the others go on."""
     say: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
@@ -170,7 +173,10 @@ class LocalRuntime(WallClock):
         self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
         self._allocator = ChunkAllocator()
         bound = None if setup.queues is None else binding
-        wiring = Wiring(program, setup.sizes, self._allocator, setup.chained, bound, setup.fused, parts=most)
+        self._parking = Parking(program, setup.parks, silence=self._silence)
+        wiring = Wiring(
+            program, setup.sizes, self._allocator, setup.chained, bound, setup.fused, parts=most, parking=self._parking
+        )
         self._nodes = wiring.wire(setup.sources, self._location.name)
         prepare(wiring.chains, setup.say)
         self._pool = self._pool_for(binding.workers, most)
@@ -186,6 +192,12 @@ class LocalRuntime(WallClock):
         )
         self._pool.start()
         threading.Thread(target=self._supervise, name="shoal-run", daemon=True).start()
+
+    def _silence(self, parked: frozenset[str]) -> None:
+        """Emit no more results of parked queries; called by the thread in which the newest of them failed."""
+        for node in self._nodes:
+            if isinstance(node, OutletNode):
+                node.park(parked)
 
     def _most_workers(self, workers: int) -> int:
         """The most workers, for a run that starts with `workers`."""

@@ -14,6 +14,7 @@ from tests.small_city import EVENTS, REGIONS, VEHICLES, city, result_tables
 from shoal.connectors.sources.generator import Generator
 from shoal.connectors.sources.rate import Rate
 from shoal.connectors.sources.source import RawBatch, Slice
+from shoal.errors import RunError
 from shoal.language.python.stream import Stream
 from shoal.model.query.functions import udf
 from shoal.runtimes.local.settings import LocalSettings
@@ -159,7 +160,7 @@ def test_a_mistake_in_an_operator_ends_the_run_with_that_mistake(kind: str) -> N
     query = Stream("s", SCHEMA, time="ts").select("ts", x=broken("n")).sink("t")
     job = Job.of("j", [query], {"s": Generator(Counted(), rows_per_epoch=100)})  # it would never end by itself
     run = start(job, on="local", workers=2, local=LocalSettings(**KINDS[kind], block_rows=16))
-    with pytest.raises(ValueError, match="the user's own mistake"):
+    with pytest.raises(RunError, match=r"function 'broken' raised ValueError: the user's own mistake; row: .*n=1234"):
         run.wait()
     emitted = result_tables(run)["t"]["x"].to_pylist() if result_tables(run) else []
     assert emitted == list(range(len(emitted)))

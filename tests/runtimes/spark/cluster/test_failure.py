@@ -1,7 +1,8 @@
 import pytest
 
-from shoal.errors import CheckpointError, ConfigError, RunError, SchemaError, ShoalError, SourceError
+from shoal.errors import CheckpointError, ConfigError, QueryError, RunError, SchemaError, ShoalError, SourceError
 from shoal.runtimes.spark.cluster.failure import not_started, translated
+from shoal.runtimes.spark.tasks.reports import query_errors_encoded
 
 WORKER_TRACEBACK = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times: Lost task
   File "/venv/lib/shoal/connectors/sources/files.py", line 61, in read
@@ -65,3 +66,17 @@ def test_spark_that_does_not_start_says_why() -> None:
     error = not_started(RuntimeError("it failed\n: org.apache.spark.SparkException: no such master\n\tat org.x"))
     assert isinstance(error, ConfigError)
     assert str(error).startswith("Spark does not start: org.apache.spark.SparkException: no such master")
+
+
+def test_a_query_that_failed_in_a_task_is_named_by_the_driver() -> None:
+    with pytest.raises(QueryError) as caught, query_errors_encoded():
+        raise QueryError("", ("a", "b"), "function 'f' raised ValueError: shoal.errors.RunError: no", "k=1, t='é}\\n'")
+    text = f"Traceback:\nshoal.errors.QueryError: {caught.value}\n\n\tat org.apache.spark.Task\nSQLSTATE: 38000"
+    found = translated(RuntimeError(text))
+    assert isinstance(found, QueryError)
+    assert found.queries == ("a", "b")
+    assert str(found) == (
+        "queries 'a', 'b', which share what failed, failed: "
+        "function 'f' raised ValueError: shoal.errors.RunError: no; row: k=1, t='é}\\n'"
+    )
+    assert str(translated(caught.value)) == str(found)

@@ -14,20 +14,26 @@ from shoal.model.query.schema import TIME
 from shoal.runtimes.local.dataflow.channel import Channel, Packet, Stamp
 from shoal.runtimes.local.dataflow.lane_state import LaneState
 from shoal.runtimes.local.dataflow.node import Node
+from shoal.runtimes.local.dataflow.parking import LaneGuard
 
 
 class LaneNode(Node):
     """The operators with state of one lane."""
 
     def __init__(
-        self, lane: Lane, feeds: Sequence[tuple[Feed, Channel]], inputs: Mapping[str, Input], home: int = 0
+        self,
+        lane: Lane,
+        feeds: Sequence[tuple[Feed, Channel]],
+        inputs: Mapping[str, Input],
+        home: int = 0,
+        guard: LaneGuard | None = None,
     ) -> None:
         """A lane that reads the channels of its feeds."""
         super().__init__(f"lane {lane.number}", [channel for _, channel in feeds], home)
         self.lane = lane
         self._inputs = inputs
         self._ports = [feed.port for feed, _ in feeds]
-        self._state = LaneState(lane)
+        self._state = LaneState(lane, guard=guard)
         self._oldest_s: float | None = None
         self._emitted_us = NEVER_US
 

@@ -12,6 +12,7 @@ from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.kernels.kernel import NEVER_US, Kernel
 from shoal.runtimes.local.dataflow.load import Ints, LaneLoad, per_instance
 from shoal.runtimes.local.dataflow.node import EMPTY
+from shoal.runtimes.local.dataflow.parking import LaneGuard
 from shoal.runtimes.local.migration.key_slots import Slots
 
 FEW_ROWS = 1 << 16
@@ -26,12 +27,18 @@ class LaneState:
     """
 
     def __init__(
-        self, lane: Lane, watermark_us: int = NEVER_US, load: LaneLoad | None = None, slots: Slots | None = None
+        self,
+        lane: Lane,
+        watermark_us: int = NEVER_US,
+        load: LaneLoad | None = None,
+        slots: Slots | None = None,
+        guard: LaneGuard | None = None,
     ) -> None:
         """No state yet; `slots` is set if instances of the lane may be split and merged."""
         if lane.kernel is None:
             raise TypeError("a lane without a kernel has no state")
         self._lane = lane
+        self._guard = guard or LaneGuard(lane)
         self.kernel: Kernel = lane.kernel
         self.tables: Tables = {}
         self.fresh: list[Tables] = []
@@ -57,12 +64,18 @@ class LaneState:
         """Add rows; returns the late ones. `shared`: they lie in memory that will be reused."""
         if self.load is not None:
             self.load.take(block.columns[INSTANCE])
+        if self._guard.parked:
+            return EMPTY
         late = self.kernel.late(port, block, self.watermark_us)
         refused = EMPTY
         if late.any():
             refused = block.take(np.flatnonzero(late))
             block = block.where(~late)
-        lifted = self.kernel.lift(port, block)
+        try:
+            lifted = self.kernel.lift(port, block)
+        except Exception as error:  # noqa: BLE001  (raised again unless the queries of the lane are parked)
+            self._guard.failed(error, port, block)
+            return EMPTY
         if shared:
             lifted = {number: table.owned() for number, table in lifted.items()}
         self.fresh.append(lifted)
@@ -74,6 +87,8 @@ class LaneState:
     def advance(self, watermark_us: int) -> Block:
         """Advance the watermark; returns the results that are due, without those emitted before."""
         before_us, self.watermark_us = self.watermark_us, max(self.watermark_us, watermark_us)
+        if self._guard.parked:
+            return self._dropped()
         due = (self.fresh or self.watermark_us > before_us) and self.kernel.due(before_us, self.watermark_us)
         if not due and self.fresh_rows <= max(FEW_ROWS, _rows(self.tables)):
             return EMPTY
@@ -81,12 +96,22 @@ class LaneState:
         kept, fresh = self.kept_counts(), self.fresh_counts
         self.fresh, self.fresh_rows, self.fresh_counts = [], 0, self._none()
         declared = self._slots.declared if self._slots is not None and self._slots.divided else None
-        self.tables, results = self._lane.advanced(self.tables, received, before_us, self.watermark_us, declared)
+        try:
+            self.tables, results = self._lane.advanced(self.tables, received, before_us, self.watermark_us, declared)
+        except Exception as error:  # noqa: BLE001  (raised again unless the queries of the lane are parked)
+            self._guard.failed(error)
+            return self._dropped()
         if self.load is not None:
             self.load.merge(fresh, kept, results.columns[INSTANCE] if results.length else self._none()[:0])
         if not results.length:
             return EMPTY
         return results if self._slots is None else self._slots.labelled(results)
+
+    def _dropped(self) -> Block:
+        """Drop the state of a parked lane; there are no results."""
+        self._keep({}, [])
+        self.fresh_counts = self._none()
+        return EMPTY
 
     def relabel(self, instances: Iterable[int], division: Division, declared: int) -> None:
         """Relabel the rows of some instances of an operator by a division.
@@ -115,7 +140,7 @@ class LaneState:
         self._counted = (self.tables, np.where(part_of, 0, kept))
         found = {}
         for part, instance in enumerate(wanted, 1):
-            taken = found[instance] = LaneState(self._lane, self.watermark_us, self.load, self._slots)
+            taken = found[instance] = LaneState(self._lane, self.watermark_us, self.load, self._slots, self._guard)
             taken._keep(tables[part], [each[part] for each in received])
             taken.fresh_counts = np.where(part_of == part, fresh, 0)
         return found

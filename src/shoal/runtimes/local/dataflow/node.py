@@ -4,7 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -14,8 +14,13 @@ from shoal.compiler.steps import Step
 from shoal.kernels.columns.block import Block
 from shoal.model.control.histogram import Histogram
 from shoal.runtimes.local.dataflow.channel import Channel, Packet, Stamp
+from shoal.runtimes.local.dataflow.parking import OnFailure
 
 EMPTY = Block({}, 0)
+
+
+def _raise(_block: Block, error: Exception) -> None:
+    raise error
 
 
 @dataclass
@@ -50,6 +55,7 @@ class Node(ABC):
         self.results = Results()
         self.consumed = 0
         self.produced = 0
+        self.on_failure: OnFailure = _raise
 
     @property
     def pending(self) -> int:
@@ -114,6 +120,20 @@ class Node(ABC):
         return None if taken >= events or self.blocked else self.inputs[number].read(events - taken)
 
 
+class Nothing:
+    """A step that drops all rows: what remains of the steps of parked queries."""
+
+    text = "nothing"
+
+    def apply(self, _block: Block) -> Block:
+        """No rows."""
+        return EMPTY
+
+    def reads(self) -> frozenset[str]:
+        """No column."""
+        return frozenset()
+
+
 class StepNode(Node):
     """Consecutive operators without state."""
 
@@ -121,7 +141,7 @@ class StepNode(Node):
         """Steps that read a channel."""
         super().__init__(" ".join(step.text.split(" ", 1)[0] for step in steps), [source], home)
         self.steps = tuple(steps)
-        self._running = self.steps
+        self._running: tuple[Step, ...] = self.steps
 
     def fuse(self, chain: Chain) -> None:
         """Run the compiled steps of a chain from now on; no other node may run that chain."""
@@ -132,7 +152,12 @@ class StepNode(Node):
         taken = 0
         while (packet := self._take(0, taken, events)) is not None:
             taken += packet.block.length
-            self._send(self._applied(packet.block), packet.stamp)
+            try:
+                applied = self._applied(packet.block)
+            except Exception as error:  # noqa: BLE001  (raised again unless the queries behind are parked)
+                self.on_failure(packet.owned, error)
+                self._running, applied = (Nothing(),), EMPTY
+            self._send(applied, packet.stamp)
         self.consumed += taken
         return taken
 
@@ -162,11 +187,21 @@ class OutletNode(Node):
                 self.transit.record(time.time() - packet.stamp.marker_s)
             if packet.block.length:
                 taken += packet.block.length
-                self._emit(self.outlet.rows(packet.owned), packet.stamp.taken_s)
+                self._emit(packet.owned, packet.stamp.taken_s)
         self.consumed += taken
         return taken
 
-    def _emit(self, rows: pa.RecordBatch, taken_s: float) -> None:
+    def park(self, queries: frozenset[str]) -> None:
+        """Emit no more results of some queries; any thread may call this."""
+        names = tuple(None if name in queries else name for name in self.outlet.query_of)
+        self.outlet = replace(self.outlet, query_of=names)
+
+    def _emit(self, block: Block, taken_s: float) -> None:
+        try:
+            rows = self.outlet.rows(block)
+        except Exception as error:  # noqa: BLE001  (raised again unless the queries are parked)
+            self.on_failure(block, error)
+            return
         if rows.num_rows:
             self.results.rows.append((self.outlet.table, rows, taken_s))
             self.emitted += rows.num_rows

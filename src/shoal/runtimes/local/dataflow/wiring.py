@@ -21,6 +21,7 @@ from shoal.model.query.schema import TIME
 from shoal.runtimes.local.dataflow.channel import Channel
 from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.node import Node, OutletNode, StepNode
+from shoal.runtimes.local.dataflow.parking import LaneGuard, Parking
 from shoal.runtimes.local.dataflow.sleep import Sleep
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.split import MovingSplit
@@ -48,6 +49,8 @@ class Wiring:
     """The class of the parts of a divided lane."""
     parts: int = 0
     """The largest number of workers, if more than the binding has."""
+    parking: Parking | None = None
+    """What becomes of queries that fail; without it, any failure is raised as it is."""
     nodes: list[Node] = field(default_factory=list)
     chains: list[Chain] = field(default_factory=list)
     """Chains of steps that must be compiled before the run starts."""
@@ -115,6 +118,8 @@ class Wiring:
             for before in self._after(origin, steps[:start]):
                 node = StepNode(steps[start:], self._from(before), before.home)
                 node.stream = before.stream
+                if self.parking is not None:
+                    node.on_failure = self.parking.of_steps(origin, texts[:start], node.steps)
                 self._add(path, node)
                 if isinstance(origin, str) and (types := self._types(origin, steps[:start])) is not None:
                     self._of_streams.append((node, types))
@@ -141,7 +146,7 @@ class Wiring:
             for feed in lane.feeds
             for before in self._after(feed.origin, feed.steps)
         ]
-        self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs))
+        self._add((lane.number, ()), LaneNode(lane, feeds, self.program.inputs, guard=LaneGuard(lane, self.parking)))
 
     def _add_parts(self, lane: Lane, binding: Binding) -> None:
         """Add a part for every possible worker, also for those without instances."""
@@ -159,8 +164,9 @@ class Wiring:
                 self.nodes.append(split)
                 for feeds in parts:
                     feeds.append((feed, self._from(split)))
+        guard = LaneGuard(lane, self.parking)
         for worker, feeds in enumerate(parts):
-            self._add((lane.number, ()), self.part(lane, feeds, self.program.inputs, ownership, worker))
+            self._add((lane.number, ()), self.part(lane, feeds, self.program.inputs, ownership, worker, guard))
 
     def _link(self) -> None:
         """Tell parts of lanes what is downstream of them."""
@@ -186,7 +192,10 @@ class Wiring:
             before = [node for feed in lane.feeds for node in self._after(feed.origin, feed.steps)]
         for node in before:
             for outlet in lane.outlets:
-                self.nodes.append(OutletNode(outlet, self._from(node), node.home))
+                made = OutletNode(outlet, self._from(node), node.home)
+                if self.parking is not None:
+                    made.on_failure = self.parking.of_outlet(outlet)
+                self.nodes.append(made)
 
 
 def _wanted(lane: Lane, feed: Feed) -> frozenset[str] | None:

@@ -19,6 +19,7 @@ from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.lane_state import LaneState
 from shoal.runtimes.local.dataflow.load import LaneLoad
 from shoal.runtimes.local.dataflow.node import EMPTY
+from shoal.runtimes.local.dataflow.parking import LaneGuard
 from shoal.runtimes.local.dataflow.sleep import Sleep
 from shoal.runtimes.local.migration.ownership import (
     Arrival,
@@ -51,13 +52,14 @@ class MovingLane(LaneNode):
         inputs: Mapping[str, Input],
         ownership: Ownership,
         home: int,
+        guard: LaneGuard | None = None,
     ) -> None:
         """A part that reads the channels of its feeds."""
         super().__init__(lane, feeds, inputs, home)
         self.ownership = ownership
         self.load = LaneLoad(ownership.owner.size)
         self.moving_s = 0.0
-        self._state = LaneState(lane, load=self.load, slots=ownership.slots)
+        self._state = LaneState(lane, load=self.load, slots=ownership.slots, guard=guard)
         self._to_request: deque[int] = deque()
         self._requested: dict[int, int] = {}
         self._requests: list[MigrationRequest] = []

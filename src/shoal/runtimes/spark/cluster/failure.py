@@ -1,19 +1,39 @@
 """Failures: reduces Spark's error text to the one sentence that Shoal raised in another process."""
 
+import contextlib
 import re
 
 from shoal import errors
-from shoal.errors import CheckpointError, ConfigError, RunError, ShoalError
+from shoal.compiler.query_failure import failure_text
+from shoal.errors import CheckpointError, ConfigError, MessageError, QueryError, RunError, ShoalError
 from shoal.runtimes.spark.cluster.log import SPARK_LOG
+from shoal.runtimes.spark.tasks.reports import FAILURES
 
 _OURS = re.compile(r"shoal\.errors\.(\w+): (.+)")
+_OF_QUERY = re.compile(r"shoal\.errors\.QueryError: (\{.+\})")
 _NAMED = re.compile(r"(?:^|[\s:])([\w.$]+(?:Error|Exception|Interrupt): .+)")
 _DAMAGED = re.compile(r"Checksum error: (?:file:)?(\S+) at ")
 _LONGEST = 600
 
 
+def failed_queries(error: Exception) -> QueryError | None:
+    """The error of the queries that failed in a task, if that is what Spark reports."""
+    if isinstance(error, QueryError) and error.queries:
+        return error
+    found = _OF_QUERY.findall(f"shoal.errors.QueryError: {error}" if isinstance(error, QueryError) else str(error))
+    for text in reversed(found):
+        with contextlib.suppress(MessageError):
+            failure = FAILURES.decode(text.strip().encode())
+            message = failure_text(failure.queries, failure.reason, failure.row)
+            return QueryError(message, failure.queries, failure.reason, failure.row)
+    return None
+
+
 def translated(error: Exception) -> Exception:
     """The Shoal error inside Spark's text; other failures become a `RunError` with their gist."""
+    of_query = failed_queries(error)
+    if of_query is not None:
+        return of_query
     if isinstance(error, ShoalError):
         return error
     text = str(error)

@@ -4,13 +4,14 @@ Reading tasks send a header to every worker, since every worker computes the wat
 report per round to the driver; the first worker's report of the first round contains the headers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
-from shoal.errors import MessageError, RunError
+from shoal.errors import MessageError, QueryError, RunError
 from shoal.kernels.columns.table import Ints
 from shoal.kernels.kernel import NEVER_US
 from shoal.model.query.graph import InstanceId
@@ -141,6 +142,26 @@ class Report:
     headers: tuple[Header, ...] = ()
 
 
+@dataclass(frozen=True)
+class TaskFailure:
+    """Queries that failed in a task, as `QueryError` has them."""
+
+    queries: tuple[str, ...]
+    reason: str
+    row: str = ""
+
+
+@contextmanager
+def query_errors_encoded() -> Iterator[None]:
+    """Encode query errors, since only the text of an error reaches the driver; used around the work of a task."""
+    try:
+        yield
+    except QueryError as error:
+        failure = TaskFailure(error.queries, error.reason, error.row)
+        raise QueryError(FAILURES.encode(failure).decode()) from error
+
+
+FAILURES = Codec([TaskFailure], format=FORMAT)
 HEADERS = Codec([Header], format=FORMAT)
 REPORTS = Codec([Report], format=FORMAT)
 

@@ -16,7 +16,7 @@ from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.collector import freeze_what_stays
 from shoal.runtimes.spark.tasks.intake import Intake
-from shoal.runtimes.spark.tasks.reports import SliceRead
+from shoal.runtimes.spark.tasks.reports import SliceRead, query_errors_encoded
 
 FORMAT = "shoal"
 EPOCH_PROPERTY = "streaming.sql.batchId"
@@ -78,7 +78,9 @@ class ShoalStreamReader(DataSourceStreamReader):
         wanted = self._feed.stream in compiled.inputs
         raw = self._feed.source.read(partition.slice, compiled.columns(self._feed.stream)) if wanted else iter(())
         read = SliceRead(partition.slice.where, partition.slice.rows, partition.ended, partition.planned_us)
-        yield wire.rows(list(Intake(compiled, plan, self._feed.stream).run(raw, read)))
+        with query_errors_encoded():
+            done = list(Intake(compiled, plan, self._feed.stream).run(raw, read))
+        yield wire.rows(done)
         freeze_what_stays()
 
     def _check(self, start: dict[str, object]) -> None:

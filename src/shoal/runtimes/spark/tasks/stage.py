@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from shoal.compiler.lane import ENDED, NOW, Lane
 from shoal.compiler.program import Program
+from shoal.compiler.query_failure import lane_failure, raise_instead
 from shoal.compiler.router import Router
 from shoal.errors import RunError
 from shoal.kernels.columns.parts import table_from_arrow
@@ -117,7 +118,10 @@ class Stage:
         received, before = _counts(fresh, size), _counts(state, size)
         work = (received + before).sum(axis=0)
         alone = self.sampler.chosen(self.plan.graph, lane, work, self.plan.epoch)
-        done = self.sampler.advanced(lane, state, fresh, marks_us, alone)
+        try:
+            done = self.sampler.advanced(lane, state, fresh, marks_us, alone)
+        except Exception as error:  # noqa: BLE001  (any failure is one of the lane's queries)
+            raise_instead(lane_failure(self.program, lane, error), error)
         advancing_s = done.merged_s + sum(done.alone_s.values())
         self.sampler.learn(self.plan.graph, lane, work, advancing_s)
         began = time.perf_counter()

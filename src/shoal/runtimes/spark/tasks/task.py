@@ -13,7 +13,7 @@ from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.collector import freeze_what_stays
 from shoal.runtimes.spark.tasks.intake import Intake
-from shoal.runtimes.spark.tasks.reports import SliceRead
+from shoal.runtimes.spark.tasks.reports import SliceRead, query_errors_encoded
 from shoal.runtimes.spark.tasks.sample import open_sampler
 from shoal.runtimes.spark.tasks.source import epoch_of_task
 from shoal.runtimes.spark.tasks.stage import Stage
@@ -39,7 +39,9 @@ def stateful(
             open_sampler(checkpoint),
             here(),
         )
-        yield wire.rows(list(stage.run(rows)))
+        with query_errors_encoded():
+            done = list(stage.run(rows))
+        yield wire.rows(done)
         freeze_what_stays()
 
     return work
@@ -54,7 +56,9 @@ def prework(checkpoint: str, stream: str) -> Task:
         wanted = batches if stream in compiled.inputs else iter(())
         raw = (RawBatch(batch, f"DataFrame for stream {stream}") for batch in wanted)
         read = SliceRead("DataFrame", 0, ended=False)
-        yield wire.rows(list(Intake(compiled, plan, stream).run(raw, read)))
+        with query_errors_encoded():
+            done = list(Intake(compiled, plan, stream).run(raw, read))
+        yield wire.rows(done)
         freeze_what_stays()
 
     return work
