@@ -34,7 +34,7 @@ class Branch:
     @property
     def types(self) -> Mapping[str, str]:
         """All columns."""
-        return self.flow.schema.as_dict()
+        return self.flow.schema.types
 
     @property
     def hard(self) -> Mapping[str, str]:

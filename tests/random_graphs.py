@@ -17,6 +17,7 @@ from shoal.language.python.stream import Stream
 from shoal.model.query.expression import col
 from shoal.model.query.functions import call
 from shoal.model.query.graph import Graph, Operator, Query
+from shoal.model.query.schema import not_null
 
 MOST_OPERATORS = 30
 MOST_QUERIES = 5
@@ -35,7 +36,7 @@ def _stream(draw: Draw, name: str) -> Stream:
     optional = draw(st.sets(st.sampled_from(sorted(_OPTIONAL))))
     schema = {"ts": "timestamp", "k": "int64", "x": "float64"}
     schema |= {column: type_ for column, type_ in _OPTIONAL.items() if column in optional}
-    return Stream(name, schema, time="ts", lateness_s=draw(st.sampled_from([0, LONGEST_S + 1])))
+    return Stream(name, not_null(schema), time="ts", lateness_s=draw(st.sampled_from([0, LONGEST_S + 1])))
 
 
 @st.composite
@@ -167,7 +168,7 @@ def _asked(draw: Draw, branch: Branch, name: str, others: Sequence[Query]) -> Qu
     if not draw(st.integers(0, 3)):
         names = draw(st.lists(st.sampled_from(sorted(branch.types)), min_size=1, unique=True))
         flow = flow.select(*names)
-    columns = list(flow.schema.as_dict().items())
+    columns = list(flow.schema.types.items())
     shared = [query.table for query in others if list(query.columns.items()) == columns]
     return flow.sink(name, table=shared[0] if shared else None)
 

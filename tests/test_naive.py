@@ -206,7 +206,7 @@ def test_rows_of_one_time_are_taken_in_the_order_of_their_columns() -> None:
 
 def external(events: Sequence[tuple[float, float]], window: AnyWindow) -> list[Any]:
     """Ends and counts of windows by another time, and when each was closed; events are (event time, other time)."""
-    stream = Stream("cars", {"ts": "timestamp", "at": "timestamp"}, time="ts")
+    stream = Stream("cars", {"ts": "timestamp", "at": "timestamp not null"}, time="ts")
     flow = stream.window(window).aggregate(n=count())
     given_ = [{"ts": round(ts * S), "at": round(at * S)} for ts, at in events]
     closed = answers(flow.window(tumbling(1)).aggregate(last=max_("window_end"), n=count()), given_)

@@ -110,7 +110,7 @@ class Template:
             flow = possible(flow, lambda before, step=step: step(before, constant))  # type: ignore[misc]
         if self.window is None:
             return flow
-        usable = [name for name, type_ in flow.schema.as_dict().items() if type_ in KEY_TYPES]
+        usable = [name for name, type_ in flow.schema.types.items() if type_ in KEY_TYPES]
         if partition := [name for name in self.partition if name in usable]:
             flow = flow.partition_by(*partition, groups=self.groups)
         windowed = flow.key_by(*(name for name in self.keys if name in usable)).window(self.window)

@@ -11,7 +11,7 @@ from shoal.model.query.expression import col
 from shoal.model.query.graph import Graph
 from shoal.model.query.window import Session, tumbling
 
-SCHEMA = {"ts": "timestamp", "k": "string", "n": "int64", "seen": "timestamp"}
+SCHEMA = {"ts": "timestamp", "k": "string", "n": "int64", "seen": "timestamp not null"}
 LEFT, RIGHT = Stream("left", SCHEMA, time="ts"), Stream("right", SCHEMA, time="ts")
 COUNTED = LEFT.key_by("k").window(tumbling(1)).aggregate(rows=count())
 

@@ -38,7 +38,7 @@ from shoal.model.query.aggregate import (
     Aggregate,
 )
 from shoal.model.query.expression import col
-from shoal.model.query.schema import TIME
+from shoal.model.query.schema import TIME, not_null
 from shoal.model.query.window import Rows, Session, Window
 
 INSTANCES = 3
@@ -153,8 +153,8 @@ def windowed(
     return case if instance_of is None else replace(case, instance_of=instance_of)
 
 
-EVENT_FLOW = Stream(LEFT, TYPES, time="ts")
-OTHER_FLOW = Stream(RIGHT, TYPES, time="ts")
+EVENT_FLOW = Stream(LEFT, not_null(TYPES), time="ts")
+OTHER_FLOW = Stream(RIGHT, not_null(TYPES), time="ts")
 US = 1e-6
 
 

@@ -12,7 +12,7 @@ from shoal.model.query.aggregate import approx_distinct, count, count_distinct, 
 from shoal.model.query.schema import TIME
 from shoal.model.query.window import Rows, Window
 
-EXTERNAL = Stream("left", {"ts": "timestamp", "k": "string", "n": "timestamp", "x": "float64"}, time="ts")
+EXTERNAL = Stream("left", {"ts": "timestamp", "k": "string", "n": "timestamp not null", "x": "float64"}, time="ts")
 """A stream whose column `n` is a time."""
 
 

@@ -10,7 +10,7 @@ from shoal.compiler.program import Input
 from shoal.connectors.admission import Refusal, dead_letters
 from shoal.connectors.sources.source import RawBatch
 from shoal.kernels.columns.block import Block
-from shoal.kernels.columns.table import INSTANCE
+from shoal.kernels.columns.table import INSTANCE, to_arrow
 from shoal.model.query.schema import TIME
 
 
@@ -19,7 +19,7 @@ def late_letters(lane: Lane, late: Block, inputs: Mapping[str, Input]) -> pa.Rec
     if lane.kernel is None:
         raise TypeError("a lane without a kernel has no late rows")
     names = [name for name in late.columns if name not in (INSTANCE, TIME)]
-    arrays = [pa.array(c) if isinstance(c, np.ndarray) else c for c in (late.columns[name] for name in names)]
+    arrays = [to_arrow(late.columns[name]) for name in names]
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
     for name in {inputs[stream].time for stream in lane.streams} & set(names):
         at = names.index(name)

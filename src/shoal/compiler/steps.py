@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shoal.kernels import loops
 from shoal.kernels.columns.block import Block, Column, encoded, take
 from shoal.kernels.columns.index import Index
+from shoal.kernels.columns.nullable import Nullable, entry_values
 from shoal.kernels.columns.table import INSTANCE
 from shoal.kernels.expression.evaluate import evaluate
 from shoal.language.python.flow import WINDOW_END, WINDOW_START
@@ -24,6 +25,8 @@ from shoal.model.query.window import Window
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """Multiplier of hashes."""
+_NULL_BITS = np.uint64(0xD6E8FEB86659FD93)
+"""The number of nulls."""
 
 
 class Step(Protocol):
@@ -256,9 +259,10 @@ class DispatchByGroup:
 
 
 def group_numbers(columns: Sequence[Column], length: int, groups: int) -> NDArray[np.int64]:
-    """The key group of every row: an integer column alone by its value, others by a hash."""
+    """The key group of every row: an integer column alone by its value, others by a hash; null goes to the first."""
     if len(columns) == 1 and not isinstance(columns[0], pa.Array):
-        return np.mod(columns[0].astype(np.int64, copy=False), groups)
+        column = columns[0].values if isinstance(columns[0], Nullable) else columns[0]
+        return np.mod(column.astype(np.int64, copy=False), groups)
     return (mixed_bits(columns, length) % np.uint64(groups)).astype(np.int64)
 
 
@@ -282,5 +286,7 @@ def bits_of(column: Column) -> NDArray[np.uint64]:
     if isinstance(column, pa.Array):
         texts = encoded(column)
         hashes = np.array([zlib.crc32(entry.encode()) for entry in texts.dictionary.to_pylist()] or [0], np.uint64)
-        return hashes[texts.indices.to_numpy(zero_copy_only=False)]
+        return entry_values(hashes, texts, _NULL_BITS)
+    if isinstance(column, Nullable):
+        return np.where(column.valid, bits_of(column.values), _NULL_BITS)
     return column.astype(np.int64).view(np.uint64)

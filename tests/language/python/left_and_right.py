@@ -10,7 +10,7 @@ from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import top_k
 from shoal.model.query.window import tumbling
 
-SCHEMA = {"ts": "timestamp", "k": "string", "n": "int64", "x": "float64", "seen": "timestamp"}
+SCHEMA = {"ts": "timestamp", "k": "string", "n": "int64", "x": "float64", "seen": "timestamp not null"}
 LEFT, RIGHT = Stream("left", SCHEMA, time="ts"), Stream("right", SCHEMA, time="ts")
 TIMELESS = LEFT.select("k", "n")
 WINDOWED = LEFT.window(tumbling(1))

@@ -21,7 +21,7 @@ COUNTED = WINDOWED.aggregate(n=count())
 
 
 def types(flow: Flow) -> dict[str, str]:
-    return flow.schema.as_dict()
+    return flow.schema.types
 
 
 def test_a_stream_is_the_beginning_of_a_query() -> None:

@@ -36,7 +36,14 @@ from shoal.model.query.pattern import prev
 from shoal.model.query.window import hop, rows, sessions, tumbling
 from shoal.workloads.traffic.queries import queries
 
-SCHEMA = {"ts": "timestamp", "road": "int64", "kind": "string", "speed": "float64", "toll": "bool", "seen": "timestamp"}
+SCHEMA = {
+    "ts": "timestamp",
+    "road": "int64",
+    "kind": "string",
+    "speed": "float64",
+    "toll": "bool",
+    "seen": "timestamp not null",
+}
 CARS = Stream("cars", SCHEMA, time="ts", lateness_s=1.5, max_ahead_s=None)
 BUSES = Stream("buses", {"ts": "timestamp", "road": "int64", "line": "string", "late": "float64"}, time="ts")
 COUNTED = CARS.key_by("road").window(tumbling(10)).aggregate(n=count())
@@ -177,7 +184,7 @@ spequeries:
       type: source
       parameters:
         stream: cars
-        schema: {ts: timestamp, road: int64, kind: string, speed: float64, toll: bool, seen: timestamp}
+        schema: {ts: timestamp, road: int64, kind: string, speed: float64, toll: bool, seen: timestamp not null}
         time: ts
         lateness_us: 1500000
         max_ahead_us: null

@@ -38,6 +38,10 @@ TYPED: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "as_int64": [((name,), "int64") for name in "tsnxb"],
     "as_float64": [(("n",), "float64")],
     "as_string": [(("n",), "string"), (("b",), "string"), (("s",), "string")],
+    "is_null": [((name,), "bool") for name in "tsnxb"],
+    "coalesce": [(("n", "x"), "float64"), (("s", "s", "s"), "string")],
+    "nullif": [(("n", "x"), "int64"), (("t", "t"), "timestamp")],
+    "is_same": [(("s", "s"), "bool"), (("n", "x"), "bool")],
     "as_timestamp": [(("n",), "timestamp"), (("t",), "timestamp")],
 }
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels import loops
 from shoal.kernels.columns.block import Column, encoded
+from shoal.kernels.columns.nullable import Nullable, text_codes
 from shoal.kernels.columns.numbering import numbered
 
 DENSE_CELLS = 1 << 22
@@ -51,15 +52,21 @@ class Cells:
 def codes_of(column: Column) -> Codes:
     """Number the values of a column: by offset if integers are close to each other, else by hashing.
 
+    Nulls have a number of their own.
+
     >>> codes_of(np.array([7, 9, 7]))
     Codes(codes=array([0, 2, 0]), size=3)
     """
     if isinstance(column, pa.Array):
         dictionary = encoded(column)
-        return Codes(
-            dictionary.indices.to_numpy(zero_copy_only=False).astype(np.int64),
-            max(1, len(dictionary.dictionary)),
-        )
+        codes = text_codes(dictionary).astype(np.int64)
+        size = len(dictionary.dictionary)
+        if dictionary.indices.null_count:
+            return Codes(np.where(codes < 0, size, codes), size + 1)
+        return Codes(codes, max(1, size))
+    if isinstance(column, Nullable):
+        known = codes_of(column.values)
+        return Codes(np.where(column.valid, known.codes, known.size), known.size + 1)
     if column.size == 0:
         return Codes(np.zeros(0, np.int64), 1)
     values = np.ascontiguousarray(column, np.int64)

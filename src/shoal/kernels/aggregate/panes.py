@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import Cells, Codes, cells_of, codes_of
 from shoal.kernels.aggregate.slots import Array, Slot, merged_values, partial_values, result_columns, slots_of
-from shoal.kernels.columns.block import Block, Column, as_column, concat, plain, take
+from shoal.kernels.columns.block import Block, Column, as_column, concat, take
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.columns.table import from_arrow, to_arrow
 from shoal.kernels.expression.evaluate import evaluate
@@ -109,7 +109,7 @@ class PaneTable:
     def to_arrow(self) -> pa.RecordBatch:
         """The table as an Arrow batch, the inverse of `from_arrow`."""
         arrays = [pa.array(self.instance), pa.array(self.pane)]
-        arrays += [pa.array(key) if isinstance(key, np.ndarray) else plain(key) for key in self.keys]
+        arrays += [to_arrow(key) for key in self.keys]
         arrays += [to_arrow(slot) for slot in self.slots]
         names = ["instance", "pane", *(f"key{i}" for i in range(len(self.keys)))]
         names += [f"slot{i}" for i in range(len(self.slots))]

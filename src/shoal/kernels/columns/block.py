@@ -1,6 +1,7 @@
 """Blocks: events as columns, the only form in which kernels read them.
 
-Numbers, booleans and times (microseconds since 1970) are NumPy arrays; texts and lists stay Arrow arrays.
+Numbers, booleans and times (microseconds since 1970) are NumPy arrays, or `Nullable` if one is null; texts and lists
+stay Arrow arrays, which know their nulls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from shoal.kernels.columns.nullable import Nullable, concat_nullable, nullable
 from shoal.model.query.schema import FieldType, Schema
 
 Column = Any
-"""A NumPy array, or an Arrow array for texts and lists."""
+"""A NumPy array, a `Nullable` if a number is null, or an Arrow array for texts and lists."""
 
 ARROW_TYPES: Mapping[FieldType, pa.DataType] = {
     "int64": pa.int64(),
@@ -42,7 +44,7 @@ class Block:
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch) -> "Block":
-        """A null-free Arrow batch as a block, without copying numbers."""
+        """An Arrow batch as a block, without copying numbers that have no nulls."""
         return cls({name: as_column(batch.column(i)) for i, name in enumerate(batch.schema.names)}, batch.num_rows)
 
     def where(self, mask: NDArray[np.bool_]) -> "Block":
@@ -56,26 +58,34 @@ class Block:
 
 
 def as_column(array: pa.Array) -> Column:
-    """A null-free Arrow array in the form that kernels read."""
+    """An Arrow array in the form that kernels read."""
     type_ = array.type
     if pa.types.is_timestamp(type_):
-        return array.cast(pa.timestamp("us", tz=type_.tz)).view(pa.int64()).to_numpy(zero_copy_only=False)
+        return _numbers(array.cast(pa.timestamp("us", tz=type_.tz)).view(pa.int64()))
     if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_):
-        return array.to_numpy(zero_copy_only=False)
+        return _numbers(array)
     return _with_distinct_entries(array) if pa.types.is_dictionary(type_) else array
 
 
+def _numbers(array: pa.Array) -> Column:
+    if not array.null_count:
+        return array.to_numpy(zero_copy_only=False)
+    zero = False if pa.types.is_boolean(array.type) else 0
+    values = pc.fill_null(array, zero).to_numpy(zero_copy_only=False)
+    return nullable(values, array.is_valid().to_numpy(zero_copy_only=False))
+
+
 def _with_distinct_entries(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Arrow lets a dictionary hold a text twice; kernels rely on one code per text."""
+    """Arrow lets a dictionary hold a text twice, and null; kernels rely on one code per text and none for null."""
     entries = array.dictionary
-    repeated = pc.count_distinct(entries, mode="all").as_py() < len(entries)
+    repeated = entries.null_count or pc.count_distinct(entries, mode="all").as_py() < len(entries)
     return encoded(plain(array)) if repeated else array
 
 
 def as_arrow(column: Column, type_: pa.DataType) -> pa.Array:
     """A kernel's column as an Arrow array of the given type."""
-    if isinstance(column, np.ndarray):
-        array = pa.array(column)
+    if isinstance(column, np.ndarray | Nullable):
+        array = pa.array(column) if isinstance(column, np.ndarray) else column.to_arrow()
         return array.view(type_) if pa.types.is_timestamp(type_) and array.type == pa.int64() else array.cast(type_)
     return column if column.type == type_ else column.cast(type_)
 
@@ -84,6 +94,8 @@ def take(column: Column, rows: NDArray[np.int64]) -> Column:
     """The given rows of a column."""
     if isinstance(column, np.ndarray):
         return column[rows]
+    if isinstance(column, Nullable):
+        return nullable(column.values[rows], column.valid[rows])
     return column.take(pa.array(rows))
 
 
@@ -91,6 +103,8 @@ def concat(columns: Sequence[Column]) -> Column:
     """Concatenate columns of one kind."""
     if len(columns) == 1:
         return columns[0]
+    if any(isinstance(column, Nullable) for column in columns):
+        return concat_nullable(columns)
     if isinstance(columns[0], np.ndarray):
         return np.concatenate(columns)
     return pa.concat_arrays([plain(column) for column in columns])

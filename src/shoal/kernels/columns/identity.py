@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 
 from shoal.errors import RunError
 from shoal.kernels.columns.block import Column
+from shoal.kernels.columns.nullable import Nullable, entry_values, valid_of, values_of
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.compiled import compiled
 from shoal.model.control.fragment import Fragments, Ids
+
+_NULL = np.uint64(0xD6E8FEB86659FD93)
+"""The number of nulls."""
 
 
 def ids_of(seed: int, columns: Sequence[Column], rows: int) -> Ids:
@@ -64,12 +68,16 @@ def listed(parts: Sequence[Fragments]) -> Fragments:
 
 
 def _words(column: Column) -> Ids:
-    """A 64-bit number for every value, equal for equal values."""
-    if not isinstance(column, pa.Array):
+    """A 64-bit number for every value, equal for equal values; nulls are equal to each other."""
+    if isinstance(column, np.ndarray):
         return _bits(column)
+    if isinstance(column, Nullable):
+        return np.where(column.valid, _bits(column.values), _NULL)
     type_ = column.type
     if pa.types.is_dictionary(type_):
-        return _words(column.dictionary)[column.indices.to_numpy(zero_copy_only=False)]
+        return entry_values(_words(column.dictionary), column, _NULL)
+    if (valid := valid_of(column)) is not None:
+        return np.where(valid, _words(values_of(column)), _NULL)
     words = np.empty(len(column), np.uint64)
     if not len(column):
         return words

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels import loops
 from shoal.kernels.columns.block import Column, encoded
+from shoal.kernels.columns.nullable import Nullable, entry_values
 
 Ints = NDArray[np.int64]
 DENSE_TABLE = 1 << 22
@@ -45,9 +46,11 @@ class Index:
             self._sorted = wanted[self._order]
 
     def positions(self, column: Column) -> Ints:
-        """The position of every row's value, or -1 if it is not in the list."""
+        """The position of every row's value, or -1 if it is not in the list or null."""
         if isinstance(column, pa.Array):
             return self._of_texts(column)
+        if isinstance(column, Nullable):
+            return np.where(column.valid, self.positions(column.values), -1)
         values = np.ascontiguousarray(column, np.int64)
         if self._dense is not None:
             out = np.empty(values.size, np.int64)
@@ -62,5 +65,4 @@ class Index:
         """Look up the distinct texts only."""
         texts, known = encoded(column), self._texts or {}
         positions = np.array([known.get(text, -1) for text in texts.dictionary.to_pylist()], np.int64)
-        found: Ints = positions[texts.indices.to_numpy(zero_copy_only=False)]
-        return found
+        return entry_values(positions, texts, -1)

@@ -7,7 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.kernels.aggregate.cells import Codes, cells_of, codes_of
-from shoal.kernels.columns.block import Column, encoded
+from shoal.kernels.columns.block import Column, concat, encoded
+from shoal.kernels.columns.nullable import Nullable, entry_values
 from shoal.kernels.columns.table import Ints, RowTable
 from shoal.model.query.schema import TIME
 
@@ -20,7 +21,7 @@ def group_numbers(tables: Sequence[RowTable], keys: Sequence[str]) -> list[Ints]
         return [np.zeros(0, np.int64) for _ in tables]
     instance = np.concatenate([table.instance for table in tables])
     columns = [Codes(instance, int(instance.max()) + 1)]
-    columns += [codes_of(_concatenated([table[key] for table in tables])) for key in keys]
+    columns += [codes_of(concat([table[key] for table in tables])) for key in keys]
     cells = cells_of(columns, total)
     used = np.zeros(cells.size, bool)
     used[cells.of_row] = True
@@ -40,16 +41,19 @@ def in_order(groups: Ints, table: RowTable, names: Sequence[str]) -> Ints:
 
 
 def sortable(column: Column) -> NDArray[np.generic]:
-    """A column in a form that sorts like its values."""
+    """A column in a form that sorts like its values, nulls first."""
+    if isinstance(column, Nullable):
+        rank = np.unique(column.values, return_inverse=True)[1]
+        return np.where(column.valid, rank, -1)
     if not isinstance(column, pa.Array):
         return column
     if pa.types.is_list(column.type):
-        column = pa.array([repr(value) for value in column.to_pylist()], pa.string())
+        column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
     texts = encoded(column)
     entries = np.asarray(texts.dictionary.to_pylist(), object)
     rank = np.empty(entries.size, np.int64)
     rank[np.argsort(entries)] = np.arange(entries.size)
-    return rank[texts.indices.to_numpy(zero_copy_only=False)]
+    return entry_values(rank, texts, -1)
 
 
 def starts(groups: Ints) -> Ints:
@@ -67,9 +71,3 @@ def due(table: RowTable | None, watermark_us: int) -> tuple[RowTable | None, Row
 
 def _non_empty(table: RowTable) -> RowTable | None:
     return table if len(table) else None
-
-
-def _concatenated(columns: Sequence[Column]) -> Column:
-    if isinstance(columns[0], np.ndarray):
-        return np.concatenate(columns)
-    return pa.concat_arrays([c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns])

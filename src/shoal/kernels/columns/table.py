@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.kernels.columns.block import Block, Column, as_column, concat, plain, take
+from shoal.kernels.columns.nullable import Nullable
 
 Ints = NDArray[np.int64]
 INSTANCE = "#instance"
@@ -111,7 +112,7 @@ class RowTable:
 
     def owned(self) -> "RowTable":
         """The table with copies of the columns that are views of other memory."""
-        return RowTable({name: _owned(column) for name, column in self.columns.items()})
+        return RowTable({name: owned_column(column) for name, column in self.columns.items()})
 
     def to_arrow(self) -> pa.RecordBatch:
         """The table as an Arrow batch, the inverse of `from_arrow`."""
@@ -132,7 +133,10 @@ def concat_rows(tables: Sequence[RowTable]) -> RowTable | None:
     return RowTable({name: concat([table.columns[name] for table in tables]) for name in tables[0].columns})
 
 
-def _owned(column: Column) -> Column:
+def owned_column(column: Column) -> Column:
+    """The column without views of memory that others may overwrite."""
+    if isinstance(column, Nullable):
+        return column.owned()
     return column.copy() if isinstance(column, np.ndarray) and column.base is not None else column
 
 
@@ -140,6 +144,8 @@ def to_arrow(column: Column) -> pa.Array:
     """A column as Arrow: a row of numbers becomes a fixed list, a set of values a list, plain data a JSON text."""
     if isinstance(column, pa.Array):
         return plain(column)
+    if isinstance(column, Nullable):
+        return column.to_arrow()
     if column.dtype == object:
         return _objects_to_arrow(column)
     if column.ndim == 1:

@@ -11,6 +11,7 @@ from shoal.errors import GraphError, SchemaError
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.expression import Expression, as_expression, col
 from shoal.model.query.graph import Operator, OperatorKind, Query
+from shoal.model.query.nulls import narrowed
 from shoal.model.query.pattern import After, Selection, uses_previous
 from shoal.model.query.schema import TIME, Field, FieldType, Schema
 from shoal.model.query.window import LARGEST_US, MICROSECONDS, AnyWindow, Rows, Window
@@ -43,7 +44,7 @@ class Flow:
         """Keep the rows for which a condition holds."""
         self._check_condition(condition, "filter")
         self.not_inside_window("filter")
-        return self.then("filter", {"condition": condition.data()}, self.schema)
+        return self.then("filter", {"condition": condition.data()}, narrowed(self.schema, condition))
 
     def split(self, condition: Expression) -> tuple["Flow", "Flow"]:
         """Two flows: the rows for which a condition holds, and the others."""
@@ -61,7 +62,8 @@ class Flow:
         self.not_inside_window("select")
         self._no_previous(chosen.values(), "select")
         chosen_fields = tuple(
-            Field(name, e.type_in(self.schema, self.location("select"))) for name, e in chosen.items()
+            Field(name, e.type_in(self.schema, self.location("select")), nullable=e.may_be_null(self.schema))
+            for name, e in chosen.items()
         )
         if self.time in columns:
             raise GraphError(f"{self.location('select')} must not redefine the event-time column {self.time!r}")
@@ -116,7 +118,7 @@ class Flow:
             raise GraphError(
                 f"{self.location('assign')} needs a window over event time such as tumbling(10); got {window}"
             )
-        added = (Field(WINDOW_START, "timestamp"), Field(WINDOW_END, "timestamp"))
+        added = (Field(WINDOW_START, "timestamp", nullable=False), Field(WINDOW_END, "timestamp", nullable=False))
         schema = self.made_of((*self.schema.fields, *added), "assign")
         return self.then("assign", {**window.data(), "time": self.time}, schema).changed(time=TIME)
 
@@ -132,17 +134,9 @@ class Flow:
 
     def aggregate(self, **aggregates: Aggregate) -> "Flow":
         """Compute aggregates per key and window; the result has the keys, `window_end` and one column each."""
-        if self.operators[-1].kind != "window":
-            raise GraphError(f"{self.location('aggregate')} must follow a window")
-        if not aggregates:
-            raise GraphError(f"{self.location('aggregate')} needs at least one aggregate, e.g. n=count()")
-        schema = self._result_schema(aggregates)
-        parameters = {
-            "keys": list(self.keys),
-            "aggregates": {name: aggregate.data() for name, aggregate in aggregates.items()},
-            **self.keyed(),
-        }
-        return self.then("aggregate", parameters, schema).fresh()
+        from shoal.language.python.aggregation import aggregated
+
+        return aggregated(self, aggregates)
 
     def rank(self, by: str | Iterable[tuple[str, bool]], k: int, *, ties: bool = False, column: str = "rank") -> "Flow":
         """Keep the first k rows per key among the rows of one time, such as the results of one window.
@@ -262,7 +256,7 @@ class Flow:
             raise GraphError(f"query {name!r} must not write table {DEAD_LETTERS!r}, where refused rows go")
         if "/" in table or table.startswith("."):
             raise GraphError(f"table of query {name!r} must not begin with '.' or contain '/'; got {table!r}")
-        parameters = {"query": name, "table": table, "columns": self.schema.as_dict()}
+        parameters = {"query": name, "table": table, "columns": self.schema.types}
         return Query(name, (*self.operators, Operator("sink", parameters, (self.operators[-1].id,))))
 
     def then(self, kind: OperatorKind, parameters: Mapping[str, Any], schema: Schema) -> "Flow":
@@ -280,7 +274,7 @@ class Flow:
 
     def keyed(self) -> dict[str, Any]:
         """The parameters that every operator with keys has: columns, event time and key groups."""
-        parameters: dict[str, Any] = {"types": self.schema.as_dict(), "time": self.time}
+        parameters: dict[str, Any] = {"types": self.schema.types, "time": self.time}
         if self.partition:
             parameters |= {"partition": list(self.partition), "groups": self.groups}
         return parameters
@@ -288,7 +282,7 @@ class Flow:
     def grouped(self) -> dict[str, Any]:
         """The same with the keys themselves."""
         for key in self.keys:
-            self._type_of_key(key, self.location("key_by"))
+            self.type_of_key(key, self.location("key_by"))
         return {"keys": list(self.keys), **self.keyed()}
 
     def location(self, what: str) -> str:
@@ -326,20 +320,6 @@ class Flow:
         if self.operators[-1].kind == "window":
             raise GraphError(f"{self.location(what)} must not stand between a window and its aggregate")
 
-    def _result_schema(self, aggregates: Mapping[str, Aggregate]) -> Schema:
-        """The columns of an aggregate's result: keys, window end and aggregates."""
-        where = self.location("aggregate")
-        found = [Field(key, self._type_of_key(key, where)) for key in self.keys]
-        if "gap_us" in self.operators[-1].parameters:
-            found.append(Field(WINDOW_START, "timestamp"))
-        found.append(Field(WINDOW_END, "timestamp"))
-        for name, aggregate in aggregates.items():
-            if not isinstance(aggregate, Aggregate):
-                raise GraphError(f"{where}: {name!r} must be an aggregate like mean('speed'); got {aggregate!r}")
-            aggregate.check(self.schema, f"{where} {name!r}")
-            found.append(Field(name, aggregate.output_type(self.schema)))
-        return self.made_of(tuple(found), "aggregate")
-
     def made_of(self, columns: tuple[Field, ...], what: str) -> Schema:
         """The schema of an operator's results."""
         try:
@@ -347,7 +327,7 @@ class Flow:
         except SchemaError as error:
             raise GraphError(f"{self.location(what)}: {error}") from error
 
-    def _type_of_key(self, key: str, where: str) -> FieldType:
+    def type_of_key(self, key: str, where: str) -> FieldType:
         """Type of a key, which a select may have dropped or redefined since it was named."""
         if key not in self.schema:
             raise GraphError(f"{where}: key {key!r} is no longer a column; there are {', '.join(self.schema.names)}")
@@ -388,6 +368,11 @@ class Flow:
         type_ = col(self.column_name(column, what)).type_in(self.schema, self.location(what))
         if type_ != "timestamp":
             raise GraphError(f"{self.location(what)} needs a timestamp column; {column!r} is {type_}")
+        if self.schema.may_be_null(column):
+            raise GraphError(
+                f"{self.location(what)} needs a column that is never null; {column!r} may be; declare it "
+                f"'timestamp not null', filter nulls out, or replace them with coalesce"
+            )
 
 
 def closed_by_rows(window: AnyWindow) -> bool:

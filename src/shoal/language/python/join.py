@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, TypeAlias, cast, get_args
 
@@ -99,12 +99,12 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     where = left.location("join")
     _check_keys(left, right, terms, where)
     ours, theirs = _columns(left, right, terms)
-    fields = [Field(name, left.schema.type_of(column)) for name, column in ours.items()]
-    fields += [Field(name, right.schema.type_of(column)) for name, column in theirs.items()]
+    fields = [replace(left.schema.field(column), name=name) for name, column in ours.items()]
+    fields += [replace(right.schema.field(column), name=name) for name, column in theirs.items()]
     if terms.how == "full":
-        fields.append(Field(HAS_LEFT, "bool"))
+        fields.append(Field(HAS_LEFT, "bool", nullable=False))
     if terms.how != "inner":
-        fields.append(Field(HAS_RIGHT, "bool"))
+        fields.append(Field(HAS_RIGHT, "bool", nullable=False))
     try:
         schema = Schema(tuple(fields))
     except SchemaError as error:
@@ -120,7 +120,7 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
         "how": terms.how,
         "columns": [ours, theirs],
         "defaults": defaults,
-        "types": [left.schema.as_dict(), right.schema.as_dict()],
+        "types": [left.schema.types, right.schema.types],
         "time": [left.time, right.time],
     }
     if terms.groups > 1:
@@ -161,9 +161,7 @@ def _check_band(left: Flow, right: Flow, band: Any, where: str) -> None:
         raise GraphError(f"{where} needs band=(column here, column there, least, most) with a bound; got {band!r}")
     for flow, name in ((left, band[0]), (right, band[1])):
         if name not in flow.schema or flow.schema.type_of(name) not in ("int64", "float64", "timestamp"):
-            raise GraphError(
-                f"{where}: band needs a column of numbers or times; got {name!r} of {flow.schema.as_dict()}"
-            )
+            raise GraphError(f"{where}: band needs a column of numbers or times; got {name!r} of {flow.schema.types}")
     if (left.schema.type_of(band[0]) == "float64") != (right.schema.type_of(band[1]) == "float64"):
         raise GraphError(
             f"{where}: band needs two columns of one type; convert one of {band[0]!r} and {band[1]!r} before"
@@ -219,16 +217,18 @@ def united(flows: Sequence[Flow]) -> Flow:
         _check_flow(flow, first.location("union"))
         flow.not_inside_window("union")
         flow.without_keys("union")
-        if flow.schema != first.schema:
+        if list(flow.schema.types.items()) != list(first.schema.types.items()):
             raise GraphError(
-                f"{first.location('union')} needs flows with the same columns; got {first.schema.as_dict()} "
-                f"and {flow.schema.as_dict()}"
+                f"{first.location('union')} needs flows with the same columns; got {first.schema.types} "
+                f"and {flow.schema.types}"
             )
     if len({flow.time for flow in flows}) > 1 or len({flow.operators[-1].id for flow in flows}) < len(flows):
         flows = [flow if flow.time == TIME else flow.retime(flow.time) for flow in flows]
     operators = _all_operators(flows)
     inputs = tuple(flow.operators[-1].id for flow in flows)
-    return Flow((*operators, Operator("union", {}, inputs)), first.schema, flows[0].time)
+    never_null = [name for name in first.schema.names if not any(flow.schema.may_be_null(name) for flow in flows)]
+    schema = Schema.of(first.schema.types).required(never_null)
+    return Flow((*operators, Operator("union", {}, inputs)), schema, flows[0].time)
 
 
 def looked_up(flow: Flow, table: Table, on: str | Mapping[str, str], how: str, defaults: Mapping[str, Any]) -> Flow:
@@ -257,9 +257,9 @@ def looked_up(flow: Flow, table: Table, on: str | Mapping[str, str], how: str, d
     if len(set(keys)) < len(keys) or any(column_.null_count for column_ in arrow.columns):
         raise GraphError(f"{where} needs a table without nulls and with every {key!r} once")
     added = {name: type_ for name, type_ in types.items() if name != key}
-    fields = (*flow.schema.fields, *(Field(name, type_) for name, type_ in added.items()))
+    fields = (*flow.schema.fields, *(Field(name, type_, nullable=False) for name, type_ in added.items()))
     if how == "left":
-        fields = (*fields, Field(HAS_RIGHT, "bool"))
+        fields = (*fields, Field(HAS_RIGHT, "bool", nullable=False))
     try:
         schema = Schema(fields)
     except SchemaError as error:

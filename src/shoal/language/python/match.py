@@ -48,8 +48,10 @@ def matched(
     for name, each in chosen.items():
         each.check(wanted.variables, flow.schema, f"{where} {name!r}")
     grouped = flow.grouped()
-    keys = tuple(Field(key, flow.schema.type_of(key)) for key in flow.keys)
-    fields = tuple(Field(name, each.output_type(flow.schema)) for name, each in chosen.items())
+    keys = tuple(flow.schema.field(key) for key in flow.keys)
+    fields = tuple(
+        Field(name, each.output_type(flow.schema), nullable=bool(flow.schema.nullable)) for name, each in chosen.items()
+    )
     clash = [name for name in chosen if name in flow.keys]
     if clash:
         raise GraphError(f"{where}: measure {clash[0]!r} has the name of a key")

@@ -21,7 +21,7 @@ def ranked(flow: "Flow", by: Any, k: int, *, ties: bool, column: str) -> "Flow":
             raise GraphError(f"{flow.location('rank')} cannot order by {name!r}, which holds lists")
     if type(k) is not int or k < 1 or not order:
         raise GraphError(f"{flow.location('rank')} needs a column to order by and a positive k; got k {k}")
-    schema = flow.made_of((*flow.schema.fields, Field(column, "int64")), "rank")
+    schema = flow.made_of((*flow.schema.fields, Field(column, "int64", nullable=False)), "rank")
     parameters = {"by": order, "k": k, "ties": ties, "column": column, **flow.grouped()}
     return flow.then("rank", parameters, schema).fresh()
 

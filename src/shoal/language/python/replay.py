@@ -56,7 +56,7 @@ KINDS: Mapping[str, Kind] = {
     "retime": Kind(("column",)),
     "union": Kind(inputs=(2, 1024)),
     "window": Kind((), _WINDOW),
-    "aggregate": Kind(("aggregates",), _KEYED, ("types", "time")),
+    "aggregate": Kind(("aggregates",), (*_KEYED, "nullable"), ("types", "time", "nullable")),
     "join": Kind(
         ("within_us",),
         ("keys", "band", "where", "how", "defaults", "groups"),

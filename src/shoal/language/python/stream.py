@@ -40,7 +40,8 @@ class Stream(Flow):
         """Declare a stream; nothing is read yet."""
         if not name.isidentifier():
             raise SchemaError(f"stream name must be an identifier; got {name!r}")
-        columns = Schema.of(schema)
+        declared = Schema.of(schema)
+        columns = declared.required({time})
         for field in columns.fields:
             if field.type not in STREAM_TYPES:
                 raise SchemaError(
@@ -55,7 +56,7 @@ class Stream(Flow):
                 )
         parameters = {
             "stream": name,
-            "schema": columns.as_dict(),
+            "schema": declared.as_dict(),
             "time": time,
             "lateness_us": round(lateness_s * MICROSECONDS),
             "max_ahead_us": None if max_ahead_s is None else round(max_ahead_s * MICROSECONDS),

@@ -28,7 +28,7 @@ LARGEST_K = 1024
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate of one column; `count` has no column, only `top_k` has a `k`.
+    """One aggregate of one column, which skips nulls; `count` without a column counts events; only `top_k` has a `k`.
 
     An aggregate of the user's own has the `code` that computes it (see `shoal.model.query.code`) and a `type`.
     """
@@ -43,8 +43,8 @@ class Aggregate:
         """Reject a wrong kind, column or k."""
         if self.kind not in AGGREGATE_KINDS:
             raise GraphError(f"aggregate must be one of {', '.join(AGGREGATE_KINDS)}; got {self.kind!r}")
-        if (self.kind == "count") != (not self.column):
-            raise GraphError(f"aggregate {self.kind!r} {'takes no column' if self.column else 'needs a column'}")
+        if self.kind != "count" and not self.column:
+            raise GraphError(f"aggregate {self.kind!r} needs a column")
         if self.kind != "top_k" and self.k:
             raise GraphError(f"aggregate {self.kind!r} takes no k; got {self.k}")
         if (self.kind == "user") != bool(self.code):
@@ -61,12 +61,12 @@ class Aggregate:
 
     def check(self, schema: Schema, where: str) -> None:
         """Reject a column that is missing or of a type this aggregate cannot take."""
-        if self.kind == "count":
+        if not self.column:
             return
         if self.column not in schema:
             raise GraphError(f"{where} names unknown column {self.column!r}; there are {', '.join(schema.names)}")
         type_ = schema.type_of(self.column)
-        if type_ not in _ACCEPTS[self.kind]:
+        if self.kind != "count" and type_ not in _ACCEPTS[self.kind]:
             raise GraphError(
                 f"{where}: {self.kind}({self.column!r}) needs a column of type "
                 f"{' or '.join(_ACCEPTS[self.kind])}; {self.column!r} is {type_}"
@@ -84,10 +84,16 @@ class Aggregate:
             return "list<int64>" if schema.type_of(self.column) == "int64" else "list<float64>"
         return schema.type_of(self.column)
 
+    def may_be_null(self, schema: Schema) -> bool:
+        """Whether the result can be null: if every value of a window can. Counts and lists of nothing are no null."""
+        if self.kind in ("count", "count_distinct", "approx_distinct", "top_k"):
+            return False
+        return self.kind == "user" or schema.may_be_null(self.column)
 
-def count() -> Aggregate:
-    """Count the events of a window."""
-    return Aggregate("count")
+
+def count(column: str = "") -> Aggregate:
+    """Count the events of a window, or those in which a column is not null."""
+    return Aggregate("count", column)
 
 
 def sum_(column: str) -> Aggregate:

@@ -36,6 +36,10 @@ class Expression:
         """The expressions this one is made of."""
         return ()
 
+    def may_be_null(self, schema: Schema) -> bool:
+        """Whether the value can be null for rows of a schema: if one of the values it is made of can."""
+        return any(child.may_be_null(schema) for child in self.children())
+
     @property
     def text(self) -> str:
         """Canonical text: equal for equal expressions."""
@@ -156,6 +160,10 @@ class Column(Expression):
     def columns(self) -> Iterator[str]:
         """The column itself."""
         yield self.name
+
+    def may_be_null(self, schema: Schema) -> bool:
+        """Whether the column may be null."""
+        return self.name not in schema or schema.may_be_null(self.name)
 
     def type_in(self, schema: Schema, where: str) -> FieldType:
         """The column's type."""

@@ -44,6 +44,11 @@ def _alike(types: Types) -> FieldType | None:
     return "float64" if set(types) == set(_NUMBERS) else None
 
 
+def _pair(gives: FieldType | None = None) -> Callable[[Types], FieldType | None]:
+    """Two values of one type, or numbers of both; the type given, or else that of the first."""
+    return lambda types: (gives or types[0]) if len(types) == 2 and _alike(types) else None
+
+
 def _conditional(types: Types) -> FieldType | None:
     return _alike(types[1:]) if len(types) == 3 and types[0] == "bool" else None
 
@@ -78,6 +83,10 @@ FUNCTIONS: Mapping[str, Signature] = {
     "as_int64": Signature("a number, condition, time or text of digits", _of(_ANY, gives="int64")),
     "as_float64": Signature("a number", _of(_NUMBERS, gives="float64")),
     "as_string": Signature("an integer, condition or text", _of(("int64", "bool", "string"), gives="string")),
+    "is_null": Signature("a value", _of(_ANY, gives="bool")),
+    "coalesce": Signature("two or more values of one type", _alike),
+    "nullif": Signature("two values of one type", _pair()),
+    "is_same": Signature("two values of one type", _pair(gives="bool")),
     "as_timestamp": Signature("microseconds since 1970", _of(("int64", "timestamp"), gives="timestamp")),
 }
 
@@ -112,6 +121,15 @@ class Call(Expression):
             raise GraphError(f"{where}: {self.function} needs {signature.takes}; got {got}")
         return given
 
+    def may_be_null(self, schema: Schema) -> bool:
+        """As the arguments, but for the functions that are about nulls."""
+        if self.function in ("is_null", "is_same"):
+            return False
+        if self.function == "nullif":
+            return True
+        each = [argument.may_be_null(schema) for argument in self.arguments]
+        return all(each) if self.function in ("coalesce", "least", "greatest") else any(each)
+
 
 @dataclass(frozen=True, eq=False)
 class Udf(Expression):
@@ -140,6 +158,34 @@ class Udf(Expression):
         for argument in self.arguments:
             argument.type_in(schema, where)
         return self.type
+
+    def may_be_null(self, schema: Schema) -> bool:  # noqa: ARG002  (whatever it is given, it may give None)
+        """Always."""
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class Null(Expression):
+    """A null of some type."""
+
+    type: FieldType
+
+    def __post_init__(self) -> None:
+        """Reject types no column of a stream can have."""
+        if self.type not in STREAM_TYPES:
+            raise GraphError(f"a null must have one of the types {', '.join(STREAM_TYPES)}; got {self.type!r}")
+
+    def data(self) -> list[Any]:
+        """Plain form."""
+        return ["null", self.type]
+
+    def type_in(self, schema: Schema, where: str) -> FieldType:  # noqa: ARG002  (a null is what it is everywhere)
+        """The type it was given."""
+        return self.type
+
+    def may_be_null(self, schema: Schema) -> bool:  # noqa: ARG002  (a null is what it is everywhere)
+        """Always."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -202,6 +248,43 @@ def if_(condition: Expression, then: Expression | Value, otherwise: Expression |
     return Call("if", (condition, as_expression(then), as_expression(otherwise)))
 
 
+def is_null(value: Any) -> Call:
+    """Whether a value is null; never null itself.
+
+    >>> is_null("speed").data()
+    ['call', 'is_null', ['col', 'speed']]
+    """
+    return call("is_null", value)
+
+
+def coalesce(*values: Any) -> Call:
+    """The first of some values that is not null; texts are column names, `lit("text")` is a text."""
+    return call("coalesce", *values)
+
+
+def nullif(value: Any, other: Any) -> Call:
+    """The value, or null where it equals the other one."""
+    return call("nullif", value, other)
+
+
+def is_same(value: Any, other: Any) -> Call:
+    """Whether two values are equal or both null; never null itself (SQL: IS NOT DISTINCT FROM)."""
+    return call("is_same", value, other)
+
+
+def null(type_: str) -> Null:
+    """A null of some type."""
+    return Null(cast(FieldType, type_))
+
+
+def _null_from(data: Sequence[Any], rebuild: Callable[[Any], Expression]) -> Expression:  # noqa: ARG001
+    match data:
+        case [_, str(type_)]:
+            return null(type_)
+        case _:
+            raise GraphError(f"unknown expression {data!r}")
+
+
 def _call_from(data: Sequence[Any], rebuild: Callable[[Any], Expression]) -> Expression:
     match data:
         case [_, str(function), *arguments]:
@@ -220,4 +303,23 @@ def _udf_from(data: Sequence[Any], rebuild: Callable[[Any], Expression]) -> Expr
 
 register_form("call", _call_from)
 register_form("udf", _udf_from)
-__all__ = ["FUNCTIONS", "Call", "Function", "Udf", "abs_", "call", "col", "floor", "if_", "round_", "udf"]
+register_form("null", _null_from)
+__all__ = [
+    "FUNCTIONS",
+    "Call",
+    "Function",
+    "Null",
+    "Udf",
+    "abs_",
+    "call",
+    "coalesce",
+    "col",
+    "floor",
+    "if_",
+    "is_null",
+    "is_same",
+    "null",
+    "nullif",
+    "round_",
+    "udf",
+]

@@ -11,6 +11,7 @@ from shoal.model.query.aggregate import count, count_distinct, max_, mean
 from shoal.model.query.expression import col
 from shoal.model.query.functions import if_
 from shoal.model.query.graph import Query
+from shoal.model.query.schema import not_null
 from shoal.model.query.window import hop, tumbling
 from shoal.session.job import Job
 from shoal.workloads.linear_road.events import LinearRoadEvents
@@ -35,7 +36,7 @@ def queries(groups: int, stream: str = STREAM, suffix: str = "") -> list[Query]:
     >>> [query.name for query in queries(4)]
     ['tolls', 'accidents']
     """
-    reports = Stream(stream, SCHEMA, time="ts").filter(col("type") == 0)
+    reports = Stream(stream, not_null(SCHEMA), time="ts").filter(col("type") == 0)
     crashes = accidents(reports, groups)
     return [tolls(reports, crashes, groups).sink(f"tolls{suffix}"), crashes.sink(f"accidents{suffix}")]
 

@@ -14,6 +14,7 @@ from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, max_, mean
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Query
+from shoal.model.query.schema import not_null
 from shoal.model.query.window import hop, rows, tumbling
 from shoal.session.job import Job
 from shoal.workloads.nexmark.events import CYCLE, MAX_AUCTION_S, OF_CYCLE, NexmarkEvents, counts
@@ -44,17 +45,17 @@ class Site:
     @property
     def person(self) -> Stream:
         """Who has registered."""
-        return Stream("person", COLUMNS["person"], time="ts")
+        return Stream("person", not_null(COLUMNS["person"]), time="ts")
 
     @property
     def auction(self) -> Stream:
         """What is on offer."""
-        return Stream("auction", COLUMNS["auction"], time="ts")
+        return Stream("auction", not_null(COLUMNS["auction"]), time="ts")
 
     @property
     def bid(self) -> Stream:
         """What is bid."""
-        return Stream("bid", COLUMNS["bid"], time="ts")
+        return Stream("bid", not_null(COLUMNS["bid"]), time="ts")
 
     def won(self) -> Flow:
         """The highest bid of every auction that has had one, at the end of the window in which it expires."""

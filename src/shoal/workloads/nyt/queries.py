@@ -10,6 +10,7 @@ from shoal.model.query.aggregate import count, mean
 from shoal.model.query.expression import Expression, col, lit
 from shoal.model.query.functions import floor
 from shoal.model.query.graph import Query
+from shoal.model.query.schema import not_null
 from shoal.model.query.window import tumbling
 from shoal.session.job import Job
 from shoal.workloads.nyt.events import NytEvents
@@ -59,7 +60,7 @@ def query(groups: int, stream: str = STREAM, name: str = "trips") -> Query:
     >>> [operator.kind for operator in query(8).operators]
     ['source', 'filter', 'select', 'filter', 'select', 'window', 'aggregate', 'sink']
     """
-    trips = Stream(stream, SCHEMA, time="ts")
+    trips = Stream(stream, not_null(SCHEMA), time="ts")
     wanted = trips.filter((col("vendor") == VENDOR) & (col("distance") > MIN_DISTANCE))
     (row, column), (to_row, to_column) = _cell("pickup"), _cell("dropoff")
     cells = wanted.select("ts", "distance", row=row, column=column, to_row=to_row, to_column=to_column)

@@ -9,6 +9,7 @@ from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Query
+from shoal.model.query.schema import not_null
 from shoal.session.job import Job
 from shoal.workloads.bikes.events import STATION, BikesEvents
 from shoal.workloads.buses.events import BLOCK, BusesEvents
@@ -47,7 +48,7 @@ def returns(groups: int) -> Query:
     >>> [operator.kind for operator in returns(4).operators]
     ['source', 'match', 'sink']
     """
-    trips = Stream("bike_trips", TRIPS, time="ts").partition_by("bikeid", groups=groups)
+    trips = Stream("bike_trips", not_null(TRIPS), time="ts").partition_by("bikeid", groups=groups)
     return trips.match(
         PATTERN,
         within_s=DAY_S,
@@ -64,7 +65,7 @@ def returns(groups: int) -> Query:
 
 def delays(groups: int) -> list[Query]:
     """The reports of an operator, and of a vehicle, up to one of a certain block, within an hour."""
-    records = Stream("bus_records", RECORDS, time="ts")
+    records = Stream("bus_records", not_null(RECORDS), time="ts")
     return [
         _delays(records.partition_by("operator", groups=groups)).sink("by_operator"),
         _delays(records.partition_by("vehicle_id", groups=groups)).sink("by_vehicle"),

@@ -11,6 +11,7 @@ from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, min_, user_aggregate
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Query
+from shoal.model.query.schema import not_null
 from shoal.model.query.window import MICROSECONDS, tumbling
 from shoal.session.job import Job
 from shoal.workloads.limits import check_limits
@@ -48,7 +49,7 @@ class Roads:
     @property
     def reports(self) -> Stream:
         """Position, speed and braking of vehicles."""
-        return Stream(STREAM, SCHEMA, time="ts")
+        return Stream(STREAM, not_null(SCHEMA), time="ts")
 
 
 def join(roads: Roads) -> Query:

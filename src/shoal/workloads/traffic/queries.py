@@ -9,6 +9,7 @@ from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, mean, top_k
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Query
+from shoal.model.query.schema import not_null
 from shoal.model.query.window import hop
 from shoal.session.job import Job
 from shoal.workloads.oracle_input import oracle_input
@@ -28,7 +29,7 @@ SCHEMA = {
 
 def vehicles(lateness_s: float = 0.0) -> Stream:
     """The stream all traffic queries read."""
-    return Stream(STREAM, SCHEMA, time="ts", lateness_s=lateness_s)
+    return Stream(STREAM, not_null(SCHEMA), time="ts", lateness_s=lateness_s)
 
 
 def queries(regions: int, lateness_s: float = 0.0) -> Iterator[Query]:

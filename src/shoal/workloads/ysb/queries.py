@@ -10,6 +10,7 @@ from shoal.model.query.aggregate import count
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Query
 from shoal.model.query.lookup import lookup
+from shoal.model.query.schema import not_null
 from shoal.model.query.window import tumbling
 from shoal.session.job import Job
 from shoal.workloads.oracle_input import oracle_input
@@ -29,7 +30,7 @@ def query(campaign_of_ad: Mapping[int, int], campaigns: int, stream: str = STREA
     >>> [operator.kind for operator in query({0: 0, 1: 1}, 2).operators]
     ['source', 'filter', 'select', 'filter', 'window', 'aggregate', 'sink']
     """
-    views = Stream(stream, SCHEMA, time="event_time").filter(col("event_type") == VIEW)
+    views = Stream(stream, not_null(SCHEMA), time="event_time").filter(col("event_type") == VIEW)
     joined = views.select("event_time", campaign=lookup("ad_id", campaign_of_ad, default=UNKNOWN))
     known = joined.filter(col("campaign") != UNKNOWN).partition_by("campaign", groups=campaigns)
     return known.window(tumbling(WINDOW_S)).aggregate(views=count()).sink(name)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.kernels.columns.block import Block, Column, take
+from shoal.kernels.columns.table import owned_column
 from shoal.kernels.kernel import NEVER_US
 from shoal.runtimes.local.memory.blocks import Chunk, Layout, Pool, Sizes, layout_of
 
@@ -246,7 +247,7 @@ def _owned(columns: Mapping[str, Column], start: int) -> Mapping[str, Column]:
     owned = {}
     for name, column in columns.items():
         rest = column[start:] if start else column
-        owned[name] = rest.copy() if isinstance(rest, np.ndarray) and rest.base is not None else rest
+        owned[name] = owned_column(rest)
     return owned
 
 
