@@ -15,7 +15,9 @@ from shoal.control.journal import (
     Lost,
     Measured,
     Moving,
+    Parked,
     Refused,
+    Rejected,
     Scaled,
 )
 from shoal.control.story import story_lines
@@ -52,6 +54,9 @@ STORY: list[Entry] = [
     DivisionMeasured(1010.8, 14, "split", "join of tolls, instance 3", 1.62, 0.41),
     Lost(1011.0, (2, 3), "executor 1 is gone", 75),
     Refused(1012.0, "Rebind", "it cannot"),
+    Rejected(1013.0, "commands/7.json", "command 7 is damaged"),
+    Parked(1014.0, ("tolls",), "function 'toll' raised KeyError: 'bridge'", "road='bridge'"),
+    Parked(1015.0, ("a", "b"), "aggregate 'Spread' raised ValueError: no"),
     Ended(1020.0, 40, 6_000_000, 80, 12_345, {"compute": 0.99, "migration": 0.008, "policy": 0.002}),
 ]  # fmt: skip
 

@@ -7,7 +7,19 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from shoal.control.history import History
-from shoal.control.journal import MOST_MOVES, Aborted, Decided, Entry, Kept, Lost, Measured, Refused, Scaled
+from shoal.control.journal import (
+    MOST_MOVES,
+    Aborted,
+    Decided,
+    Entry,
+    Kept,
+    Lost,
+    Measured,
+    Parked,
+    Refused,
+    Rejected,
+    Scaled,
+)
 from shoal.control.names import instance_names
 from shoal.control.observation import Observation, merged_snapshots, peak
 from shoal.control.proposal import Verdict, judged
@@ -20,7 +32,9 @@ from shoal.model.control.messages import (
     CommandRefused,
     EpochCommitted,
     Event,
+    MessageRejected,
     MovesFinished,
+    QueriesParked,
     Rebind,
     Repartition,
     WorkersLost,
@@ -98,6 +112,10 @@ class Controller:
             return self._refused(event, now_s)
         if isinstance(event, MovesFinished):
             return self._finished(event, now_s)
+        if isinstance(event, MessageRejected):
+            return Reaction((), (Rejected(now_s, event.file, event.reason),))
+        if isinstance(event, QueriesParked):
+            return Reaction((), (Parked(now_s, event.queries, event.reason, event.row),))
         return Reaction((), self._ended_streak())
 
     def _refused(self, event: CommandRefused, now_s: float) -> Reaction:

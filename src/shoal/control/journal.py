@@ -157,6 +157,25 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class Rejected:
+    """A file in the mailbox of the run was refused and set aside."""
+
+    at_s: float
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Parked:
+    """Queries failed and were parked; the others went on."""
+
+    at_s: float
+    queries: tuple[str, ...]
+    reason: str
+    row: str = ""
+
+
+@dataclass(frozen=True)
 class Ended:
     """The run ended: its totals, and the shares of compute, migration and policy in its time."""
 
@@ -169,4 +188,18 @@ class Ended:
     error: str = ""
 
 
-Entry = Begun | Decided | Kept | Measured | Aborted | Scaled | Divided | DivisionMeasured | Lost | Refused | Ended
+Entry = (
+    Begun
+    | Decided
+    | Kept
+    | Measured
+    | Aborted
+    | Scaled
+    | Divided
+    | DivisionMeasured
+    | Lost
+    | Refused
+    | Rejected
+    | Parked
+    | Ended
+)

@@ -15,7 +15,9 @@ from shoal.control.journal import (
     Lost,
     Measured,
     Moving,
+    Parked,
     Refused,
+    Rejected,
     Scaled,
 )
 from shoal.control.names import readable
@@ -61,8 +63,8 @@ def _lines(entry: Entry, most: int | None) -> list[str]:
     if isinstance(entry, Lost):
         workers = ", ".join(map(str, entry.workers))
         return [f"lost worker {workers}: {entry.reason}; {_number(entry.moved, 'instance')} bound elsewhere"]
-    if isinstance(entry, Refused):
-        return [f"the runtime refused to {entry.command.lower()}: {entry.reason}"]
+    if isinstance(entry, Refused | Rejected | Parked):
+        return [_not_done(entry)]
     if isinstance(entry, Ended):
         return [_ended(entry)]
     raise TypeError(f"no story line for {entry!r}")
@@ -122,6 +124,15 @@ def _scaled(entry: Scaled) -> str:
         f"from {_number(entry.workers, 'worker')} to {entry.wanted}, since {entry.reason}; "
         f"{_number(entry.moved, 'instance')} moved"
     )
+
+
+def _not_done(entry: Refused | Rejected | Parked) -> str:
+    if isinstance(entry, Refused):
+        return f"the runtime refused to {entry.command.lower()}: {entry.reason}"
+    if isinstance(entry, Rejected):
+        return f"set file {entry.file} aside: {entry.reason}"
+    names = f"query {entry.queries[0]!r}" if len(entry.queries) == 1 else f"queries {', '.join(entry.queries)}"
+    return f"parked {names}, since {entry.reason}" + (f"; row: {entry.row}" if entry.row else "")
 
 
 def _moves(moves: Sequence[Moving], number: int, most: int | None) -> list[str]:

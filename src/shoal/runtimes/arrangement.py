@@ -9,9 +9,10 @@ import numpy as np
 
 from shoal.compiler.division import assigned_again
 from shoal.compiler.program import Program, compile_graph
-from shoal.errors import BindingError, GraphError
+from shoal.errors import BindingError, GraphError, ShoalError
 from shoal.kernels.columns.parts import assigned, split_tables
 from shoal.kernels.columns.table import Tables
+from shoal.kernels.failing import raised
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
 from shoal.model.control.partitioning import DECLARED, Partitioning, operator_of
@@ -39,12 +40,25 @@ class Arrangement:
             return self._repartitioned(command)
         if isinstance(command, AddQuery):
             _check_streams(command.query, streams)
-            return self.with_graph(self.graph.with_query(command.query), self.binding)
+            return self.with_graph(self.graph.with_query(command.query), self.binding).compiled(command.query)
         if isinstance(command, ReplaceQuery):
             _check_streams(command.query, streams)
-            return self.with_graph(_replaced(self.graph, command.query), self.binding)
+            return self.with_graph(_replaced(self.graph, command.query), self.binding).compiled(command.query)
         if isinstance(command, RemoveQuery):
             return self.with_graph(_without(self.graph, command.name), self.binding)
+        return self
+
+    def compiled(self, newest: Query) -> "Arrangement":
+        """The same, once it is known that its graph can be compiled; raises an error that names the newest query.
+
+        A query that comes from a file may be anything that has the form of one.
+        """
+        try:
+            _ = self.program
+        except ShoalError:
+            raise
+        except Exception as error:
+            raise GraphError(f"query {newest.name!r} cannot be compiled: {raised(error)}") from error
         return self
 
     def with_graph(self, graph: Graph, binding: Binding) -> "Arrangement":

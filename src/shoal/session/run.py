@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from shoal.compiler.query_failure import failure_text
 from shoal.connectors.sinks import MemorySink, Sink
 from shoal.control.controller import Controller
 from shoal.control.journal import Begun, Ended
@@ -26,6 +27,7 @@ from shoal.model.control.messages import (
     EpochCommitted,
     Event,
     MovesFinished,
+    QueriesParked,
     Rebind,
     RemoveQuery,
     Repartition,
@@ -70,6 +72,8 @@ class Run:
     lost: list[WorkersLost] = field(default_factory=list)
     finished: deque[MovesFinished] = field(default_factory=lambda: deque(maxlen=KEPT_FINISHED))
     """Reports of the newest rebindings."""
+    parked: list[QueriesParked] = field(default_factory=list)
+    """Failures that parked queries, with the queries, the reason and a row; see `on_query_error`."""
     temporary: bool = False
     steering: Steering | None = None
     asked_mechanism: str | None = None
@@ -188,7 +192,10 @@ class Run:
         elif isinstance(event, WorkersLost):
             self.lost.append(event)
             LOG.warning("worker %s is lost: %s", ", ".join(map(str, event.workers)), event.reason)
-        else:
+        elif isinstance(event, QueriesParked):
+            self.parked.append(event)
+            LOG.warning("%s; parked, the others go on", failure_text(event.queries, event.reason, event.row))
+        elif isinstance(event, RunEnded):
             self._note_end(event)
             if event.error is not None:
                 # a copy: the runtime keeps its own error, which must not keep these frames alive

@@ -104,6 +104,28 @@ class CommandRefused:
 
 
 @dataclass(frozen=True)
+class MessageRejected:
+    """A file in the mailbox of a run was refused and set aside; the run goes on."""
+
+    file: str
+    reason: str
+    at_s: float = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class QueriesParked:
+    """Queries failed and were parked: they stop until they are replaced, and the others go on.
+
+    `queries`: all that need the failing part. `reason`: what failed. `row`: a row that it failed on; empty if unknown.
+    """
+
+    queries: tuple[str, ...]
+    reason: str
+    row: str = ""
+    at_s: float = field(kw_only=True)
+
+
+@dataclass(frozen=True)
 class MoveReport:
     """The outcome of one move.
 
@@ -156,4 +178,4 @@ class RunEnded:
     at_s: float = field(kw_only=True)
 
 
-Event = EpochCommitted | MovesFinished | CommandRefused | WorkersLost | RunEnded
+Event = EpochCommitted | MovesFinished | CommandRefused | MessageRejected | QueriesParked | WorkersLost | RunEnded

@@ -1,29 +1,36 @@
 """The mailbox of a run: commands by files, carried out once each, whatever crashes in between."""
 
 import json
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count as count_up
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.runtimes.spark.crashing import Crash, crash_at
 from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 from tests.small_city import city
 
+from shoal.compiler.program import compile_graph
 from shoal.errors import CheckpointError, GraphError
 from shoal.model.control.messages import AddQuery, RemoveQuery, Repartition, ReplaceQuery
 from shoal.model.control.partitioning import Merge, Regroup, Split
 from shoal.model.query.aggregate import count, max_
 from shoal.model.query.expression import col
-from shoal.model.query.graph import Graph, InstanceId, OperatorId, Query
+from shoal.model.query.graph import Graph, InstanceId, Operator, OperatorId, Query
 from shoal.model.query.window import tumbling
 from shoal.policies.binding.static import round_robin
 from shoal.runtimes.spark.driver.position import Position, changed
 from shoal.runtimes.spark.driver.restore import desired
 from shoal.runtimes.spark.rebinding import mailbox as mailbox_module
+from shoal.runtimes.spark.rebinding.commands import Commands
 from shoal.runtimes.spark.rebinding.mailbox import (
     FOLDER,
+    REJECTED,
     REQUESTS,
     CommandReply,
     Mailbox,
@@ -31,9 +38,10 @@ from shoal.runtimes.spark.rebinding.mailbox import (
     command_of,
     request,
 )
+from shoal.runtimes.spark.rebinding.migration import Limits
 from shoal.runtimes.spark.state.store import hot_directory
 from shoal.storage.directory import Directory
-from shoal.storage.record import sealed
+from shoal.storage.record import sealed, unsealed
 from shoal.workloads.traffic.queries import STREAM, vehicles
 
 __all__ = ["roots", "small_spark"]
@@ -52,7 +60,11 @@ def fastest(limit: int = 0) -> Query:
 
 
 def left(root: Path) -> list[str]:
-    return sorted(path.name for path in (root / FOLDER).glob("*"))
+    return sorted(path.name for path in (root / FOLDER).glob("*") if path.is_file())
+
+
+def rejected(root: Path) -> list[str]:
+    return sorted(path.name for path in (root / REJECTED).glob("*"))
 
 
 @pytest.mark.parametrize(
@@ -84,8 +96,10 @@ def test_a_command_is_taken_up_once_and_gets_its_reply_when_its_epoch_is_committ
     assert left(tmp_path) == []
 
 
-def test_what_cannot_be_understood_is_refused_at_once(tmp_path: Path) -> None:
-    mailbox, client = Mailbox(str(tmp_path)), MailboxClient(str(tmp_path))
+def test_what_cannot_be_understood_is_refused_at_once_and_set_aside(tmp_path: Path) -> None:
+    told: list[tuple[str, str]] = []
+    mailbox = Mailbox(str(tmp_path), lambda file, reason: told.append((file, reason)))
+    client = MailboxClient(str(tmp_path))
     directory = Directory(str(tmp_path))
     asked = [
         b"nonsense",
@@ -110,6 +124,10 @@ def test_what_cannot_be_understood_is_refused_at_once(tmp_path: Path) -> None:
         f"{where}/4.json has format 1; this version reads format 2",
     ]
     assert left(tmp_path) == []
+    assert rejected(tmp_path) == sorted(f"{n}.json{end}" for n in range(len(asked)) for end in ("", ".reason"))
+    assert (tmp_path / REJECTED / "0.json").read_bytes() == b"nonsense"
+    assert told == [(f"{FOLDER}/{n}.json", reply.reason) for n, reply in enumerate(replies) if reply]
+    assert (tmp_path / REJECTED / "2.json.reason").read_text() == "a command must have one query; got 0\n"
 
 
 def test_a_damaged_reply_is_an_error_that_names_the_file(tmp_path: Path) -> None:
@@ -171,10 +189,80 @@ def test_unfetched_replies_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(left(tmp_path)) == 3
 
 
-def test_a_damaged_mark_is_an_error_that_names_the_file(tmp_path: Path) -> None:
-    Directory(str(tmp_path)).write(f"{FOLDER}/1.taken", b"nonsense")
-    with pytest.raises(CheckpointError, match=r"commands/1.taken is damaged"):
-        Mailbox(str(tmp_path)).recover(0, planned=False)
+def test_a_damaged_mark_is_set_aside_with_its_command(tmp_path: Path) -> None:
+    client, mailbox = MailboxClient(str(tmp_path)), Mailbox(str(tmp_path))
+    number = client.ask(RemoveQuery("a"))
+    Directory(str(tmp_path)).write(f"{FOLDER}/{number}.taken", b"nonsense")
+    mailbox.recover(0, planned=False)
+    assert mailbox.take(1) == []
+    reply = client.reply(number)
+    assert reply is not None
+    assert reply.epoch is None
+    assert reply.reason.endswith("whether the command was applied is unknown, list the run's queries to see")
+    assert left(tmp_path) == []
+
+
+GOOD = REQUESTS.encode(request(AddQuery(fastest())))
+FILES = st.one_of(
+    st.binary(max_size=200),
+    st.binary(max_size=200).map(sealed),
+    st.integers(0, len(GOOD)).map(lambda length: GOOD[:length]),
+    st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)).map(
+        lambda change: GOOD[: change[0]] + bytes([change[1]]) + GOOD[change[0] + 1 :]
+    ),
+    st.recursive(
+        st.none() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["filter", "sink", "source"]),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+        max_leaves=8,
+    ).map(lambda value: sealed(json.dumps({"format": 2, "kind": "add", "graph": value}).encode())),
+    st.tuples(st.sampled_from(sorted(json.loads(unsealed(GOOD))["graph"]["operators"])), st.text(max_size=5)).map(
+        lambda change: with_parameters(*change)
+    ),
+    st.sampled_from([RemoveQuery("no such"), Repartition((Split(InstanceId("no/1")),))]).map(
+        lambda command: REQUESTS.encode(request(command))
+    ),
+)
+"""Files that somebody may leave in a mailbox: noise, damaged commands, and commands that make no sense."""
+
+
+def with_parameters(operator: str, name: str) -> bytes:
+    """A command whose operators have the right ids and other parameters than their kind needs."""
+    found: Any = json.loads(unsealed(GOOD))
+    ids: dict[str, str] = {}
+    operators = {}
+    for id_, each in found["graph"]["operators"].items():
+        parameters = {name: 1} if id_ == operator else each["parameters"]
+        made = Operator(each["kind"], parameters, tuple(OperatorId(ids[i]) for i in each["inputs"]))
+        ids[id_] = made.id
+        operators[made.id] = {"kind": made.kind, "parameters": parameters, "inputs": list(made.inputs)}
+    queries = {query: [ids[i] for i in of] for query, of in found["graph"]["queries"].items()}
+    return sealed(json.dumps({**found, "graph": {"operators": operators, "queries": queries}}).encode())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([".json", ".json", ".taken"]), FILES), min_size=1, max_size=4))
+def test_no_file_in_the_mailbox_stops_a_run_or_its_restart(files: list[tuple[str, bytes]]) -> None:
+    with tempfile.TemporaryDirectory() as root, without_pauses():
+        box = Mailbox(root)
+        for number, (ending, content) in enumerate(files):
+            Directory(root).write(f"{FOLDER}/{number:020d}{ending}", content)
+        box.recover(3, planned=False)
+        commands = Commands(box, {STREAM}, lambda _command, reason: pytest.fail(reason))
+        after = commands.carried_out(4, position(), Limits(1 << 30))
+        compile_graph(after.graph, after.partitioning)
+        added = set(after.graph.queries) - set(GRAPH.queries)
+        assert added <= {"fastest"}
+        box.reply_committed(4)
+        assert [name for name in left(Path(root)) if not name.endswith(".answer")] == []
+        names = {name.removesuffix(".reason") for name in rejected(Path(root))}
+        assert len(names) >= len({n for n, (end, _) in enumerate(files) if end == ".json"}) - (1 if added else 0)
+
+
+@contextmanager
+def without_pauses() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(mailbox_module, "POLL_INTERVAL_S", 0.0)
+        yield
 
 
 class Play:

@@ -17,7 +17,7 @@ from shoal.connectors.sources.source import DRAIN, Source
 from shoal.errors import CheckpointError, GraphError
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding
-from shoal.model.control.messages import Command, CommandRefused, Drain, Event, RunEnded
+from shoal.model.control.messages import Command, CommandRefused, Drain, Event, MessageRejected, RunEnded
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 from shoal.runtimes.clock import WallClock
@@ -78,7 +78,7 @@ class SparkRuntime(WallClock, Unmeasured):
         self._setup = setup
         self._checkpoint = Checkpoint(setup.checkpoint)
         self._events = EventQueue()
-        self._mailbox = Mailbox(setup.checkpoint)
+        self._mailbox = Mailbox(setup.checkpoint, self._reject)
         self._throttle = Throttle()
         self._commands = Commands(self._mailbox, set(setup.sources), self._refuse, setup.mechanism)
         self._last = -1
@@ -136,6 +136,9 @@ class SparkRuntime(WallClock, Unmeasured):
 
     def _refuse(self, command: Command, reason: str) -> None:
         self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
+
+    def _reject(self, file: str, reason: str) -> None:
+        self._events.put(MessageRejected(file, reason, at_s=self.now_s()))
 
     def apply(self, command: Command) -> None:
         """Request a change; it takes effect at the next epoch, or a `CommandRefused` event gives the reason."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from shoal.errors import ShoalError
+from shoal.kernels.failing import raised
 from shoal.model.control.messages import Command
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position, changed
 from shoal.runtimes.spark.rebinding.mailbox import Mailbox
@@ -40,6 +41,8 @@ class Commands:
                 position = changed(position, asked, self.streams)
             except ShoalError as error:
                 self.mailbox.refuse(number, str(error))
+            except Exception as error:  # noqa: BLE001  (what comes from a file must not stop the run)
+                self.mailbox.refuse(number, f"it is no command for this run: {raised(error)}")
         for command in self._taken():
             try:
                 position = changed(position, command, self.streams, self.mechanism)

@@ -3,18 +3,25 @@
     commands/NUMBER.json     the command, written by the client
     commands/NUMBER.taken    the epoch that takes it up, written before that epoch is planned
     commands/NUMBER.answer   the reply: the epoch that applied it, or why it was refused; written after the commit
+    commands/rejected/       commands that were refused and files that are no command, each with a NAME.reason beside it
 
 A command counts as applied once its epoch is planned, since a plan is executed even after a crash. After a restart, a
 command taken up for an epoch without a plan is taken up again; one whose epoch has a plan gets its reply. So no command
 is lost or applied twice. A client may withdraw a command that is not taken up yet by removing its first file.
+
+Anybody who may write to the directory may leave anything here, so nothing found here stops a run or its restart: what
+is no command is moved to `rejected`.
 """
 
+import contextlib
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from shoal.errors import ConfigError, GraphError, ShoalError
+from shoal.kernels.failing import raised
 from shoal.model.control.messages import AddQuery, RemoveQuery, Repartition, ReplaceQuery
 from shoal.model.control.partitioning import Merge, Regroup, Split
 from shoal.model.query.graph import Graph
@@ -27,9 +34,12 @@ from shoal.storage.record import Record
 LOG = logging.getLogger("shoal")
 FOLDER = "commands"
 ASKED, TAKEN, REPLY = ".json", ".taken", ".answer"
+REJECTED, REASON = f"{FOLDER}/rejected", ".reason"
 POLL_INTERVAL_S = 0.2
 """The shortest time between two searches for new commands; epochs may be shorter."""
 KEPT_REPLIES = 100
+KEPT_REJECTED = 200
+"""Rejected files that are kept, reasons included."""
 
 
 @dataclass(frozen=True)
@@ -138,9 +148,14 @@ class MailboxClient:
 class Mailbox:
     """The run's side: takes commands up for an epoch and replies once it is committed."""
 
-    def __init__(self, checkpoint: str) -> None:
-        """Open the mailbox of a checkpoint; nothing is read yet."""
+    def __init__(self, checkpoint: str, on_rejected: Callable[[str, str], None] = lambda _file, _reason: None) -> None:
+        """Open the mailbox of a checkpoint; nothing is read yet.
+
+        `on_rejected` is called with the name of every file that is set aside, and the reason.
+        """
         self._directory = Directory(checkpoint)
+        self._on_rejected = on_rejected
+        self._ignored: set[str] = set()
         self._taken: dict[str, int] = {}
         self._poll_at_s = 0.0
 
@@ -155,9 +170,14 @@ class Mailbox:
             number = name.removesuffix(TAKEN)
             try:
                 content = self._directory.read(f"{FOLDER}/{name}")
+                epoch = MARKS.decode(content, f"{self._directory.uri}/{FOLDER}/{name}").epoch
             except FileNotFoundError:
                 continue
-            epoch = MARKS.decode(content, f"{self._directory.uri}/{FOLDER}/{name}").epoch
+            except (ShoalError, OSError) as error:
+                reason = f"{error}; whether the command was applied is unknown, list the run's queries to see"
+                self._set_aside(name, reason)
+                self.refuse(number, reason)
+                continue
             if epoch <= last + planned:
                 self._taken[number] = epoch
             else:
@@ -174,7 +194,7 @@ class Mailbox:
         waiting = [name.removesuffix(ASKED) for name in names if name.endswith(ASKED)]
         taken = []
         for number in waiting:
-            if number in self._taken:
+            if number in self._taken or number + ASKED in self._ignored:
                 continue
             command = self._read(number)
             if command is not None and self._take(number, epoch):
@@ -182,14 +202,16 @@ class Mailbox:
         return taken
 
     def _read(self, number: str) -> RemoteCommand | None:
+        name = f"{FOLDER}/{number}{ASKED}"
         try:
-            name = f"{FOLDER}/{number}{ASKED}"
             return command_of(REQUESTS.decode(self._directory.read(name), f"{self._directory.uri}/{name}"))
         except FileNotFoundError:
             return None
         except ShoalError as error:
             self.refuse(number, str(error))
-            return None
+        except Exception as error:  # noqa: BLE001  (a file that is no command may fail in any way)
+            self.refuse(number, f"file {self._directory.uri}/{name} is no command: {raised(error)}; ask for it again")
+        return None
 
     def _take(self, number: str, epoch: int) -> bool:
         """Take a command up; False if the client has withdrawn it.
@@ -204,10 +226,27 @@ class Mailbox:
         return True
 
     def refuse(self, number: str, reason: str) -> None:
-        """Reply that a command is refused. The command is removed first, so that a crash does not revive it."""
+        """Reply that a command is refused. It is set aside first, so that a crash does not revive it."""
         LOG.warning("refused a command of another process: %s", reason)
-        self._directory.delete([f"{FOLDER}/{number}{ASKED}"])
-        self._write_reply(number, CommandReply(None, reason))
+        self._set_aside(f"{number}{ASKED}", reason)
+        with contextlib.suppress(ShoalError, OSError):  # nobody may be waiting, and the name may be any
+            self._write_reply(number, CommandReply(None, reason))
+
+    def _set_aside(self, name: str, reason: str) -> None:
+        """Move a file to the rejected ones, with the reason beside it; one that cannot be moved is ignored."""
+        self._on_rejected(f"{FOLDER}/{name}", reason)
+        try:
+            content = self._directory.read(f"{FOLDER}/{name}")
+            self._directory.write(f"{REJECTED}/{name}", content)
+            self._directory.write(f"{REJECTED}/{name}{REASON}", f"{reason}\n".encode("utf-8", "backslashreplace"))
+            self._directory.delete([f"{FOLDER}/{name}"])
+            old = self._directory.names(REJECTED)[:-KEPT_REJECTED]
+            self._directory.delete(f"{REJECTED}/{each}" for each in old)
+        except FileNotFoundError:
+            return
+        except (ShoalError, OSError) as error:
+            LOG.warning("cannot set file %s/%s/%s aside: %s", self._directory.uri, FOLDER, name, error)
+            self._ignored.add(name)
 
     def reply_committed(self, last: int) -> None:
         """Reply to the commands of all committed epochs; called after each commit, and safe to repeat after a crash."""
