@@ -12,6 +12,7 @@ from tests.naive_match import matches
 from tests.naive_windows import TIME, aggregated, by_key, ends_of, in_order
 
 from shoal.model.query.graph import Graph, Operator, OperatorId
+from shoal.model.query.schema import Schema
 
 Rows = Sequence[Row]
 
@@ -35,7 +36,7 @@ def interpret(graph: Graph, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> 
 
 
 def _source(parameters: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Rows:
-    floats = [name for name, type_ in parameters["schema"].items() if type_ == "float64"]
+    floats = [name for name, type_ in Schema.of(parameters["schema"]).types.items() if type_ == "float64"]
     return [
         {
             **{name: row[name] for name in parameters["schema"]},

@@ -12,10 +12,12 @@ from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Graph, Query
+from shoal.model.query.schema import not_null
 from shoal.model.query.window import rows, sessions, tumbling
 
 SCHEMA = {"ts": "timestamp", "k": "string", "n": "int64", "x": "float64"}
 LEFT, RIGHT = Stream("left", SCHEMA, time="ts"), Stream("right", SCHEMA, time="ts")
+FULL = Stream("full", not_null(SCHEMA), time="ts")
 MEASURES = {"rows": "count(*)"}
 
 
@@ -35,6 +37,7 @@ def by_number(flow: Flow, number: int) -> Flow:
     ("queries", "lanes"),
     [
         pytest.param([LEFT.filter(col("n") == n).rank("x", 1).sink(f"q{n}") for n in range(3)], 1, id="ranks"),
+        pytest.param([by_number(FULL, n).rank("x", 1).sink(f"q{n}") for n in range(3)], 1, id="columns without nulls"),
         pytest.param(
             [by_number(LEFT, n).key_by("k").deduplicate(1).sink(f"q{n}") for n in range(3)], 1, id="deduplicates"
         ),

@@ -91,7 +91,7 @@ def _member(part: Section, lanes: _Lanes) -> Member:
     if not part.ways[0].stream:
         position = lanes.home[part.ways[0].origin.id][1]
         return Member(part, tuple(_lasting(steps)), "", position, ())
-    types = part.ways[0].origin.parameters["schema"]
+    types = _declared(part.ways[0])
     equality = None if part.operator.groups > 1 else _equality(steps, types)
     if equality is None:
         return Member(part, tuple(_lasting(steps)), "", None, ())
@@ -222,7 +222,11 @@ def _add_plain(sinks: Sequence[SinkWay], lanes: _Lanes) -> None:
     found: dict[tuple[Any, ...], _Plain] = {}
     for sink in sinks:
         steps = sink.way.steps
-        at, column, value = _equality(steps, sink.way.origin.parameters["schema"]) or (len(steps), "", None)
+        at, column, value = _equality(steps, _declared(sink.way)) or (
+            len(steps),
+            "",
+            None,
+        )
         plain = _Plain(tuple(_lasting(steps[:at])), column, steps[at + 1 :])
         texts = tuple(step.text for step in plain.before), tuple(step.text for step in plain.after)
         key = (sink.way.stream, texts, column, type(value), sink.query.table)
@@ -242,6 +246,11 @@ def _plain_outlet(sinks_of: Sequence[Sequence[SinkWay]], layer: int) -> Outlet:
     """The outlet of the n-th sink of every value; `layer` is n, from 0."""
     there = {position: several[layer] for position, several in enumerate(sinks_of) if layer < len(several)}
     return replace(_outlet(there, len(sinks_of)), steps=())
+
+
+def _declared(way: Way) -> Mapping[str, str]:
+    """The types of the stream that a path begins with."""
+    return Schema.of(way.origin.parameters["schema"]).types
 
 
 def _lasting(steps: Sequence[Step]) -> Iterator[Step]:
