@@ -3,6 +3,9 @@
 A message says the subject, the place, what was expected and what came, then a hint; lowercase, no full stop.
 """
 
+from collections import abc
+from difflib import get_close_matches
+
 
 class ShoalError(Exception):
     """Anything Shoal refuses or fails at, with a message meant for a person."""
@@ -79,3 +82,23 @@ class QueryError(RunError):
         """Say what happened; the message names queries, reason and row."""
         super().__init__(message)
         self.queries, self.reason, self.row = queries, reason, row
+
+
+def did_you_mean(name: str, known: abc.Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known name that it may have been meant for, if there is one.
+
+    >>> did_you_mean("sped", ["ts", "speed"]), did_you_mean("x", ["ts", "speed"])
+    ("; did you mean 'speed'?", '')
+    """
+    by_case = {each.lower(): each for each in known}
+    found = get_close_matches(name.lower(), by_case, n=1)
+    return f"; did you mean {by_case[found[0]]!r}?" if found else ""
+
+
+def reason_of(error: OSError) -> str:
+    """Why an operation of the system failed, for the end of a message.
+
+    >>> reason_of(FileExistsError(17, "File exists", "/data"))
+    'file exists'
+    """
+    return (error.strerror or str(error)).lower()

@@ -54,7 +54,7 @@ def test_another_source_may_take_the_place_of_the_files(script: str, functions: 
 
 
 def test_a_function_that_no_file_has_is_an_error_with_the_place(script: str) -> None:
-    with pytest.raises(SqlError, match=r"cars\.sql: there is no function 'gear' here"):
+    with pytest.raises(SqlError, match=r"cars\.sql, line 5, column 32: there is no function 'gear' here"):
         target(script, 0, AMOUNT, {}, None)
 
 

@@ -195,7 +195,7 @@ def test_a_missing_or_unreadable_file_and_a_setting_are_the_users_mistakes(tmp_p
     with pytest.raises(ConfigError, match=r"there is no file nowhere.yaml"):
         job_from_graph(Path("nowhere.yaml"))
     (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(GraphError, match="it is not UTF-8 text"):
+    with pytest.raises(ConfigError, match="must be UTF-8 text"):
         job_from_graph(tmp_path / "x.yaml")
     with pytest.raises(ConfigError, match="--set is for workloads"):
         job_from_graph(file(tmp_path), settings={"a": "1"})

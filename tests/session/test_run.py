@@ -42,7 +42,7 @@ def epoch(number: int, rows: int = 100) -> EpochCommitted:
 class Played:
     """A runtime that says what it was given and notes what it is asked for."""
 
-    capabilities = Capabilities("played", "plays given events", "getting ready ...")
+    capabilities = Capabilities("played", "plays given events", "getting ready ...", changes_queries=True)
     topology = Topology.of(1, 2)
     consumed = 0
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from shoal.cli.progress import Progress
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, reason_of
 from shoal.experiments import experiment as declared
 from shoal.experiments import report
 from shoal.experiments.experiment import Experiment, MeasuredPoint
@@ -108,7 +108,7 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from error
+        raise ConfigError(f"cannot write {path}: {reason_of(error)}") from error
 
 
 def _print(experiment: Experiment, measured: list[MeasuredPoint]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from shoal.cli.target import target
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, reason_of
 from shoal.language.python.stream import Stream
 from shoal.language.sql.script import parse_script
 from shoal.language.yaml.graph_file import save_graph
@@ -45,4 +45,4 @@ def write_graph(text: str, output: str | None, settings: Mapping[str, str]) -> N
     try:
         Path(output).write_text(written, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot write {output}: {(error.strerror or str(error)).lower()}") from error
+        raise ConfigError(f"cannot write {output}: {reason_of(error)}") from error

@@ -1,6 +1,7 @@
 """The `shoal` command."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 
@@ -15,7 +16,7 @@ from shoal.cli.profile import ProfileOptions, run_profile
 from shoal.cli.queries import queries
 from shoal.cli.run import RunOptions, run_target
 from shoal.control.settings import ControlSettings
-from shoal.errors import ConfigError, RunError, ShoalError
+from shoal.errors import ConfigError, RunError, ShoalError, reason_of
 from shoal.experiments.engines.engine import ENGINES
 from shoal.mechanisms.catalog import DEFAULT
 from shoal.model.query.aggregate import AGGREGATE_KINDS
@@ -89,6 +90,7 @@ def cli() -> None:
 )
 @click.option("--events", type=click.IntRange(0), help="Stop after this many events.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after this many seconds.")
+@click.option("--drain", is_flag=True, help="After --seconds close every window, even with a checkpoint.")
 @click.option(
     "--rate",
     metavar="R[,R@S...]",
@@ -106,6 +108,8 @@ def cli() -> None:
 )
 @click.option("--functions", metavar="FILE.py", help="Functions (shoal.udf) that a SQL file calls.")
 @click.option("--sink", metavar="URI", help="parquet:DIR or console:  [default: results stay in memory]")
+@click.option("--overwrite", is_flag=True, help="Replace the results of another run in the directory of the sink.")
+@click.option("--append", is_flag=True, help="Add to the results of another run in the directory of the sink.")
 @click.option("--checkpoint", metavar="DIR", help="Keep position and state here, and resume from them.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
 @click.option(
@@ -123,6 +127,7 @@ def cli() -> None:
     is_flag=True,
     help="Split and merge instances at random after every epoch: no result may change.",
 )
+@click.option("--fail-on-dead-letters", is_flag=True, help="Exit code 1 if any row or file was refused.")
 @click.option("--check", is_flag=True, help="Compare the results with the batch oracle; exit code 1 if they differ.")
 @click.option(
     "--json",
@@ -252,3 +257,10 @@ def main() -> None:
     except ShoalError as error:
         click.echo(f"shoal: {error}", err=True)
         sys.exit(USER_MISTAKE)
+    except BrokenPipeError:  # the reader of our output, e.g. `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except OSError as error:
+        about = f" {error.filename}" if error.filename else ""
+        click.echo(f"shoal: the system refuses access{about}: {reason_of(error)}", err=True)
+        sys.exit(FAILED)

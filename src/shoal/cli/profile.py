@@ -12,7 +12,7 @@ from rich.table import Table
 
 from shoal.cli.progress import Progress
 from shoal.cli.target import target
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, reason_of
 from shoal.session.profile import profiled
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
@@ -49,7 +49,7 @@ def run_profile(options: ProfileOptions) -> None:
         try:
             Path(options.output).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
-            raise ConfigError(f"cannot write {options.output}: {(error.strerror or str(error)).lower()}") from error
+            raise ConfigError(f"cannot write {options.output}: {reason_of(error)}") from error
     if options.as_json:
         click.echo(text)
     else:

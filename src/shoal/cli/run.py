@@ -4,8 +4,8 @@ import json
 import random
 import signal
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from shoal.cli.target import Expected, Target, source_from_uri, target
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink, sink_from_uri
 from shoal.connectors.sources.rate import Rate
 from shoal.control.settings import ControlSettings
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, reason_of
 from shoal.model.control.messages import EpochCommitted, Rebind, Repartition
 from shoal.policies.binding.static import shuffled
 from shoal.runtimes.protocol import RuntimeKind
@@ -51,11 +51,14 @@ class RunOptions:
     workers: int
     events: int | None
     seconds: float | None
+    drain: bool
     rate: str | None
     epoch_rows: int | None
     source: str | None
     functions: str | None
     sink: str | None
+    overwrite: bool
+    append: bool
     checkpoint: str | None
     seed: int
     settings: Mapping[str, str]
@@ -63,6 +66,7 @@ class RunOptions:
     metrics: str | None
     shuffle_bindings: bool
     shuffle_partitions: bool
+    fail_on_dead_letters: bool
     check: bool
     as_json: bool
 
@@ -72,9 +76,13 @@ def run_target(options: RunOptions) -> int:
     chosen = _target(options)
     sink = _sink(options, chosen)
     kind = runtime_kind(options.on)
+    if options.drain and options.seconds is None:
+        raise ConfigError("--drain says how to end after --seconds; add --seconds")
     if options.check:
         _reject_impossible_check(options, kind, chosen, sink)
     conf = _conf(options, kind)
+    if options.metrics:
+        _append(options.metrics, "")
     interrupted = threading.Event()
     with Progress(quiet=options.as_json) as progress:
         progress.say(kind.capabilities.starting)
@@ -97,7 +105,7 @@ def run_target(options: RunOptions) -> int:
             f"running {_number(len(chosen.job.graph.queries), 'query', 'queries')}, "
             f"{_number(len(chosen.job.graph.operators), 'operator', 'operators')}"
         )
-        timer = _timer(run, options.seconds)
+        timer = _timer(run.stop if options.checkpoint and not options.drain else run.drain, options.seconds)
         run.wait(lambda run, event: _watch(run, event, options, progress))
         if options.metrics:
             _append_metrics(run, options.metrics)
@@ -132,6 +140,10 @@ def _reject_impossible_check(options: RunOptions, kind: RuntimeKind, chosen: Tar
     """The oracle covers all events since the checkpoint began, so all results must be readable."""
     if chosen.expected is None:
         raise ConfigError(f"{options.target} has no oracle; omit --check")
+    if options.append:
+        raise ConfigError("--check needs the results of this run alone; omit --append")
+    if options.seconds is not None and options.checkpoint is not None and not options.drain:
+        raise ConfigError("--check needs every window closed; add --drain to --seconds with a checkpoint")
     if isinstance(sink, ConsoleSink):
         raise ConfigError("--check needs results that can be read back; got --sink console:")
     kept = None if options.checkpoint is None or kind.kept is None else kind.kept(options.checkpoint)
@@ -166,7 +178,13 @@ def _sink(options: RunOptions, chosen: Target) -> Sink:
     sink = sink_from_uri(options.sink) if options.sink else chosen.sink or MemorySink()
     if options.as_json and isinstance(sink, ConsoleSink):
         raise ConfigError("--json and --sink console: both write to stdout; omit one of them")
-    return sink
+    if options.overwrite and options.append:
+        raise ConfigError("--overwrite and --append exclude each other; omit one of them")
+    if not (options.overwrite or options.append):
+        return sink
+    if not isinstance(sink, ParquetSink):
+        raise ConfigError(f"--{'overwrite' if options.overwrite else 'append'} is for --sink parquet:DIR")
+    return replace(sink, existing="overwrite" if options.overwrite else "append")
 
 
 def _stop_on_interrupt(run: Run, interrupted: threading.Event) -> None:
@@ -184,10 +202,10 @@ def _interrupt_at_once() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _timer(run: Run, seconds: float | None) -> threading.Timer | None:
+def _timer(end: Callable[[], None], seconds: float | None) -> threading.Timer | None:
     if seconds is None:
         return None
-    timer = threading.Timer(seconds, run.drain)
+    timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
     return timer
@@ -209,12 +227,16 @@ def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progr
 
 def _append_metrics(run: Run, path: str) -> None:
     """One JSON object per line: the time, and the metrics of every operator."""
-    line = json.dumps({"time": round(run.runtime.now_s(), 3), "operators": run.metrics()})
+    _append(path, json.dumps({"time": round(run.runtime.now_s(), 3), "operators": run.metrics()}) + "\n")
+
+
+def _append(path: str, text: str) -> None:
+    """Append to a file; also called with nothing, to find out before a run whether it can be written."""
     try:
         with Path(path).open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(text)
     except OSError as error:
-        raise ConfigError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from error
+        raise ConfigError(f"cannot write {path}: {reason_of(error)}") from error
 
 
 def _interrupted(run: Run, options: RunOptions) -> int:

@@ -1,20 +1,19 @@
 """Targets: the job that a command-line argument stands for."""
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import pyarrow as pa
 
+from shoal.cli.python_file import executed, found_in, names_of_jobs
 from shoal.connectors.formats.format import FORMATS
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.files import Files
 from shoal.connectors.sources.source import Source
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, did_you_mean
 from shoal.model.query.functions import Function
-from shoal.session.graphfile import job_from_graph
+from shoal.session.graphfile import job_from_graph, text_of
 from shoal.session.job import Job
 from shoal.workloads.catalog import WORKLOADS, workload
 from shoal.workloads.workload import Amount
@@ -60,8 +59,11 @@ def target(
         if settings:
             raise ConfigError(f"--set is for workloads; {text} takes no settings")
         return _from_sql(Path(text), functions, source)
+    if text.endswith(".py") and Path(text).is_file():
+        raise ConfigError(f"target {text} is a Python file; {names_of_jobs(Path(text), Job)}")
     raise ConfigError(
         f"target must be a workload ({', '.join(WORKLOADS)}), FILE.yaml, FILE.sql or FILE.py:NAME; got {text!r}"
+        + did_you_mean(text, WORKLOADS)
     )
 
 
@@ -70,16 +72,11 @@ def _from_sql(path: Path, functions: str | None, source: Source | None) -> Targe
     from shoal.language.sql.script import parse_script
     from shoal.session.script import job_of_script, sink_of
 
-    if not path.is_file():
-        raise ConfigError(f"there is no file {path}")
-    found = vars(_module(Path(functions))).values() if functions is not None else ()
+    found = vars(executed(Path(functions))).values() if functions is not None else ()
     own = {each.name: each for each in found if isinstance(each, Function)}
     if functions is not None and not own:
         raise ConfigError(f"{functions} has no function for SQL; mark some with @shoal.udf")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} must be UTF-8 text") from error
+    text = text_of(path)
     script = parse_script(text, functions=own, where=str(path))
     streams = sorted({stream for query in script.queries for stream in query.streams})
     if source is not None and len(streams) != 1:
@@ -88,21 +85,8 @@ def _from_sql(path: Path, functions: str | None, source: Source | None) -> Targe
     return Target(str(path), job, None, sink_of(script))
 
 
-def _module(path: Path) -> ModuleType:
-    """Execute a Python file as a module."""
-    if not path.is_file():
-        raise ConfigError(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"cannot load {path} as Python")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def _from_file(path: Path, attribute: str, source: Source | None) -> Job:
-    found = getattr(_module(path), attribute, None)
-    job = found() if callable(found) else found
+    job = found_in(path, attribute)
     if not isinstance(job, Job):
         raise ConfigError(f"{path}:{attribute} must be a Job or a function that returns one; got {type(job).__name__}")
     if source is None:
@@ -120,6 +104,6 @@ def source_from_uri(uri: str, rows_per_epoch: int | None) -> Source:
         raise ConfigError(
             f"source must be {', '.join(f'{name}:DIR' for name in FORMATS)}, optionally with ?follow; got {uri!r}"
         )
-    if not Path(directory).is_dir():
-        raise ConfigError(f"source directory {directory} does not exist")
-    return Files(directory, format=kind, rows_per_epoch=rows_per_epoch, follow=bool(option))  # type: ignore[arg-type]
+    files = Files(directory, format=kind, rows_per_epoch=rows_per_epoch, follow=bool(option))  # type: ignore[arg-type]
+    files.check()
+    return files

@@ -2,15 +2,20 @@
 
 import sys
 from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import Protocol, TextIO
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TextIO, runtime_checkable
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.connectors.result_directory import EXISTING, Existing, Opening, ResultDirectory, file_name
 from shoal.errors import ConfigError
 from shoal.storage.directory import Directory
+from shoal.storage.writable import check_writable
+
+COLUMNS = "columns.parquet"
+"""Name of the file without rows that has the columns of a table."""
 
 
 class Sink(Protocol):
@@ -18,6 +23,17 @@ class Sink(Protocol):
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
         """Store the rows of an epoch; called again after a restart, it must replace what the first call wrote."""
+
+
+@runtime_checkable
+class OpenedSink(Sink, Protocol):
+    """A sink that wants to know tables and columns before the first rows; other sinks need only `write`."""
+
+    def opened(self, opening: Opening) -> Sink:
+        """The sink for one run; raises if the run must not write to it. Called before a run starts; writes nothing."""
+
+    def begin(self, opening: Opening) -> None:
+        """Prepare for the rows of the run; called once, right before it starts, on the sink that `opened` gave."""
 
 
 @dataclass
@@ -32,6 +48,15 @@ class MemorySink:
     """
 
     _parts: dict[str, dict[int, pa.Table]] = field(default_factory=lambda: defaultdict(dict))
+    _columns: dict[str, pa.Schema] = field(default_factory=dict)
+
+    def opened(self, opening: Opening) -> "MemorySink":  # noqa: ARG002  (the protocol's)
+        """The sink itself: any run may add to it."""
+        return self
+
+    def begin(self, opening: Opening) -> None:
+        """Give every table its columns, so that one without rows is empty, not missing."""
+        self._columns |= opening.tables
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
         """Store rows in memory."""
@@ -39,11 +64,13 @@ class MemorySink:
 
     def names(self) -> list[str]:
         """Tables that have been written."""
-        return sorted(self._parts)
+        return sorted({*self._parts, *self._columns})
 
     def table(self, name: str) -> pa.Table:
         """All rows of a table, epoch by epoch."""
         parts = self._parts.get(name, {})
+        if not parts and name in self._columns:
+            return self._columns[name].empty_table()
         if not parts:
             raise KeyError(f"no rows for table {name!r}; there are {', '.join(self.names()) or 'none'}")
         return pa.concat_tables([parts[epoch] for epoch in sorted(parts)])
@@ -54,31 +81,50 @@ class ParquetSink:
     """Writes `<directory>/<table>/epoch-<number>.parquet`, each file atomically.
 
     A table is a directory that pyarrow, DuckDB and Spark read as one. In its name everything but ASCII letters,
-    digits and `_.-~` becomes %XX as in a URL, and so does a leading . or _, which would hide it.
+    digits and `_.-~` becomes %XX as in a URL, and so does a leading . or _, which would hide it. A table also has
+    `columns.parquet`, without rows, so that its columns are known before there are results.
+    `existing`: whether to "refuse" a directory with results of another run, "overwrite" or "append" to them. A run that
+    resumes from its checkpoint always goes on with its own.
     """
 
     path: str
+    existing: Existing = "refuse"
+    run: int = field(default=0, repr=False)
+    """The number of the run among those that have written here; `opened` sets it."""
 
     def __post_init__(self) -> None:
         """Reject an address that cannot be written to."""
         Directory(self.path)
+        if self.existing not in EXISTING:
+            raise ConfigError(f"existing of {self.path!r} must be {', '.join(EXISTING)}; got {self.existing!r}")
+
+    def opened(self, opening: Opening) -> "ParquetSink":
+        """The sink of one run; refuses a directory that holds the results of another."""
+        check_writable(self.path, "sink")
+        return replace(self, run=ResultDirectory(Directory(self.path)).run_number(opening, self.existing))
+
+    def begin(self, opening: Opening) -> None:
+        """Record the run, and write the columns of every table."""
+        directory = Directory(self.path)
+        ResultDirectory(directory).begin(self.run, opening, self.existing)
+        for table, columns in opening.tables.items():
+            name = f"{directory_name(table)}/{COLUMNS}"
+            if not directory.exists(name):
+                directory.write(name, _parquet(columns.empty_table()))
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
         """Write one file."""
-        written = pa.BufferOutputStream()
-        pq.write_table(rows, written)
-        content = written.getvalue().to_pybytes()
-        Directory(self.path).write(f"{directory_name(table)}/epoch-{epoch:010d}.parquet", content)
+        Directory(self.path).write(f"{directory_name(table)}/{file_name(self.run, epoch)}", _parquet(rows))
 
     def names(self) -> list[str]:
         """Tables that have been written."""
-        return sorted(unquote(name) for name in Directory(self.path).directories())
+        return sorted(unquote(name) for name in ResultDirectory(Directory(self.path)).tables())
 
     def table(self, name: str) -> pa.Table:
         """All rows written so far."""
         directory = Directory(self.path)
         below = directory_name(name)
-        files = directory.names(below)
+        files = ResultDirectory(directory).files(below)
         if not files:
             raise KeyError(f"no rows for table {name!r} in {self.path}; there are {', '.join(self.names()) or 'none'}")
         return pa.concat_tables([_read(directory.read(f"{below}/{file}")) for file in files])
@@ -92,6 +138,12 @@ def _read(content: bytes) -> pa.Table:
     """
     with pq.ParquetFile(pa.BufferReader(content), pre_buffer=False) as file:
         return file.read(use_threads=False)
+
+
+def _parquet(rows: pa.Table) -> bytes:
+    written = pa.BufferOutputStream()
+    pq.write_table(rows, written)
+    return bytes(written.getvalue().to_pybytes())
 
 
 def directory_name(table: str) -> str:

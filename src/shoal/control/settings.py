@@ -7,7 +7,7 @@ from typing import Any
 from shoal.control.decision import Model
 from shoal.control.forecast import forecast_of
 from shoal.control.trigger import triggers_of
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, did_you_mean
 from shoal.policies.partitioning.splitting import Splitting
 from shoal.policies.scaling import Utilisation
 
@@ -95,7 +95,8 @@ class ControlSettings:
         known = {each.name: each.type for each in fields(cls)}
         for name in given:
             if name not in known:
-                raise ConfigError(f"control has no setting {name!r}; there are {', '.join(known)}")
+                near = did_you_mean(name, known)
+                raise ConfigError(f"control has no setting {name!r}; there are {', '.join(known)}{near}")
         return cls(**{name: _value(name, text, known[name]) for name, text in given.items()})
 
 

@@ -21,7 +21,7 @@ import yaml
 
 from shoal.connectors.sources.files import Files
 from shoal.connectors.sources.source import Source
-from shoal.errors import ConfigError, GraphError, SourceError
+from shoal.errors import ConfigError, GraphError, SourceError, reason_of
 from shoal.language.yaml.definitions import Dataset, StreamDefinition
 from shoal.language.yaml.graph_file import GraphFile, load_file
 from shoal.session.job import Job
@@ -34,12 +34,19 @@ Row = Sequence[str | None]
 
 def graph_file(path: Path) -> GraphFile:
     """Read a graph file."""
+    return load_file(text_of(path), str(path))
+
+
+def text_of(path: Path) -> str:
+    """The content of a text file that a user names."""
     try:
-        return load_file(path.read_text(encoding="utf-8"), str(path))
-    except OSError as error:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
         raise ConfigError(f"there is no file {path}") from error
+    except OSError as error:
+        raise ConfigError(f"file {path} cannot be read: {reason_of(error)}") from error
     except UnicodeDecodeError as error:
-        raise GraphError(f"{path}: this is not YAML: it is not UTF-8 text") from error
+        raise ConfigError(f"{path} must be UTF-8 text") from error
 
 
 def job_from_graph(

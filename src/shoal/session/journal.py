@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import get_args
 
 from shoal.control.journal import Entry
-from shoal.errors import ConfigError, MessageError
+from shoal.errors import ConfigError, MessageError, RunError, reason_of
 from shoal.storage.codec import Codec
 from shoal.storage.private import create
+from shoal.storage.writable import check_writable
 
 NAME = "journal.jsonl"
 FORMAT = 1
@@ -21,11 +22,12 @@ class JournalFile:
     def __init__(self, directory: str) -> None:
         """Open the journal; the directory is created for this user alone if it does not exist."""
         self.path = Path(directory) / NAME
+        check_writable(directory, f"journal {self.path} cannot be written:")
         try:
             create(self.path.parent)
             self._end_line()
         except OSError as error:
-            raise ConfigError(f"journal {self.path} cannot be written: {error.strerror}") from error
+            raise ConfigError(f"journal {self.path} cannot be written: {reason_of(error)}") from error
 
     def _end_line(self) -> None:
         """End a line that a crash has left unfinished."""
@@ -36,9 +38,13 @@ class JournalFile:
     def add(self, entries: Iterable[Entry]) -> None:
         """Append entries."""
         lines = [ENTRIES.encode(entry) for entry in entries]
-        if lines:
+        if not lines:
+            return
+        try:
             with self.path.open("ab") as file:
                 file.write(b"".join(line + b"\n" for line in lines))
+        except OSError as error:
+            raise RunError(f"journal {self.path} cannot be written: {reason_of(error)}") from error
 
 
 def read_journal(directory: str) -> list[Entry]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.compiler.query_failure import failure_text
-from shoal.connectors.sinks import MemorySink, Sink
+from shoal.connectors.sinks import MemorySink, OpenedSink, Sink
 from shoal.control.controller import Controller
 from shoal.control.journal import Begun, Ended
 from shoal.control.settings import ControlSettings
@@ -45,6 +45,7 @@ from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.job import Job
 from shoal.session.journal import JournalFile
 from shoal.session.partitions import operator_named
+from shoal.session.results import opened, opening_of
 from shoal.session.steering import Steering
 from shoal.session.summary import Tally
 
@@ -134,15 +135,24 @@ class Run:
 
     def add(self, query: Query) -> None:
         """Run one more query from the next epoch on; the others keep their state."""
+        self._check_changes("add a query")
         self.runtime.apply(AddQuery(query))
 
     def replace(self, query: Query) -> None:
         """Run another query under the name of one that runs; operators that both have keep their state."""
+        self._check_changes("replace a query")
         self.runtime.apply(ReplaceQuery(query))
 
     def remove(self, name: str) -> None:
         """Stop a query with the next epoch."""
+        self._check_changes("remove a query")
         self.runtime.apply(RemoveQuery(name))
+
+    def _check_changes(self, what: str) -> None:
+        """Reject a change of queries on a runtime that cannot make it."""
+        if not self.capabilities.changes_queries:
+            able = runtimes_that(lambda can: can.changes_queries)
+            raise ConfigError(f"the {self.capabilities.name} runtime cannot {what} while it runs; use runtime {able}")
 
     def drain(self) -> None:
         """Stop reading input, emit every open window, and end."""
@@ -294,9 +304,13 @@ def start(  # noqa: PLR0913  (all but the job by name)
     directory = tempfile.mkdtemp(prefix="shoal-") if temporary else checkpoint
     if directory is not None and "://" not in directory:
         directory = str(Path(directory).absolute())
+    for source in job.sources.values():
+        if callable(check := getattr(source, "check", None)):
+            check()
+    opening = opening_of(job.graph, kind, None if temporary else directory)
     launch = Launch(
         sources=job.sources,
-        sink=sink if sink is not None else MemorySink(),
+        sink=opened(MemorySink() if sink is None else sink, opening),
         checkpoint=directory,
         policy=policy,
         most_workers=0 if steered.scaling is None else steered.scaling.most,
@@ -315,6 +329,8 @@ def start(  # noqa: PLR0913  (all but the job by name)
         run.asked_mechanism = mechanism
         kept = directory if checkpoint is not None and "://" not in checkpoint else None
         _steer(run, steered, journal or kept)
+        if isinstance(launch.sink, OpenedSink):
+            launch.sink.begin(opening)
         first = chosen if chosen in STATIC else FIRST.get(chosen, "round-robin")
         runtime.start(job.graph, STATIC[first](job.graph, workers))
     except BaseException:

@@ -6,7 +6,7 @@ from typing import Any, cast
 from shoal.connectors.formats.format import FORMATS
 from shoal.connectors.sinks import ParquetSink
 from shoal.connectors.sources.files import Files
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, did_you_mean
 from shoal.language.python.stream import Stream
 from shoal.language.sql.script import Script, TableOptions, parse_script
 from shoal.model.query.functions import Function
@@ -90,4 +90,5 @@ def _check(table: TableOptions, known: tuple[str, ...]) -> None:
         raise ConfigError(f"table {table.name!r} needs the option 'path', a directory")
     unknown = [key for key in options if key not in known]
     if unknown:
-        raise ConfigError(f"table {table.name!r} has no option {unknown[0]!r}; there are {', '.join(known)}")
+        near = did_you_mean(unknown[0], known)
+        raise ConfigError(f"table {table.name!r} has no option {unknown[0]!r}; there are {', '.join(known)}{near}")

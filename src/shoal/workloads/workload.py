@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from shoal.connectors.sources.rate import Rate
 from shoal.connectors.sources.source import Source
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, did_you_mean
 from shoal.session.job import Job
 
 
@@ -51,6 +51,7 @@ class Workload:
             if name not in values:
                 raise ConfigError(
                     f"workload {self.name!r} has no setting {name!r}; there are {', '.join(self.settings)}"
+                    + did_you_mean(name, self.settings)
                 )
             values[name] = _like(self.settings[name], text, name)
         return self.build(seed, amount, values, source)

@@ -93,7 +93,7 @@ def test_hidden_and_foreign_names_and_directories_are_left_alone(inbox: Path, cl
 def test_a_directory_with_foreign_files_only_is_an_error_unless_it_is_followed(inbox: Path, clock: Clock) -> None:
     put(inbox, "a.csv", 1)
     put(inbox, "_SUCCESS", 1)
-    message = r"has no file whose name ends in \.parquet or \.pq; it has 1 others, for example a\.csv"
+    message = r"has no file whose name ends in \.parquet or \.pq; it has 1 of other names, for example a\.csv"
     with pytest.raises(SourceError, match=message):
         cursor_of(Files(str(inbox), follow=False), inbox, clock).latest({"file": 0, "unit": 0, "ended": False})
     source = Files(str(inbox))

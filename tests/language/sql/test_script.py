@@ -127,5 +127,5 @@ def test_what_is_not_supported_is_named_with_what_is(sql: str, said: list[str]) 
 
 
 def test_errors_begin_with_the_place() -> None:
-    with pytest.raises(SqlError, match=r"^cars.sql: there is no table 'ships'"):
+    with pytest.raises(SqlError, match=r"^cars.sql, line 1, column 15: there is no table 'ships'"):
         parse_script("SELECT * FROM ships", where="cars.sql")

@@ -143,7 +143,7 @@ from shoal.language.yaml.graph_file import load_file
         ),
         pytest.param(
             wrong("lateness-s: 2", "lateness-s: soon"),
-            "line 6: lateness-s must be a number of seconds; got soon",
+            'line 6: lateness-s must be a number of seconds, or a text such as "90 s"; got soon',
             id="no number",
         ),
         pytest.param(

@@ -59,6 +59,13 @@ class Files:
             )
         object.__setattr__(self, "path", str(Path(path).absolute()))
 
+    def check(self) -> None:
+        """Reject a directory that does not exist, or is a file; called before a run starts."""
+        path = Path(self.path)
+        if not path.is_dir():
+            fault = "is a file; name its directory" if path.exists() else "does not exist"
+            raise SourceError(f"source directory {path} {fault}")
+
     def start(self) -> Offset:
         """Before the first file."""
         return {"file": 0, "unit": 0, "ended": False}
@@ -181,7 +188,7 @@ class FileCursor:
         if not (found or self._known or self._files.follow) and foreign:
             raise SourceError(
                 f"source directory {self._files.path} has no file whose name ends in {' or '.join(suffixes)}; "
-                f"it has {len(foreign)} others, for example {min(foreign)}"
+                f"it has {len(foreign)} of other names, for example {min(foreign)}"
             )
         found.sort(key=lambda file: file[:2])
         format_ = FORMATS[self._files.format]

@@ -19,10 +19,11 @@ from shoal.language.yaml.definitions import StreamDefinition
 from shoal.language.yaml.document import YamlPart
 from shoal.language.yaml.vertex import OUTPUTS, Vertex
 from shoal.model.query.aggregate import Aggregate, AggregateKind
+from shoal.model.query.duration import MICROSECONDS, text_us
 from shoal.model.query.expression import Expression
 from shoal.model.query.functions import call
 from shoal.model.query.graph import Query
-from shoal.model.query.window import MICROSECONDS, AnyWindow, Rows, Window
+from shoal.model.query.window import AnyWindow, Rows, Window
 
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "input": ("stream-id", "alias"),
@@ -182,6 +183,8 @@ def _storage_s(entries: Mapping[str, YamlPart]) -> float:
     if "storage-s" not in entries:
         return STORAGE_S if size else 0.0
     kept = entries["storage-s"].data()
+    if isinstance(kept, str) and (us := text_us(kept)) is not None:
+        return us / MICROSECONDS
     if isinstance(kept, bool) or not isinstance(kept, int | float):
         entries["storage-s"].fail(f"storage-s must be a number of seconds; got {kept!r}")
     return float(kept)

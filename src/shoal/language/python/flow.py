@@ -1,20 +1,19 @@
 """Flows: queries under construction, one operator after another."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.errors import GraphError, SchemaError
 from shoal.model.query.aggregate import Aggregate
+from shoal.model.query.duration import Duration, duration_us
 from shoal.model.query.expression import Expression, as_expression, col
 from shoal.model.query.graph import Operator, OperatorKind, Query
 from shoal.model.query.nulls import narrowed
 from shoal.model.query.pattern import After, Selection, uses_previous
 from shoal.model.query.schema import TIME, Field, FieldType, Schema
-from shoal.model.query.window import LARGEST_US, MICROSECONDS, AnyWindow, Rows, Window
+from shoal.model.query.window import LARGEST_US, AnyWindow, Rows, Window
 
 if TYPE_CHECKING:
     from shoal.language.python.join import Band, Table
@@ -148,7 +147,7 @@ class Flow:
 
         return ranked(self, by, k, ties=ties, column=column)
 
-    def deduplicate(self, within_s: float) -> "Flow":
+    def deduplicate(self, within_s: Duration) -> "Flow":
         """Drop a row if one with the same keys was kept less than `within_s` seconds of event time before it."""
         self.not_inside_window("deduplicate")
         self.check_time("deduplicate")
@@ -161,7 +160,7 @@ class Flow:
         self,
         pattern: str,
         *,
-        within_s: float,
+        within_s: Duration,
         measures: Mapping[str, str],
         define: Mapping[str, Expression] | None = None,
         after: After = "past_last_row",
@@ -194,7 +193,7 @@ class Flow:
         other: "Flow",
         *,
         on: str | Iterable[str] | Mapping[str, str] = (),
-        within_s: tuple[float, float],
+        within_s: tuple[Duration, Duration],
         band: "Band | None" = None,
         where: Expression | None = None,
         how: str = "inner",
@@ -289,12 +288,12 @@ class Flow:
         """The operator and its stream, as errors name them."""
         return f"{what} on stream {self.operators[0].parameters['stream']!r}"
 
-    def duration_us(self, seconds: Any, what: str) -> int:
-        """A positive number of seconds as microseconds."""
-        valid = isinstance(seconds, Real) and math.isfinite(seconds)
-        if not valid or not 1 <= round(seconds * MICROSECONDS) <= LARGEST_US:
-            raise GraphError(f"{self.location(what)} needs a positive number of seconds; got {seconds!r}")
-        return round(seconds * MICROSECONDS)
+    def duration_us(self, duration: object, what: str) -> int:
+        """A positive duration as microseconds."""
+        found = duration_us(duration, f"duration of {self.location(what)}")
+        if not 1 <= found <= LARGEST_US:
+            raise GraphError(f"{self.location(what)} needs a positive number of seconds; got {duration!r}")
+        return found
 
     def check_key(self, name: str, what: str) -> None:
         """Reject unknown columns and types that cannot be a key."""

@@ -1,6 +1,5 @@
 """Joins and unions in queries: operators with several inputs."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -10,11 +9,12 @@ import pyarrow as pa
 
 from shoal.errors import GraphError, SchemaError
 from shoal.language.python.flow import Flow
+from shoal.model.query.duration import Duration, duration_us
 from shoal.model.query.expression import Expression
 from shoal.model.query.graph import Operator
 from shoal.model.query.pattern import uses_previous
 from shoal.model.query.schema import TIME, Field, FieldType, Schema
-from shoal.model.query.window import LARGEST_US, MICROSECONDS
+from shoal.model.query.window import LARGEST_US
 
 Band = tuple[str, str, float | None, float | None]
 """Column here, column there, least and most of there less here; None leaves a side open."""
@@ -46,7 +46,7 @@ class Terms:
     def of(
         cls,
         on: str | Iterable[str] | Mapping[str, str],
-        within_s: tuple[float, float],
+        within_s: tuple[Duration, Duration],
         band: Band | None,
         where: Expression | None,
         how: str,
@@ -76,9 +76,10 @@ def _pairs(on: Any) -> tuple[tuple[str, str], ...]:
 def _bounds_us(within_s: Any) -> tuple[int, int]:
     """The time bounds of a join in microseconds."""
     pair: Sequence[Any] = within_s if isinstance(within_s, Sequence) and len(within_s) == 2 else (None, None)
-    if not all(isinstance(seconds, Real) and math.isfinite(seconds) for seconds in pair):
-        raise GraphError(f"a join's time bounds must be (least, most) seconds; got within_s={within_s!r}")
-    lower, upper = (round(seconds * MICROSECONDS) for seconds in pair)
+    try:
+        lower, upper = (duration_us(bound, "bound") for bound in pair)
+    except GraphError:
+        lower, upper = 1, 0
     if lower > upper or max(abs(lower), abs(upper)) > LARGEST_US:
         raise GraphError(f"a join's time bounds must be (least, most) seconds; got within_s={within_s!r}")
     return lower, upper

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shoal.errors import GraphError
+from shoal.model.query.duration import Duration
 from shoal.model.query.expression import Expression
 from shoal.model.query.pattern import AFTER, SELECTIONS, measure, pattern
 from shoal.model.query.schema import Field, Schema
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def matched(
     flow: "Flow",
     text: str,
-    within_s: float,
+    within_s: Duration,
     measures: Mapping[str, str],
     define: Mapping[str, Expression],
     after: str,

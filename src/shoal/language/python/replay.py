@@ -15,10 +15,11 @@ from shoal.errors import GraphError
 from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import Aggregate
+from shoal.model.query.duration import MICROSECONDS
 from shoal.model.query.expression import Expression, from_data
 from shoal.model.query.functions import Function
 from shoal.model.query.graph import Query
-from shoal.model.query.window import MICROSECONDS, Window, window_from_data
+from shoal.model.query.window import Window, window_from_data
 
 Data = Mapping[str, Any]
 _KEYED = ("keys", "types", "time", "partition", "groups")

@@ -13,11 +13,12 @@
 
 from collections.abc import Mapping
 
-from shoal.errors import SchemaError
+from shoal.errors import GraphError, SchemaError
 from shoal.language.python.flow import Flow
+from shoal.model.query.duration import MICROSECONDS, Duration, duration_us
 from shoal.model.query.graph import Operator
 from shoal.model.query.schema import STREAM_TYPES, Schema
-from shoal.model.query.window import LARGEST_US, MICROSECONDS
+from shoal.model.query.window import LARGEST_US
 
 
 class Stream(Flow):
@@ -34,8 +35,8 @@ class Stream(Flow):
         schema: Mapping[str, str],
         *,
         time: str,
-        lateness_s: float = 0.0,
-        max_ahead_s: float | None = 86_400.0,
+        lateness_s: Duration = 0.0,
+        max_ahead_s: Duration | None = 86_400.0,
     ) -> None:
         """Declare a stream; nothing is read yet."""
         if not name.isidentifier():
@@ -49,17 +50,14 @@ class Stream(Flow):
                 )
         if time not in columns or columns.type_of(time) != "timestamp":
             raise SchemaError(f"event time of stream {name!r} must be a timestamp column; got {time!r}")
-        for what, seconds in (("lateness_s", lateness_s), ("max_ahead_s", max_ahead_s or 0.0)):
-            if not 0 <= seconds <= LARGEST_US / MICROSECONDS:
-                raise SchemaError(
-                    f"{what} of stream {name!r} must be between 0 and {LARGEST_US // MICROSECONDS}; got {seconds}"
-                )
+        lateness_us = _duration_us(lateness_s, f"lateness_s of stream {name!r}")
+        max_ahead_us = None if max_ahead_s is None else _duration_us(max_ahead_s, f"max_ahead_s of stream {name!r}")
         parameters = {
             "stream": name,
             "schema": declared.as_dict(),
             "time": time,
-            "lateness_us": round(lateness_s * MICROSECONDS),
-            "max_ahead_us": None if max_ahead_s is None else round(max_ahead_s * MICROSECONDS),
+            "lateness_us": lateness_us,
+            "max_ahead_us": max_ahead_us,
         }
         super().__init__((Operator("source", parameters),), columns, time)
 
@@ -67,3 +65,14 @@ class Stream(Flow):
     def name(self) -> str:
         """The stream's name."""
         return str(self.operators[0].parameters["stream"])
+
+
+def _duration_us(duration: Duration, what: str) -> int:
+    """A duration of a stream, not negative."""
+    try:
+        found = duration_us(duration, what)
+    except GraphError as error:
+        raise SchemaError(str(error)) from error
+    if not 0 <= found <= LARGEST_US:
+        raise SchemaError(f"{what} must be between 0 and {LARGEST_US // MICROSECONDS}; got {duration}")
+    return found

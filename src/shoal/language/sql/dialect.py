@@ -106,6 +106,18 @@ def quoted(tree: exp.Expr) -> str:
     return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 4] + " ..."
 
 
+def place(tree: exp.Expr, where: str) -> str:
+    r"""The text, line and column of a name or a call; only the text if its place is unknown.
+
+    >>> place(parse("SELECT road,\n  sped FROM cars")[0].expressions[1], "cars.sql")
+    'cars.sql, line 2, column 3'
+    """
+    meta = next((part.meta for part in (tree, *tree.find_all(exp.Identifier)) if "line" in part.meta), None)
+    if meta is None:
+        return where
+    return f"{where}, line {meta['line']}, column {meta['col'] - meta['end'] + meta['start']}"
+
+
 def call_name(tree: exp.Expr | None) -> str:
     """The name of a called function in capitals, or nothing."""
     return tree.name.upper() if isinstance(tree, exp.Anonymous) else ""

@@ -15,8 +15,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from shoal.errors import SqlError
-from shoal.language.sql.dialect import call_name, quoted
+from shoal.errors import SqlError, did_you_mean
+from shoal.language.sql.dialect import call_name, place, quoted
 from shoal.model.query.expression import Binary, Constant, Expression, Not, Value
 from shoal.model.query.functions import FUNCTIONS, Call, Function
 
@@ -28,6 +28,7 @@ _UNITS_US = {
     "DAY": 86_400_000_000,
     "WEEK": 604_800_000_000,
 }
+_SHORT_UNITS = {"MS": "MILLISECOND", "S": "SECOND", "SEC": "SECOND", "MIN": "MINUTE", "H": "HOUR", "D": "DAY"}
 _OTHER_NAMES = {
     "CEILING": "ceil",
     "CHAR_LENGTH": "length",
@@ -189,7 +190,8 @@ class Translator:
         built_in = _OTHER_NAMES.get(name, name.lower())
         if built_in not in FUNCTIONS or built_in.startswith("as_"):
             known = sorted([*(key.upper() for key in FUNCTIONS if not key.startswith("as_")), *self.functions])
-            raise SqlError(f"{self.where}: there is no function {tree.name!r} here; there are {', '.join(known)}")
+            hint = did_you_mean(tree.name, known) or f"; there are {', '.join(known)}"
+            raise SqlError(f"{place(tree, self.where)}: there is no function {tree.name!r} here{hint}")
         return Call(built_in, tuple(self(argument) for argument in arguments))
 
 
@@ -218,9 +220,10 @@ def negation(condition: Expression) -> Expression:
 
 
 def interval_us(tree: exp.Expr | None, where: str) -> int:
-    """The microseconds of an interval such as INTERVAL '10' SECOND."""
+    """The microseconds of an interval such as INTERVAL '10' SECOND or INTERVAL '1 h'."""
     unit = tree.args.get("unit") if isinstance(tree, exp.Interval) else None
-    name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
+    given = unit.name.upper() if isinstance(unit, exp.Var) else ""
+    name = _SHORT_UNITS.get(given, given.removesuffix("S"))
     if tree is None or name not in _UNITS_US:
         got = quoted(tree) if tree is not None else "nothing"
         units = ", ".join(_UNITS_US)
@@ -228,7 +231,7 @@ def interval_us(tree: exp.Expr | None, where: str) -> int:
     try:
         return int(Decimal(tree.this.name) * _UNITS_US[name])
     except InvalidOperation:
-        raise SqlError(f"{where}: an interval needs a number; got {quoted(tree)!r}") from None
+        raise SqlError(f"{where}: an interval needs a number, as in INTERVAL '1' DAY; got {quoted(tree)!r}") from None
 
 
 def _logic(op: str, left: Expression, right: Expression) -> Expression:

@@ -11,9 +11,9 @@ from shoal.language.sql.conditions import Conditions, owners
 from shoal.language.sql.dialect import call_name, quoted
 from shoal.language.sql.expressions import conjunction, conjuncts
 from shoal.language.sql.relation import AT_ONCE, Later, Relation
+from shoal.model.query.duration import MICROSECONDS
 from shoal.model.query.expression import col
 from shoal.model.query.functions import Call, Function
-from shoal.model.query.window import MICROSECONDS
 
 _SUPPORTED = "joins are JOIN and LEFT JOIN ... ON equal columns AND bounds on time"
 

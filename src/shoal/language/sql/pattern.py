@@ -8,10 +8,11 @@ from shoal.errors import SqlError
 from shoal.language.sql.dialect import call_name, quoted
 from shoal.language.sql.expressions import interval_us
 from shoal.language.sql.relation import Relation
+from shoal.model.query.duration import MICROSECONDS
 from shoal.model.query.expression import Expression, col
 from shoal.model.query.functions import Function
 from shoal.model.query.pattern import After, pattern, prev
-from shoal.model.query.window import LARGEST_US, MICROSECONDS
+from shoal.model.query.window import LARGEST_US
 
 _MEASURES = {"AVG": "mean", **{name.upper(): name for name in ("first", "last", "count", "sum", "min", "max")}}
 _AFTER: Mapping[str, After] = {

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from shoal.errors import SqlError
+from shoal.errors import SqlError, did_you_mean
 from shoal.language.python.flow import WINDOW_END, WINDOW_START, Flow
 from shoal.language.python.join import HAS_RIGHT
-from shoal.language.sql.dialect import call_name, quoted
+from shoal.language.sql.dialect import call_name, place, quoted
 from shoal.language.sql.expressions import NO_NULLS, Translator, negation
 from shoal.language.sql.windows import ROWTIME, ROWTIME_US, WINDOW_TIME, part_of
 from shoal.model.query.expression import Column, Expression, col
@@ -84,14 +84,20 @@ class Relation:
         """The flow's column of a name."""
         table, name = tree.text("table"), tree.name
         if table and table not in self.tables:
-            raise SqlError(f"{where}: there is no table {table!r} for {quoted(tree)!r}; there are {self._known_tables}")
+            raise SqlError(
+                f"{place(tree, where)}: there is no table {table!r} for {quoted(tree)!r}; "
+                f"there are {self._known_tables}{did_you_mean(table, self.tables)}"
+            )
         within = [self.tables[table]] if table else list(self.tables.values())
         found = {names[name] for names in within if name in names}
         if len(found) > 1:
-            raise SqlError(f"{where}: column {name!r} is in several tables; say which: {self._known_tables}")
+            raise SqlError(
+                f"{place(tree, where)}: column {name!r} is in several tables; say which: {self._known_tables}"
+            )
         if not found:
-            known = ", ".join(dict.fromkeys(each for names in within for each in names))
-            raise SqlError(f"{where}: unknown column {quoted(tree)!r}; there are {known}")
+            known = tuple(dict.fromkeys(each for names in within for each in names))
+            near = did_you_mean(name, known)
+            raise SqlError(f"{place(tree, where)}: unknown column {quoted(tree)!r}; there are {', '.join(known)}{near}")
         return found.pop()
 
     @property

@@ -26,9 +26,9 @@ from shoal.language.sql.dialect import STATEMENTS, parse, quoted
 from shoal.language.sql.expressions import TYPES, interval_us
 from shoal.language.sql.relation import Relation
 from shoal.language.sql.select import Scope, queried
+from shoal.model.query.duration import MICROSECONDS
 from shoal.model.query.functions import Function
 from shoal.model.query.graph import Query
-from shoal.model.query.window import MICROSECONDS
 
 Role = Literal["source", "sink", "unused"]
 _WATERMARK = "WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from shoal.errors import SqlError
+from shoal.errors import SqlError, did_you_mean
 from shoal.language.python.flow import WINDOW_END, WINDOW_START
 from shoal.language.sql.conditions import owners
-from shoal.language.sql.dialect import call_name, quoted
+from shoal.language.sql.dialect import call_name, place, quoted
 from shoal.language.sql.expressions import conjunction, conjuncts
 from shoal.language.sql.grouping import default_name, grouped, has_aggregates
 from shoal.language.sql.joins import check_join, joined
@@ -16,9 +16,10 @@ from shoal.language.sql.pattern import matched
 from shoal.language.sql.ranking import is_rank, limited, ranked
 from shoal.language.sql.relation import Later, Relation
 from shoal.language.sql.windows import group_window, table_function, window_part
+from shoal.model.query.duration import MICROSECONDS
 from shoal.model.query.expression import Expression, col
 from shoal.model.query.functions import Function
-from shoal.model.query.window import MICROSECONDS, Session, Window
+from shoal.model.query.window import Session, Window
 
 _CLAUSES: Mapping[str, str] = {
     "order": "results come as windows close; rank them with ROW_NUMBER() OVER (PARTITION BY window ... ORDER BY ...)",
@@ -124,7 +125,8 @@ def _source(tree: exp.Expr, scope: Scope) -> Relation:
 def _table(tree: exp.Table, scope: Scope) -> Relation:
     if tree.name not in scope.tables:
         known = ", ".join(scope.tables) or "none"
-        raise SqlError(f"{scope.where}: there is no table {quoted(tree)!r}; there are {known}")
+        near = did_you_mean(tree.name, scope.tables)
+        raise SqlError(f"{place(tree, scope.where)}: there is no table {quoted(tree)!r}; there are {known}{near}")
     return scope.tables[tree.name]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shoal.errors import ShoalError
 from shoal.language.python.stream import Stream
 from shoal.language.yaml.document import YamlPart
-from shoal.model.query.window import MICROSECONDS
+from shoal.model.query.duration import MICROSECONDS, text_us
 
 TYPES: Mapping[str, str] = {
     "int": "int64",
@@ -136,8 +136,11 @@ def _seconds(part: YamlPart | None, what: str, default: float) -> float | None:
     if part is None:
         return default
     value = part.data()
+    us = text_us(value) if isinstance(value, str) else None
+    if us is not None:
+        return us / MICROSECONDS
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        part.fail(f"{what} must be a number of seconds; got {part.shown}")
+        part.fail(f'{what} must be a number of seconds, or a text such as "90 s"; got {part.shown}')
     return value
 
 

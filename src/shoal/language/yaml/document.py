@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from shoal.errors import GraphError
+from shoal.errors import GraphError, did_you_mean
 
 WIDTH = 118
 _SHORT = 40
@@ -78,7 +78,8 @@ class YamlPart:
             name = key.text(f"key of {what}")
             name = name.replace("_", "-") if hyphens else name
             if allowed is not None and name not in allowed:
-                key.fail(f"{what} has no key {name!r}; there are {', '.join(allowed) or 'none'}")
+                near = did_you_mean(name, allowed)
+                key.fail(f"{what} has no key {name!r}; there are {', '.join(allowed) or 'none'}{near}")
             if name in found:
                 key.fail(f"{what} has key {name!r} twice")
             found[name] = YamlPart(value, self.file)

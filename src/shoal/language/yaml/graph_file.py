@@ -22,6 +22,7 @@ from shoal.language.python.replay import KINDS, replayed, sink, source
 from shoal.language.yaml.definitions import Dataset, StreamDefinition, datasets, definitions
 from shoal.language.yaml.document import YamlPart, block, flow
 from shoal.language.yaml.vertex import Vertex, vertices
+from shoal.model.query.duration import text_us
 from shoal.model.query.functions import Function
 from shoal.model.query.graph import OPERATOR_KINDS, Graph, Operator, Query
 
@@ -138,7 +139,10 @@ def _parameters(vertex: Vertex, streams: Mapping[str, StreamDefinition]) -> dict
         wanted = str(least) if least == most else f"{least} or more"
         got = ", ".join(vertex.inputs) or "none"
         vertex.fail(f"there must be {wanted} edges to it; got {got}")
-    data = {name: part.data() for name, part in vertex.entries(kind.known).items()}
+    data = {
+        name: _durations(part, f"{name} of {vertex.type} {vertex.name!r}") if name.endswith("_us") else part.data()
+        for name, part in vertex.entries(kind.known).items()
+    }
     if missing := [name for name in kind.needs if name not in data]:
         vertex.fail(f"parameter {missing[0]!r} is missing; there must be {', '.join(kind.needs)}")
     if vertex.type == "source" and "schema" not in data:
@@ -147,6 +151,17 @@ def _parameters(vertex: Vertex, streams: Mapping[str, StreamDefinition]) -> dict
             vertex.fail(f"stream {data['stream']!r} is not defined; give a schema here, or one of {known}")
         data = dict(streams[data["stream"]].stream().operators[0].parameters) | data
     return data
+
+
+def _durations(part: YamlPart, what: str) -> Any:
+    """A parameter in microseconds: a whole number, a text such as "1 h", or a list of these."""
+    value = part.data()
+    if isinstance(value, list):
+        return [_durations(item, what) for item in part.items(what)]
+    found = text_us(value) if isinstance(value, str) else value
+    if value is not None and type(found) is not int:
+        part.fail(f'{what} must be a whole number of microseconds, or a text such as "10 s" or "1 h"; got {part.shown}')
+    return found
 
 
 def _check_given(vertex: Vertex, data: Mapping[str, Any], operator: Operator) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
+from shoal.errors import did_you_mean
 from shoal.language.yaml.document import YamlPart
 
 EDGE_KEYS = ("stream", "from", "to")
@@ -61,7 +62,8 @@ def _listed(query: Mapping[str, YamlPart], part: YamlPart, name: str, types: Col
                 item.fail(f"an operator must have a {key}; got {item.shown}")
         operator, type_ = entries["name"].text("name of an operator"), entries["type"].text("type of an operator")
         if type_ not in types:
-            entries["type"].fail(f"operator type must be one of {', '.join(types)}; got {type_!r}")
+            near = did_you_mean(type_, types)
+            entries["type"].fail(f"operator type must be one of {', '.join(types)}; got {type_!r}{near}")
         if operator in found:
             item.fail(f"query {name!r} has two operators named {operator!r}")
         found[operator] = Vertex(operator, type_, entries.get("parameters"), item)

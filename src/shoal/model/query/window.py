@@ -3,14 +3,13 @@
 Time windows are counted in panes: the smallest pieces all windows of one operator are made of.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from shoal.errors import GraphError
+from shoal.model.query.duration import MICROSECONDS, Duration, duration_us
 
-MICROSECONDS = 1_000_000
 LARGEST_US = 1_000 * 365 * 86_400 * MICROSECONDS
 """Longest duration, a thousand years: sums of times stay within 64 bits."""
 LARGEST_ROWS = 1 << 20
@@ -141,21 +140,21 @@ def window_from_data(data: Mapping[str, Any]) -> AnyWindow:
     return Window(data["size_us"], data["slide_us"], data.get("clock", "event"), data.get("on", ""))
 
 
-def hop(size_s: float, slide_s: float, *, on: str = "", clock: Clock = "event") -> Window:
-    """Windows of `size_s` seconds starting every `slide_s` seconds.
+def hop(size_s: Duration, slide_s: Duration, *, on: str = "", clock: Clock = "event") -> Window:
+    """Windows of `size_s` seconds starting every `slide_s` seconds; a text or a `timedelta` has its own unit.
 
     >>> str(hop(30, 1))
     'hop 30 s every 1 s'
+    >>> hop("1 h", "1 min").panes
+    60
     >>> hop(30, 7)
     Traceback (most recent call last):
     shoal.errors.GraphError: window size must be a multiple of its slide; got size 30 s, slide 7 s
     """
-    if not (math.isfinite(size_s) and math.isfinite(slide_s)):
-        raise GraphError(f"window size and slide must be numbers of seconds; got size {size_s}, slide {slide_s}")
-    return Window(round(size_s * MICROSECONDS), round(slide_s * MICROSECONDS), clock, on)
+    return Window(duration_us(size_s, "window size"), duration_us(slide_s, "window slide"), clock, on)
 
 
-def tumbling(size_s: float, *, on: str = "", clock: Clock = "event") -> Window:
+def tumbling(size_s: Duration, *, on: str = "", clock: Clock = "event") -> Window:
     """Windows of `size_s` seconds, one after another.
 
     >>> tumbling(10).panes
@@ -164,15 +163,13 @@ def tumbling(size_s: float, *, on: str = "", clock: Clock = "event") -> Window:
     return hop(size_s, size_s, on=on, clock=clock)
 
 
-def sessions(gap_s: float) -> Session:
+def sessions(gap_s: Duration) -> Session:
     """Windows that end once a key has been quiet for `gap_s` seconds.
 
     >>> str(sessions(30))
     'session with gaps of 30 s'
     """
-    if not math.isfinite(gap_s):
-        raise GraphError(f"gap of a session must be a number of seconds; got {gap_s}")
-    return Session(round(gap_s * MICROSECONDS))
+    return Session(duration_us(gap_s, "gap of a session"))
 
 
 def rows(size: int, jump: int | None = None, *, partial: bool = False) -> Rows:

@@ -6,7 +6,7 @@ from typing import Any
 
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, did_you_mean
 from shoal.policies.catalog import QUEUED
 from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.local.memory.blocks import MEMORIES, Sizes
@@ -121,7 +121,10 @@ class LocalSettings:
         texts = {**(MODES[mode] if mode else {}), **{name: text for name, text in given.items() if name != "mode"}}
         for name in texts:
             if name not in known:
-                raise ConfigError(f"the local runtime has no setting {name!r}; there are {', '.join(known)}, mode")
+                near = did_you_mean(name, known)
+                raise ConfigError(
+                    f"the local runtime has no setting {name!r}; there are {', '.join(known)}, mode{near}"
+                )
         return cls(**{name: _value(name, text, known[name]) for name, text in texts.items()})
 
 

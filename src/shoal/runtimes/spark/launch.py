@@ -3,7 +3,9 @@
 from shoal.errors import ConfigError
 from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
 from shoal.runtimes.spark.capabilities import CAPABILITIES
+from shoal.runtimes.spark.cluster.conf import check_conf
 from shoal.runtimes.spark.rebinding.kept_run import SparkRun
+from shoal.runtimes.spark.state.checkpoint import Checkpoint
 
 
 def made(launch: Launch) -> Runtime:
@@ -11,10 +13,13 @@ def made(launch: Launch) -> Runtime:
     launch.refuse(CAPABILITIES.name, "local")
     if launch.checkpoint is None:
         raise ConfigError("the spark runtime needs a checkpoint directory; got none")
-    from shoal.runtimes.spark.cluster.session import spark_session
+    check_conf(launch.conf)
+    Checkpoint(launch.checkpoint).check_usable()
+    from shoal.runtimes.spark.cluster.session import spark_session, use_own_python
     from shoal.runtimes.spark.driver.runtime import SparkRuntime, SparkSetup
 
     session = launch.spark if launch.spark is not None else spark_session(launch.conf)
+    use_own_python(session)
     mechanism = launch.mechanism or CAPABILITIES.mechanisms[0]
     return SparkRuntime(
         SparkSetup(session, launch.checkpoint, launch.sources, launch.sink, launch.interval_s, mechanism)

@@ -9,10 +9,11 @@ from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError
 from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, min_, user_aggregate
+from shoal.model.query.duration import MICROSECONDS
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Query
 from shoal.model.query.schema import not_null
-from shoal.model.query.window import MICROSECONDS, tumbling
+from shoal.model.query.window import tumbling
 from shoal.session.job import Job
 from shoal.workloads.limits import check_limits
 from shoal.workloads.oracle_input import oracle_input

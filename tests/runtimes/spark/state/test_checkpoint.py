@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.runtimes.spark.state.test_store import spoil
 
-from shoal.errors import CheckpointError
+from shoal.errors import CheckpointError, ConfigError
 from shoal.language.python.stream import Stream
 from shoal.model.control.partitioning import SLOTS, Partitioning
 from shoal.model.query.expression import col
@@ -223,3 +223,29 @@ def test_the_last_epoch_spark_has_done_is_a_number_not_a_text(checkpoint: Checkp
     for name in ("9", "10", ".10.crc", ".11.tmp"):
         (commits / name).write_text("v1\n{}")
     assert checkpoint.spark_epoch() == 10
+
+
+def test_a_directory_of_something_else_is_no_checkpoint(tmp_path: Path) -> None:
+    Checkpoint(str(tmp_path)).check_usable()
+    (tmp_path / ".hidden").touch()
+    Checkpoint(str(tmp_path)).check_usable()
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(ConfigError, match=r"holds files of something else, for example notes.txt"):
+        Checkpoint(str(tmp_path)).check_usable()
+    (tmp_path / "epochs").mkdir()
+    Checkpoint(str(tmp_path)).check_usable()
+    with pytest.raises(ConfigError, match=r"must be a directory, and .*notes.txt is a file"):
+        Checkpoint(str(tmp_path / "notes.txt/kept")).check_usable()
+
+
+def test_stray_files_beside_those_of_a_checkpoint_are_left_alone(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    for epoch in range(6):
+        checkpoint.write_manifest(Manifest(epoch=epoch, graph="", workers=1, binding=(), watermarks_us={}, states=()))
+    (tmp_path / "epochs/notes.txt").touch()
+    (tmp_path / "epochs/0000000009 (copy)").touch()
+    assert checkpoint.last_epoch() == 5
+    checkpoint.forget_before(5)
+    assert sorted(path.name for path in (tmp_path / "epochs").iterdir()) == [
+        "0000000003", "0000000004", "0000000005", "0000000009 (copy)", "notes.txt",
+    ]  # fmt: skip

@@ -15,7 +15,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from shoal.errors import ConfigError
+from shoal.runtimes.spark.cluster.conf import check_conf
 from shoal.runtimes.spark.cluster.failure import not_started
 from shoal.runtimes.spark.cluster.log import SPARK_LOG
 
@@ -39,6 +39,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.log.level": "WARN",
 }
+_SOME_PYTHON = "python3"
+"""What Spark runs if PYSPARK_PYTHON is not set."""
 CHANGEABLE = (
     "spark.sql.adaptive.enabled",
     "spark.sql.execution.arrow.pyspark.enabled",
@@ -59,9 +61,7 @@ def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = Non
     A new one writes its log to a file of its own (see `shoal.runtimes.spark.cluster.log`). On this machine alone, its
     servers listen on the loopback address and ask for a secret (see docs/security.md).
     """
-    for key in conf or {}:
-        if not key.startswith("spark."):
-            raise ConfigError(f"a Spark setting begins with 'spark.'; got {key!r}")
+    check_conf(conf or {})
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -132,6 +132,16 @@ def _socket_directory() -> str:
 def _remove(directory: str, owner: int) -> None:
     if os.getpid() == owner:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def use_own_python(spark: SparkSession) -> None:
+    """Let the Python workers of a user's local session be the interpreter of this process, unless one was chosen.
+
+    Spark would look for `python3`, often another version, or one that lacks Shoal.
+    """
+    context = spark.sparkContext
+    if context.pythonExec == _SOME_PYTHON and str(context.master).startswith("local"):
+        context.pythonExec = sys.executable
 
 
 def set_up(spark: SparkSession) -> SparkSession:

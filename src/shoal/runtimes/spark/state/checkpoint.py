@@ -20,17 +20,20 @@ from pathlib import Path
 from typing import IO, ClassVar, TypeVar
 
 from shoal.compiler.program import Program, compile_graph
-from shoal.errors import CheckpointError, GraphError
+from shoal.errors import CheckpointError, ConfigError, GraphError, reason_of
 from shoal.model.control.partitioning import DECLARED, Partitioning
 from shoal.model.query.graph import Graph, Operator, OperatorId
 from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.storage.codec import Codec
-from shoal.storage.directory import Directory
+from shoal.storage.directory import Directory, local_path
 from shoal.storage.private import private_place
 from shoal.storage.record import Record
+from shoal.storage.writable import check_writable
 
 KEPT_MANIFESTS = 3
 FORMAT = 4
+OWN = frozenset({"spark", "sources", "graphs", "plans", "epochs", "state", "commands", "lock", "journal.jsonl"})
+"""What a checkpoint may hold; at least one of them if it holds anything."""
 T = TypeVar("T")
 
 
@@ -160,6 +163,13 @@ class Checkpoint:
         self._directory = Directory(self.uri)
         self._held: IO[str] | None = None
 
+    def check_usable(self) -> None:
+        """Raise if the directory cannot be written, or holds the files of something else; needs no Spark."""
+        check_writable(self.uri, "checkpoint")
+        path = local_path(self.uri)
+        if path is not None and Path(path).exists():
+            _check_content(Path(path))
+
     def lock(self) -> None:
         """Raise if another run uses the checkpoint, or another user could change it; works on local disks only."""
         private_place(self.uri, "checkpoint")
@@ -221,8 +231,11 @@ class Checkpoint:
 
     def last_epoch(self) -> int | None:
         """The last committed epoch."""
-        names = self._directory.names("epochs")
-        return int(names[-1]) if names else None
+        return max(self._numbers("epochs"), default=None)
+
+    def _numbers(self, kind: str) -> list[int]:
+        """The epochs that have a file of some kind; files of other names are not ours."""
+        return [int(name) for name in self._directory.names(kind) if name.isdecimal()]
 
     def offsets(self, epoch: int) -> str:
         """Checksum of Spark's offsets of an epoch; empty if Spark has none."""
@@ -244,13 +257,25 @@ class Checkpoint:
         """Delete plans and manifests that no restart needs."""
         old = epoch - KEPT_MANIFESTS
         for kind in ("plans", "epochs"):
-            self._directory.delete(f"{kind}/{name}" for name in self._directory.names(kind) if int(name) <= old)
+            self._directory.delete(f"{kind}/{number:010d}" for number in self._numbers(kind) if number <= old)
 
     def _write(self, record: Record[T], name: str, value: T) -> None:
         self._directory.write(name, record.encode(value))
 
     def _read(self, record: Record[T], name: str) -> T:
         return record.decode(self._directory.require(name), f"{self.uri}/{name}")
+
+
+def _check_content(path: Path) -> None:
+    """Reject a directory that has files but nothing of a checkpoint."""
+    try:
+        names = sorted(each.name for each in path.iterdir() if not each.name.startswith("."))
+    except OSError as error:
+        raise ConfigError(f"checkpoint {path} cannot be read: {reason_of(error)}") from error
+    if names and not OWN.intersection(names):
+        raise ConfigError(
+            f"checkpoint {path} holds files of something else, for example {names[0]}; name a new or empty directory"
+        )
 
 
 @lru_cache(maxsize=8)

@@ -140,7 +140,7 @@ class StateStore:
 
     def names(self) -> list[str]:
         """All segments of the durable tier."""
-        return self._durable.names()
+        return _segments(self._durable)
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove segments from both tiers."""
@@ -154,19 +154,24 @@ class StateStore:
         kept = set(names)
         for tier in (self._durable, self._hot):
             if tier is not None:
-                tier.delete([name for name in tier.names() if name not in kept])
+                tier.delete([name for name in _segments(tier) if name not in kept])
                 tier.delete(tier.leftovers())
 
     def trim_hot(self, needed: set[str], epoch: int) -> None:
         """Delete hot copies of earlier epochs that are not needed."""
         if self._hot is not None:
-            names = self._hot.names()
+            names = _segments(self._hot)
             self._hot.delete(name for name in names if name not in needed and int(name.split("-")[0]) < epoch)
 
     def cool(self) -> None:
         """Delete all hot copies; the durable ones stay."""
         if self._hot is not None:
             self._hot.clear()
+
+
+def _segments(tier: Directory) -> list[str]:
+    """The segments of a tier; other files are not ours."""
+    return [name for name in tier.names() if name.endswith(".seg")]
 
 
 @lru_cache(maxsize=4)
