@@ -168,7 +168,7 @@ class ConsoleSink:
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
         """Print rows."""
-        if self._printed.get(table) == epoch:
+        if self._printed.get(table) == epoch or not rows.num_rows:
             return
         self._printed[table] = epoch
         shown = rows.slice(0, self.rows).to_pylist()

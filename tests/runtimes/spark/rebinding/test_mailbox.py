@@ -218,8 +218,8 @@ FILES = st.one_of(
     st.tuples(st.sampled_from(sorted(json.loads(unsealed(GOOD))["graph"]["operators"])), st.text(max_size=5)).map(
         lambda change: with_parameters(*change)
     ),
-    st.sampled_from([RemoveQuery("no such"), Repartition((Split(InstanceId("no/1")),))]).map(
-        lambda command: REQUESTS.encode(request(command))
+    st.sampled_from([request(RemoveQuery("no such")), request(Repartition((Split(InstanceId("no/1")),)))]).map(
+        REQUESTS.encode
     ),
 )
 """Files that somebody may leave in a mailbox: noise, damaged commands, and commands that make no sense."""

@@ -55,11 +55,31 @@ class EpochRunner:
         """Write the plan of an epoch; one that was planned before a crash keeps its plan."""
         if self.checkpoint.has_plan(epoch):
             return self.checkpoint.plan(epoch)
+        moved = {move.instance for move in moves}
+        coming = None if final else self.position.coming
+        return self._write_plan(epoch, time.time_ns() // 1000, len(moves), moved, coming)
+
+    def plan_again(self, before: EpochPlan) -> EpochPlan:
+        """Replace the plan of an epoch that was not committed by one for the current queries, with the same clock.
+
+        An earlier attempt may have written results of queries that have changed. They are replaced by none first,
+        since the queries of the new plan need not have results in this epoch.
+        """
+        old = program(self.checkpoint.uri, before.graph, before.partitioning)
+        same = {name for name, query in old.graph.queries.items() if self.position.graph.queries.get(name) == query}
+        for outlet in (outlet for lane in old.lanes for outlet in lane.outlets):
+            if not same.issuperset(name for name in outlet.query_of if name is not None):
+                self._sink.write(outlet.table, before.epoch, outlet.arrow.empty_table())
+        moved = {old.instances[position] for position in before.arrived}
+        coming = self.position.coming if before.coming else None
+        return self._write_plan(before.epoch, before.now_us, before.moves, moved, coming)
+
+    def _write_plan(
+        self, epoch: int, now_us: int, moves: int, moved: set[InstanceId], coming: Binding | None
+    ) -> EpochPlan:
         position = self.position
         digest = self.keep_graph()
         compiled = program(self.checkpoint.uri, digest, position.partitioning)
-        coming = None if final else position.coming
-        moved = {move.instance for move in moves}
         plan = EpochPlan(
             epoch=epoch,
             graph=digest,
@@ -76,8 +96,8 @@ class EpochRunner:
             coming_workers=coming.workers if coming else 0,
             partitioning=position.partitioning,
             goal=goal_of(position.rebinding, compiled),
-            now_us=time.time_ns() // 1000,
-            moves=len(moves),
+            now_us=now_us,
+            moves=moves,
             arrived=tuple(position for position, instance in enumerate(compiled.instances) if instance in moved),
             divided=tuple(position.heirs),
         )

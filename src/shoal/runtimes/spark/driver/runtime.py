@@ -29,12 +29,13 @@ from shoal.runtimes.spark.cluster.failure import translated
 from shoal.runtimes.spark.cluster.session import set_up
 from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position
+from shoal.runtimes.spark.driver.repair import repaired
 from shoal.runtimes.spark.driver.restore import as_planned, check_streams, desired, restored
 from shoal.runtimes.spark.rebinding.commands import Commands
 from shoal.runtimes.spark.rebinding.mailbox import Mailbox
 from shoal.runtimes.spark.rebinding.migration import Limits
 from shoal.runtimes.spark.rebinding.throttle import Throttle
-from shoal.runtimes.spark.state.checkpoint import Checkpoint
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan
 from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.intake import flush_header
@@ -84,6 +85,7 @@ class SparkRuntime(WallClock, Unmeasured):
         self._last = -1
         self._finished = False
         self._wanted: Position | None = None
+        self._outdated: EpochPlan | None = None
         self._own = set_up(setup.spark.newSession())
         self._is_set_up = False
         self._runner: EpochRunner
@@ -164,13 +166,19 @@ class SparkRuntime(WallClock, Unmeasured):
             store.keep_only({*position.homes.values()})
         interrupted = self._checkpoint.has_plan(self._last + 1)
         self._mailbox.recover(self._last, planned=interrupted)
+        before, planned = position.graph, position
         if interrupted:
-            position = as_planned(self._checkpoint, position, self._last + 1)
-        wanted = replace(position.with_graph(desired(graph, position), binding), declared=tuple(graph.queries))
+            planned = as_planned(self._checkpoint, position, self._last + 1)
+        now = desired(graph, planned)
+        position = repaired(planned, before, now, store)
+        wanted = replace(position.with_graph(now, binding), declared=tuple(graph.queries))
         if not interrupted:
             return wanted
-        self._wanted = wanted
-        return position
+        if now.digest == planned.graph.digest and position is planned:
+            self._wanted = wanted
+            return planned
+        self._outdated = self._checkpoint.plan(self._last + 1)
+        return wanted
 
     def _warm_up(self) -> None:
         """Start the Python workers and load their machine code before the first event."""
@@ -265,6 +273,9 @@ class SparkRuntime(WallClock, Unmeasured):
         if not replay and not final:
             self._runner.position = self._commands.carried_out(epoch, self._runner.position, self._limits)
         moves = list(before.diff(self._runner.position.binding))
+        if self._outdated is not None:
+            self._runner.plan_again(self._outdated)
+            self._outdated = None
         plan = self._runner.plan(epoch, moves, final=final)
         decided_s = time.perf_counter() - began
         event, finished = self._runner.run(rows, plan, final=final)
