@@ -1,5 +1,6 @@
 """The description of a kernel for the conformance tests, and how cases of each kind are made."""
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -64,11 +65,28 @@ EVENTS: st.SearchStrategy[Event] = st.fixed_dictionaries(
         PORT: st.integers(0, 1),
     }
 )
+NULL_AT: Mapping[str, Any] = {"road": 2, "far": -1, "kind": "", "day": 0}
+"""Keys that are null in the cases with nulls."""
+
+
+def with_nulls(event: Event) -> Event:
+    """An event some of whose columns are null or NaN, as the values of others decide."""
+    n, speed = event["n"], event["speed"]
+    changed = {name: None if event[name] == null else event[name] for name, null in NULL_AT.items()}
+    changed["n"] = None if n % 3 == 0 else n
+    changed["speed"] = None if n % 2 == 0 else math.nan if speed == 1e9 else speed
+    changed["toll"] = None if event["observed"] % 3 == 0 else event["toll"]
+    changed["observed"] = None if event["observed"] % 5 == 0 else event["observed"]
+    return {**event, **changed}
+
+
 Same = Callable[[Any, Any], bool]
 
 
-def nearly(got: float, wanted: float) -> bool:
+def nearly(got: float | None, wanted: float | None) -> bool:
     """Equal up to the last digits of a float."""
+    if got is None or wanted is None or math.isnan(got) or math.isnan(wanted):
+        return _equal(got, wanted)
     return abs(got - wanted) <= 1e-12 * max(abs(got), abs(wanted))
 
 
@@ -118,21 +136,36 @@ class KernelCase:
         if not block.length:
             return []
         columns = [block.columns[name] for name in (INSTANCE, *self.names)]
-        return list(zip(*(c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns), strict=True))
+        return list(zip(*map(listed, columns), strict=True))
 
     def disagreement(self, got: Sequence[Result], wanted: Sequence[Result]) -> str:
         """A description of the first results that differ, in any order of arrival; empty if all agree."""
         if len(got) != len(wanted):
-            return f"got {len(got)} results {sorted(got)}; wanted {len(wanted)}: {sorted(wanted)}"
+            in_order = sorted(got, key=order_of), sorted(wanted, key=order_of)
+            return f"got {len(got)} results {in_order[0]}; wanted {len(wanted)}: {in_order[1]}"
         checks = [self.same.get(name, _equal) for name in (INSTANCE, *self.names)]
-        for one, other in zip(sorted(got), sorted(wanted), strict=True):
+        for one, other in zip(sorted(got, key=order_of), sorted(wanted, key=order_of), strict=True):
             if not all(check(a, b) for check, a, b in zip(checks, one, other, strict=True)):
                 return f"got {one}; wanted {other}"
         return ""
 
 
 def _equal(got: Any, wanted: Any) -> bool:
-    return bool(got == wanted)
+    return bool(order_of(got) == order_of(wanted))
+
+
+def order_of(value: Any) -> Any:
+    """A key by which values of one kind, rows and lists are sorted: NaN after other numbers, null after all."""
+    if isinstance(value, tuple | list):
+        return [order_of(each) for each in value]
+    missing = isinstance(value, float) and math.isnan(value)
+    return (value is None, missing, 0 if value is None or missing else value)
+
+
+def listed(column: Any) -> list[Any]:
+    """The values of a column, None for null."""
+    values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+    return values
 
 
 def windowed(
@@ -142,19 +175,25 @@ def windowed(
     aggregates: Mapping[str, Aggregate],
     instance_of: Callable[[Event], int] | None = None,
     same: Mapping[str, Same] | None = None,
+    *,
+    nulls: bool = False,
 ) -> KernelCase:
-    """A windowed aggregate; with `instance_of`, its keys determine the instance."""
+    """A windowed aggregate; with `instance_of`, its keys determine the instance. `nulls`: columns have nulls."""
     used = {*keys, *(aggregate.column for aggregate in aggregates.values())}
     types = tuple((name, type_) for name, type_ in TYPES.items() if name in used)
-    shape = PaneShape(tuple(keys), window, tuple(aggregates.items()), types, by_instance=instance_of is None)
+    nullable = tuple(name for name, _ in types) if nulls else ()
+    shape = PaneShape(tuple(keys), window, tuple(aggregates.items()), types, instance_of is None, nullable)
     kernel = AggregateKernel(shape, "ts")
     oracle = windows_in_sql(window, keys, list(aggregates.values()))
     case = KernelCase(id_, kernel, oracle, (WINDOW_END, *keys, *aggregates), same=same or {})
+    case = replace(case, adapted=with_nulls) if nulls else case
     return case if instance_of is None else replace(case, instance_of=instance_of)
 
 
 EVENT_FLOW = Stream(LEFT, not_null(TYPES), time="ts")
 OTHER_FLOW = Stream(RIGHT, not_null(TYPES), time="ts")
+NULLABLE_FLOW = Stream(LEFT, TYPES, time="ts")
+OTHER_NULLABLE_FLOW = Stream(RIGHT, TYPES, time="ts")
 US = 1e-6
 
 
@@ -175,24 +214,48 @@ def of_flow(
     return KernelCase(id_, kernel, oracle, names, len(operator.inputs), adapted, same=same or {})
 
 
-def sessions(id_: str, gap_us: int, keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> KernelCase:
+def unchanged(event: Event) -> Event:
+    """The event itself."""
+    return event
+
+
+def _events(*, nulls: bool) -> tuple[Flow, Callable[[Event], Event]]:
+    """A flow of events, and what is done to them: some columns are null if `nulls`."""
+    return (NULLABLE_FLOW, with_nulls) if nulls else (EVENT_FLOW, unchanged)
+
+
+def sessions(
+    id_: str, gap_us: int, keys: Sequence[str], aggregates: Mapping[str, Aggregate], *, nulls: bool = False
+) -> KernelCase:
     """Aggregates over sessions."""
     window = Session(gap_us)
-    flow = EVENT_FLOW.key_by(*keys).window(window).aggregate(**aggregates)
-    return of_flow(id_, flow, sessions_in_sql(window, keys, list(aggregates.values())), same=SAME)
+    events, adapted = _events(nulls=nulls)
+    flow = events.key_by(*keys).window(window).aggregate(**aggregates)
+    return of_flow(id_, flow, sessions_in_sql(window, keys, list(aggregates.values())), adapted, same=SAME)
 
 
-def count_windows(id_: str, window: Rows, keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> KernelCase:
+def count_windows(
+    id_: str, window: Rows, keys: Sequence[str], aggregates: Mapping[str, Aggregate], *, nulls: bool = False
+) -> KernelCase:
     """Aggregates over count windows."""
-    flow = EVENT_FLOW.key_by(*keys).window(window).aggregate(**aggregates)
+    events, adapted = _events(nulls=nulls)
+    flow = events.key_by(*keys).window(window).aggregate(**aggregates)
     oracle = count_windows_in_sql(window, keys, list(aggregates.values()), list(TYPES))
-    return of_flow(id_, flow, oracle, same=SAME)
+    return of_flow(id_, flow, oracle, adapted, same=SAME)
 
 
-def external(id_: str, window: Window, keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> KernelCase:
+def external(
+    id_: str, window: Window, keys: Sequence[str], aggregates: Mapping[str, Aggregate], *, nulls: bool = False
+) -> KernelCase:
     """Aggregates over windows of a time other than event time."""
-    flow = EVENT_FLOW.key_by(*keys).window(window).aggregate(**aggregates)
-    return of_flow(id_, flow, row_by_row(flow), lambda event: {**event, "observed": event["observed"] % 50}, SAME)
+    events, adapted = _events(nulls=nulls)
+    flow = events.key_by(*keys).window(window).aggregate(**aggregates)
+
+    def near(event: Event) -> Event:
+        event = adapted(event)
+        return {**event, "observed": None if event["observed"] is None else event["observed"] % 50}
+
+    return of_flow(id_, flow, row_by_row(flow), near, SAME)
 
 
 def ranked(

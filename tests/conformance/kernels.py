@@ -92,6 +92,7 @@ SPREAD = {"var": variance("speed"), "dev": stddev("speed"), "n_var": variance("n
 ESTIMATES = {"kinds": approx_distinct("kind"), "numbers": approx_distinct("n")}
 OWN = {"range": user_aggregate(Spread, "n", "int64"), "longest": user_aggregate(Longest, "kind", "string")}
 SOME = {"events": count(), "total": sum_("n"), "top": top_k("speed", 2), "var": variance("speed")} | DISTINCT | OWN
+PRESENT = {"events": count(), "speeds": count("speed"), "kinds": count("kind"), "tolls": count("toll")}
 PLAIN = {"events": count(), "total": sum_("n"), "high": max_("speed"), "kinds": count_distinct("kind")}
 CASES: Sequence[KernelCase] = (
     windowed("tumbling count", TUMBLING, [], {"events": count()}),
@@ -129,13 +130,29 @@ CASES: Sequence[KernelCase] = (
     windowed("hopping counts of distinct values", HOPPING, ["road"], DISTINCT),
     windowed("hopping estimates of distinct values", HOPPING, [], ESTIMATES, same=dict.fromkeys(ESTIMATES, about)),
     windowed("hopping user-defined aggregates", HOPPING, ["toll"], OWN),
+    windowed("everything with nulls", HOPPING, [], EVERYTHING | PRESENT, nulls=True),
+    windowed(
+        "everything with nulls per four keys with nulls",
+        TUMBLING,
+        ["road", "kind", "toll", "day"],
+        EVERYTHING | PRESENT,
+        nulls=True,
+    ),
+    windowed("hopping variances with nulls", HOPPING, ["kind"], SPREAD, same=SAME, nulls=True),
+    windowed("hopping counts of distinct values with nulls", HOPPING, ["far"], DISTINCT, nulls=True),
+    windowed(
+        "tumbling estimates with nulls", TUMBLING, [], ESTIMATES, same=dict.fromkeys(ESTIMATES, about), nulls=True
+    ),
+    windowed("hopping user-defined aggregates with nulls", HOPPING, ["toll"], OWN, nulls=True),
     sessions("sessions per integer", 7, ["road"], SOME),
     sessions("sessions without keys", 3, [], {"events": count(), "n_var": variance("n")}),
     sessions("sessions per text and boolean", 20, ["kind", "toll"], {"avg": mean("speed")} | DISTINCT),
+    sessions("sessions with nulls", 7, ["road", "kind"], SOME | PRESENT, nulls=True),
     count_windows("windows of three rows, one after another", Rows(3, 3), ["road"], SOME),
     count_windows("windows of five rows every two", Rows(5, 2), ["kind"], SOME),
     count_windows("windows of four rows every one, also while filling", Rows(4, 1, partial=True), ["toll"], SOME),
     count_windows("windows of six rows every four, also while filling", Rows(6, 4, partial=True), [], {"n": count()}),
+    count_windows("windows of three rows every two with nulls", Rows(3, 2), ["toll"], SOME | PRESENT, nulls=True),
     external("tumbling windows by an external time", Window(10, 10, on="observed"), ["road"], PLAIN),
     external("hopping windows by an external time", Window(12, 4, on="observed"), [], PLAIN),
     external("hopping windows by an external time per text", Window(30, 10, on="observed"), ["kind"], PLAIN),

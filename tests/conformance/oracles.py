@@ -41,23 +41,26 @@ LEFT, RIGHT = "events", "others"
 """The streams of a flow, and the tables of an oracle, by port."""
 _INSTANCE = f'"{INSTANCE}"'
 
+_LIST = "list({column}) FILTER ({column} IS NOT NULL)"
 _SQL: Mapping[str, str] = {
-    "count": "count(*)",
+    "count": "count({column})",
     "min": "min({column})",
     "max": "max({column})",
-    "sum": "list({column})",
-    "mean": "list({column})",
-    "top_k": "list({column} ORDER BY {column} DESC)",
-    "variance": "list({column})",
-    "stddev": "list({column})",
+    "sum": _LIST,
+    "mean": _LIST,
+    "top_k": "list({column} ORDER BY {column} DESC) FILTER ({column} IS NOT NULL)",
+    "variance": _LIST,
+    "stddev": _LIST,
     "count_distinct": "count(DISTINCT {column})",
     "approx_distinct": "count(DISTINCT {column})",
-    "user": "list({column})",
+    "user": _LIST,
 }
 
 
 def _exactly(aggregate: Aggregate, value: Any) -> Any:
     """Compute an aggregate without rounding from the list of values that SQL returns."""
+    if value is None:
+        return [] if aggregate.kind == "top_k" else None
     if aggregate.kind == "top_k":
         return value[: aggregate.k]
     if aggregate.kind == "mean":
@@ -65,18 +68,21 @@ def _exactly(aggregate: Aggregate, value: Any) -> Any:
     if aggregate.kind == "sum":
         return math.fsum(value) if isinstance(value[0], float) else sum(value)
     if aggregate.kind in ("variance", "stddev"):
-        spread = _variance([Fraction(float(each)) for each in value])
+        spread = _variance(value)
         return math.sqrt(spread) if aggregate.kind == "stddev" else spread
     if aggregate.kind == "user":
         return max(value) - min(value) if isinstance(value[0], int) else max(value, key=lambda text: (len(text), text))
     return value
 
 
-def _variance(values: Sequence[Fraction]) -> float:
+def _variance(values: Sequence[float]) -> float:
     if len(values) < 2:
         return 0.0
-    middle = sum(values, Fraction(0)) / len(values)
-    return float(sum(((value - middle) ** 2 for value in values), Fraction(0)) / (len(values) - 1))
+    if any(math.isnan(value) for value in values):
+        return math.nan
+    exact = [Fraction(float(value)) for value in values]
+    middle = sum(exact, Fraction(0)) / len(exact)
+    return float(sum(((value - middle) ** 2 for value in exact), Fraction(0)) / (len(exact) - 1))
 
 
 def _queried(query: str, events: Sequence[Event], parameters: Sequence[Any] = ()) -> list[Result]:
@@ -93,7 +99,8 @@ def _queried(query: str, events: Sequence[Event], parameters: Sequence[Any] = ()
 
 
 def _aggregates(aggregates: Sequence[Aggregate], table: str) -> str:
-    return ", ".join(_SQL[aggregate.kind].format(column=f"{table}.{aggregate.column}") for aggregate in aggregates)
+    columns = [f"{table}.{aggregate.column}" if aggregate.column else "*" for aggregate in aggregates]
+    return ", ".join(_SQL[each.kind].format(column=column) for each, column in zip(aggregates, columns, strict=True))
 
 
 def _exact_rows(rows: Sequence[Result], aggregates: Sequence[Aggregate]) -> list[Result]:
@@ -138,17 +145,22 @@ def sessions_in_sql(window: Session, keys: Sequence[str], aggregates: Sequence[A
     return lambda events: _exact_rows(_queried(query, events), aggregates)
 
 
+def _ties(names: Sequence[str]) -> str:
+    """The order of rows of one time: by all their columns, nulls first."""
+    return ", ".join(f"{name} NULLS FIRST" for name in names)
+
+
 def count_windows_in_sql(
     window: Rows, keys: Sequence[str], aggregates: Sequence[Aggregate], names: Sequence[str]
 ) -> Oracle:
     """Instance, keys, time of the last row and aggregates, from the positions of rows within their keys."""
     grouped = ", ".join([_INSTANCE, *keys])
-    same = " AND ".join(f"ends.{key} = numbered.{key}" for key in [_INSTANCE, *keys])
+    same = " AND ".join(f"ends.{key} IS NOT DISTINCT FROM numbered.{key}" for key in [_INSTANCE, *keys])
     owned = ", ".join(f"ends.{key}" for key in [_INSTANCE, *keys])
     enough = "TRUE" if window.partial else f"nth >= {window.size}"
     query = f"""
         WITH numbered AS (
-            SELECT *, row_number() OVER (PARTITION BY {grouped} ORDER BY ts, {", ".join(names)}) AS nth FROM events),
+            SELECT *, row_number() OVER (PARTITION BY {grouped} ORDER BY ts, {_ties(names)}) AS nth FROM events),
         ends AS (
             SELECT {grouped}, ts AS window_end, nth AS stop FROM numbered
             WHERE (nth - {window.size}) % {window.jump} = 0 AND {enough})
@@ -163,9 +175,9 @@ def ranks_in_sql(parameters: Mapping[str, Any]) -> Oracle:
     """Instance, all columns and the rank among the rows of one time."""
     names = list(parameters["types"])
     grouped = ", ".join([_INSTANCE, "ts", *parameters["keys"]])
-    order = ", ".join(f"{name} {'DESC' if descending else 'ASC'}" for name, descending in parameters["by"])
+    order = ", ".join(f"{name} {'DESC' if descending else 'ASC'} NULLS LAST" for name, descending in parameters["by"])
     number = "rank()" if parameters["ties"] else "row_number()"
-    order = order if parameters["ties"] else ", ".join([order, *names])
+    order = order if parameters["ties"] else f"{order}, {_ties(names)}"
     query = f"""
         SELECT {_INSTANCE}, {", ".join(names)}, {number} OVER (PARTITION BY {grouped} ORDER BY {order}) AS nth
         FROM events QUALIFY nth <= {parameters["k"]}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from tests.conformance.kernel_case import (
     KernelCase,
     blocks_of,
     filled,
+    listed,
     processed,
     resent,
     sent,
@@ -177,7 +177,7 @@ def owners(keys: Sequence[str], events: Sequence[Event]) -> int:
 
 def rows_of(table: RowTable, keys: Sequence[str]) -> list[tuple[Any, ...]]:
     columns = [table[name] for name in (INSTANCE, *keys)]
-    return list(zip(*(c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns), strict=True))
+    return list(zip(*map(listed, columns), strict=True))
 
 
 def arrivals(events: Sequence[Event], disorder: int, draw: random.Random) -> list[Event]:
@@ -297,7 +297,7 @@ def owners_in(case: KernelCase, tables: Tables) -> set[tuple[Any, ...]]:
     found: set[tuple[Any, ...]] = set()
     for number, table in tables.items():
         columns = [table.instance, *case.kernel.table_keys(number, table)]
-        found.update(zip(*(c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns), strict=True))
+        found.update(zip(*map(listed, columns), strict=True))
     return found
 
 

@@ -81,14 +81,15 @@ def _aggregate(
     used = {*keys, *(aggregate.column for _, aggregate in aggregates if aggregate.column)}
     types = tuple((name, type_) for name, type_ in parameters["types"].items() if name in used)
     window, time = window_from_data(window_data), parameters["time"]
+    nullable = tuple(parameters.get("nullable", ()))
     if isinstance(window, Session):
-        return SessionKernel(keys, window.gap_us, aggregates, types, time)
+        return SessionKernel(keys, window.gap_us, aggregates, types, time, nullable)
     if closed_by_rows(window):
         names = tuple(name for name in parameters["types"])
-        return CountWindowKernel(keys, window, aggregates, names, tuple(parameters["types"].items()), time)
+        return CountWindowKernel(keys, window, aggregates, names, tuple(parameters["types"].items()), time, nullable)
     if not isinstance(window, Window):
         raise GraphError(f"window {window} has no kernel")
-    return AggregateKernel(PaneShape(keys, window, aggregates, types, by_instance=by_instance), time)
+    return AggregateKernel(PaneShape(keys, window, aggregates, types, by_instance, nullable), time)
 
 
 def _join(parameters: Mapping[str, Any]) -> Kernel:

@@ -57,7 +57,10 @@ class RowMeasure:
 
 @dataclass(frozen=True)
 class CountWindowKernel(WholeRowKernel):
-    """Aggregates per key over windows that are closed by rows of the key."""
+    """Aggregates per key over windows that are closed by rows of the key.
+
+    `nullable`: the aggregated columns that may be null.
+    """
 
     key_names: tuple[str, ...]
     window: Rows | Window
@@ -65,11 +68,12 @@ class CountWindowKernel(WholeRowKernel):
     names: tuple[str, ...]
     types: tuple[tuple[str, str], ...]
     time: str
+    nullable: tuple[str, ...] = ()
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """The running values kept per piece."""
-        return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types))
+        return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types), self.nullable)
 
     @cached_property
     def measure(self) -> RowMeasure:

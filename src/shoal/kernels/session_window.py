@@ -28,18 +28,19 @@ _FIRST, _LAST = "#first", "#last"
 
 @dataclass(frozen=True)
 class SessionKernel(RowKernel):
-    """Aggregates per key and session."""
+    """Aggregates per key and session; `nullable`: the aggregated columns that may be null."""
 
     key_names: tuple[str, ...]
     gap_us: int
     aggregates: tuple[tuple[str, Aggregate], ...]
     types: tuple[tuple[str, str], ...]
     time: str
+    nullable: tuple[str, ...] = ()
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """The running values kept per session."""
-        return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types))
+        return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types), self.nullable)
 
     def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
         """The keys of sessions."""

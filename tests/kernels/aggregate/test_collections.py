@@ -118,8 +118,19 @@ def test_a_user_aggregate_returns_the_type_it_declares(type_: Any, results: list
             return results[state]
 
     states = np.array([0, 1], object)
-    column = user_results(states, Given(), type_)
+    column = user_results(states, np.ones(2, np.int64), Given(), type_)
     assert (column.to_pylist() if isinstance(column, pa.Array) else column.tolist()) == wanted
+
+
+@pytest.mark.parametrize("type_", ["int64", "timestamp", "string"])
+def test_a_user_aggregate_is_null_where_it_returns_none_and_where_there_is_no_value(type_: Any) -> None:
+    class Given:
+        def result(self, state: Any) -> Any:
+            return {"none": None, "some": "a" if type_ == "string" else 7}[state]
+
+    states = np.array(["none", "some", None], object)
+    column = user_results(states, np.array([1, 1, 0]), Given(), type_)
+    assert column.to_pylist() == [None, "a" if type_ == "string" else 7, None]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +139,6 @@ def test_a_user_aggregate_returns_the_type_it_declares(type_: Any, results: list
         pytest.param("int64", "a", "aggregate Wrong must give int64: ", id="a text"),
         pytest.param("int64", 0.5, "aggregate Wrong must give int64; got a float", id="a fraction"),
         pytest.param("string", 5, "aggregate Wrong must give string: ", id="a number"),
-        pytest.param("float64", None, "aggregate Wrong must give float64; got None", id="nothing"),
     ],
 )
 def test_a_user_aggregate_that_returns_another_type_is_an_error(type_: Any, result: Any, message: str) -> None:
@@ -137,5 +147,5 @@ def test_a_user_aggregate_that_returns_another_type_is_an_error(type_: Any, resu
             return result
 
     with pytest.raises(RunError) as caught:
-        user_results(np.array([0], object), Wrong(), type_)
+        user_results(np.array([0], object), np.ones(1, np.int64), Wrong(), type_)
     assert str(caught.value).startswith(message)

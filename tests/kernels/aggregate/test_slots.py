@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.kernels.aggregate.slots import Slot, result_column, slot_of, slots_of
+from shoal.kernels.aggregate.slots import Slot, partial_values, result_column, result_columns, slot_of, slots_of
 from shoal.kernels.columns.block import Block
-from shoal.model.query.aggregate import Aggregate, count, max_, mean, min_, sum_, top_k
+from shoal.model.query.aggregate import Aggregate, count, count_distinct, max_, mean, min_, sum_, top_k
 
 
 def aggregated(aggregate: Aggregate, parts: Sequence[Sequence[Any]], type_: str = "float64") -> Any:
@@ -21,9 +21,8 @@ def aggregated(aggregate: Aggregate, parts: Sequence[Sequence[Any]], type_: str 
     slot = slot_of(aggregate, {"v": type_})
     into, counts = slot.empty(1), np.zeros(1, np.int64)
     for part in parts:
-        block = Block({"v": np.array(part, type_)}, len(part))
         values = slot.empty(1)
-        slot.add(np.zeros(len(part), np.int64), block, values)
+        slot.add(np.zeros(len(part), np.int64), np.array(part, type_), values)
         both = np.concatenate([into, values])
         both_counts = np.array([counts[0], len(part)])
         into = slot.empty(1)
@@ -171,11 +170,44 @@ def test_top_k_keeps_the_largest_first(values: list[int], k: int, wanted: list[i
             [Slot("count"), Slot("top", "x", "float64", 2), Slot("top", "x", "float64", 3)],
             id="tops of different depth do not share",
         ),
+        pytest.param(
+            [sum_("maybe"), count("maybe"), count_distinct("maybe"), count("x")],
+            [Slot("count"), Slot("present", "maybe"), Slot("sum", "maybe"), Slot("set", "maybe", "object")],
+            id="the values of a column that may be null are counted, once",
+        ),
         pytest.param([min_("ts")], [Slot("count"), Slot("min", "ts")], id="times are integers"),
     ],
 )
 def test_aggregates_share_their_running_values(aggregates: list[Aggregate], wanted: list[Slot]) -> None:
-    assert slots_of(aggregates, {"x": "float64", "i": "int64", "ts": "timestamp"}) == tuple(wanted)
+    types = {"x": "float64", "i": "int64", "ts": "timestamp", "maybe": "int64"}
+    assert slots_of(aggregates, types, {"maybe"}) == tuple(wanted)
+
+
+def test_values_of_a_block_without_nulls_are_not_counted_again() -> None:
+    slots = slots_of([sum_("v")], {"v": "int64"}, {"v"})
+    _, _, values = partial_values(slots, np.array([0, 1, 0]), 2, Block({"v": np.array([1, 2, 3])}, 3))
+    assert values[1] is values[0]
+
+
+def test_values_are_counted_where_a_block_has_nulls_and_null_is_the_result_of_none() -> None:
+    aggregates = [
+        ("n", count("v")),
+        ("sum", sum_("v")),
+        ("mean", mean("v")),
+        ("low", min_("v")),
+        ("top", top_k("v", 2)),
+    ]
+    slots = slots_of([each for _, each in aggregates], {"v": "int64"}, {"v"})
+    block = Block.from_arrow(pa.record_batch({"v": pa.array([1, None, 3, None], pa.int64())}))
+    _, _, values = partial_values(slots, np.array([0, 1, 0, 1]), 2, block)
+    columns = result_columns(aggregates, {"v": "int64"}, slots, values)
+    assert columns.pop("n").tolist() == [2, 0]
+    assert {name: column.to_pylist() for name, column in columns.items()} == {
+        "sum": [4, None],
+        "mean": [2.0, None],
+        "low": [1, None],
+        "top": [[3, 1], []],
+    }
 
 
 def test_a_mean_of_large_integers_does_not_wrap_around() -> None:

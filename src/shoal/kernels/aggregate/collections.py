@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.errors import FunctionError
-from shoal.kernels.columns.block import ARROW_TYPES, Column, encoded
+from shoal.kernels.columns.block import ARROW_TYPES, Column, as_column, encoded
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.failing import failing_range, raised, shown
 from shoal.model.query.schema import FieldType
@@ -17,7 +17,7 @@ Objects = NDArray[np.object_]
 
 
 def add_set(cells: Ints, column: Column, into: Objects) -> None:
-    """Add the distinct values of each cell, sorted; the cells must be empty before."""
+    """Add the distinct values of each cell, sorted; the cells must be empty before, and stay so without values."""
     if not cells.size:
         return
     values, codes = _coded(column)
@@ -44,6 +44,13 @@ def _coded(column: Column) -> tuple[NDArray[Any], Ints]:
     return values[order], position[numbers]
 
 
+def complete_sets(sets: Objects, column: Column) -> None:
+    """Give cells that had no value of a column a set without values."""
+    nothing = np.zeros(0, object if isinstance(column, pa.Array) else np.int64)
+    for cell in np.flatnonzero([each is None for each in sets]).tolist():
+        sets[cell] = nothing
+
+
 def merge_sets(rows: Ints, cells: Ints, partial: Objects, into: Objects) -> None:
     """Merge partial sets: row `rows[i]` into cell `cells[i]`; the cells must be empty before."""
     sets = [partial[row] for row in rows.tolist()]
@@ -52,6 +59,10 @@ def merge_sets(rows: Ints, cells: Ints, partial: Objects, into: Objects) -> None
         values = np.concatenate([sets[number] for number in filled])
         owners = np.repeat(cells[filled], [sets[number].size for number in filled])
         add_set(owners, pa.array(values, pa.string()) if values.dtype == object else values, into)
+    if len(filled) < len(sets):
+        for cell, each in zip(cells.tolist(), sets, strict=True):
+            if into[cell] is None:
+                into[cell] = each
 
 
 def add_user(cells: Ints, column: Column, into: Objects, aggregate: Any) -> None:
@@ -85,12 +96,12 @@ def _failed(aggregate: Any, method: str, error: BaseException, sample: str) -> F
     return FunctionError(f"aggregate {type(aggregate).__name__!r} raised {raised(error)} in {method}", sample)
 
 
-def user_results(states: Objects, aggregate: Any, type_: FieldType) -> Column:
-    """The result of a user-defined aggregate for each state."""
+def user_results(states: Objects, counts: Ints, aggregate: Any, type_: FieldType) -> Column:
+    """The result of a user-defined aggregate for each state; null if it is None, or of no value."""
     state, results = None, []
     try:
-        for state in states:
-            results.append(aggregate.result(state))
+        for state, count in zip(states, counts.tolist(), strict=True):
+            results.append(aggregate.result(state) if count else None)
     except (Exception, SystemExit) as error:
         raise _failed(aggregate, "result", error, f"state {shown(state)}") from error
     try:
@@ -99,8 +110,4 @@ def user_results(states: Objects, aggregate: Any, type_: FieldType) -> Column:
         raise FunctionError(f"aggregate {type(aggregate).__name__} must give {type_}: {error}") from error
     if type_ == "int64" and any(isinstance(given, float) for given in results):  # Arrow would cut fractions off
         raise FunctionError(f"aggregate {type(aggregate).__name__} must give int64; got a float")
-    if array.null_count:
-        raise FunctionError(f"aggregate {type(aggregate).__name__} must give {type_}; got None")
-    if type_ in ("int64", "float64", "bool"):
-        return array.to_numpy(zero_copy_only=False)
-    return array.cast(pa.int64()).to_numpy() if type_ == "timestamp" else array
+    return as_column(array)

@@ -32,7 +32,8 @@ LARGEST_EXPANSION = 1 << 22
 class PaneShape:
     """The shape of a pane table: keys beside the instance, the window, the aggregates and their slots.
 
-    `by_instance` is false if the keys determine the instance, so that rows need not be grouped by it.
+    `by_instance` is false if the keys determine the instance, so that rows need not be grouped by it. `nullable`: the
+    aggregated columns that may be null.
     """
 
     keys: tuple[str, ...]
@@ -40,11 +41,12 @@ class PaneShape:
     aggregates: tuple[tuple[str, Aggregate], ...]
     types: tuple[tuple[str, str], ...]
     by_instance: bool = True
+    nullable: tuple[str, ...] = ()
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """The running values kept per row."""
-        return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types))
+        return slots_of([aggregate for _, aggregate in self.aggregates], dict(self.types), self.nullable)
 
     @cached_property
     def width(self) -> int:

@@ -1,10 +1,11 @@
 """Slots: the running values that aggregates are computed from, one array per slot with a row per cell.
 
-Slot 0 is always the number of events, which also says how much of the other slots is filled.
+Slot 0 is always the number of events, which also says how much of the other slots is filled. A column that may be null
+has a slot of its own with the number of its values, which says so for its slots: the others skip nulls.
 Sets of values and the states of user-defined aggregates are arrays of objects, one per cell.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 from shoal.kernels import loops
 from shoal.kernels.aggregate import collections, moments, registers
 from shoal.kernels.aggregate.registers import REGISTERS
-from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.block import Block, Column, take
+from shoal.kernels.columns.nullable import nullable, valid_of
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.code import load
 
-SlotKind = Literal["count", "sum", "min", "max", "top", "moments", "registers", "set", "user"]
+SlotKind = Literal["count", "present", "sum", "min", "max", "top", "moments", "registers", "set", "user"]
 Array = NDArray[Any]
 """Integers, floats or objects, by the slot's `dtype`."""
 
@@ -46,12 +48,15 @@ class Slot:
             return np.full(size, None, object)
         return np.zeros((size, 3) if self.dtype == "float64" else size, self.dtype)
 
-    def add(self, cells: NDArray[np.int64], block: Block, into: Array) -> None:
-        """Add a block's events, event i to cell `cells[i]`; counts are added by the caller."""
+    def add(self, cells: NDArray[np.int64], column: Column, into: Array) -> None:
+        """Add a column's values, none of them null, value i to cell `cells[i]`; events are counted by the caller."""
         if self.kind in ("registers", "set", "user"):
-            self._add_values(cells, block.columns[self.column], into)
+            self._add_values(cells, column, into)
             return
-        values = block.columns[self.column].astype(self.dtype, copy=False)
+        if self.kind == "present":
+            into += np.bincount(cells, minlength=into.size)
+            return
+        values = column.astype(self.dtype, copy=False)
         if self.kind == "sum":
             (loops.add_float if self.dtype == "float64" else loops.add_int)(cells, values, into)
         elif self.kind == "top":
@@ -69,7 +74,7 @@ class Slot:
         counts: NDArray[np.int64],
         into: Array,
     ) -> None:
-        """Merge partial values: row `rows[i]` of `partial` into cell `cells[i]`."""
+        """Merge partial values: row `rows[i]` of `partial`, made of `counts` values, into cell `cells[i]`."""
         if self.kind == "top":
             loops.merge_top(rows, cells, partial, counts, into, np.zeros(len(into), np.int64))
         elif self.kind == "moments":
@@ -95,19 +100,35 @@ class Slot:
 
 
 COUNT = Slot("count")
+_ZERO_FOR_NOTHING = ("approx_distinct", "count_distinct")
+"""Aggregates that are 0 without values and need not know how many there are."""
 
 
-def slots_of(aggregates: Sequence[Aggregate], types: Mapping[str, str]) -> tuple[Slot, ...]:
-    """The slots that some aggregates need, each once, the count first."""
+def slots_of(
+    aggregates: Sequence[Aggregate], types: Mapping[str, str], nullable_names: Collection[str] = ()
+) -> tuple[Slot, ...]:
+    """The slots that some aggregates need, each once, the count first; some columns may be null."""
     slots = {COUNT: None}
     for aggregate in aggregates:
+        if aggregate.column in nullable_names and aggregate.kind not in _ZERO_FOR_NOTHING:
+            slots[Slot("present", aggregate.column)] = None
         if aggregate.kind != "count":
             slots[slot_of(aggregate, types)] = None
     return tuple(slots)
 
 
+def counting_slots(slots: Sequence[Slot]) -> list[int]:
+    """For every slot, the position of the slot that counts its values: the events, unless its column may be null.
+
+    >>> counting_slots([COUNT, Slot("sum", "a"), Slot("present", "b"), Slot("sum", "b")])
+    [0, 0, 2, 2]
+    """
+    present = {slot.column: position for position, slot in enumerate(slots) if slot.kind == "present"}
+    return [present.get(slot.column, 0) for slot in slots]
+
+
 def slot_of(aggregate: Aggregate, types: Mapping[str, str]) -> Slot:
-    """The slot an aggregate is computed from."""
+    """The slot an aggregate is computed from; a count of values is the slot that counts them."""
     if aggregate.kind == "count":
         return COUNT
     if aggregate.kind == "mean":  # as floats, so that a mean of large integers does not wrap around at 64 bits
@@ -126,26 +147,24 @@ def slot_of(aggregate: Aggregate, types: Mapping[str, str]) -> Slot:
     return Slot(aggregate.kind, aggregate.column, dtype)
 
 
-def result_column(
-    aggregate: Aggregate, slot: Slot, values: Array, counts: NDArray[np.int64]
-) -> NDArray[np.generic] | pa.Array:
-    """The results of an aggregate, from its slot's values."""
+def result_column(aggregate: Aggregate, slot: Slot, values: Array, counts: NDArray[np.int64]) -> Column:
+    """The results of an aggregate, from its slot's values, each made of `counts` values; any number if of none."""
     if slot.kind == "top":
         return _lists(values, np.minimum(counts, slot.k))
-    if slot.kind == "sum" and slot.dtype == "float64":
-        total = np.empty(len(values))
-        loops.round_sums(values, total)
-        return total / counts if aggregate.kind == "mean" else total
-    if slot.kind == "moments":
-        spread = np.empty(len(values))
-        moments.variances(values, counts, spread)
-        return np.sqrt(spread) if aggregate.kind == "stddev" else spread
     if slot.kind == "registers":
         return registers.estimates(values)
     if slot.kind == "set":
         return np.array([value.size for value in values], np.int64)
     if slot.kind == "user":
-        return collections.user_results(values, load(slot.code)(), aggregate.type)
+        return collections.user_results(values, counts, load(slot.code)(), aggregate.type)
+    if slot.kind == "sum" and slot.dtype == "float64":
+        total = np.empty(len(values))
+        loops.round_sums(values, total)
+        return total / np.maximum(counts, 1) if aggregate.kind == "mean" else total
+    if slot.kind == "moments":
+        spread = np.empty(len(values))
+        moments.variances(values, counts, spread)
+        return np.sqrt(spread) if aggregate.kind == "stddev" else spread
     return values
 
 
@@ -154,12 +173,19 @@ def result_columns(
     types: Mapping[str, str],
     slots: Sequence[Slot],
     values: Sequence[Array],
-) -> dict[str, NDArray[np.generic] | pa.Array]:
-    """The results of each aggregate, by name, from the values of all slots."""
-    columns = {}
+) -> dict[str, Column]:
+    """The results of each aggregate, by name, from the values of all slots; null where all values of a column are."""
+    present = {slot.column: values[position] for position, slot in enumerate(slots) if slot.kind == "present"}
+    columns: dict[str, Column] = {}
     for name, aggregate in aggregates:
-        slot = slot_of(aggregate, types)
-        columns[name] = result_column(aggregate, slot, values[slots.index(slot)], values[0])
+        counts = present.get(aggregate.column, values[0])
+        if aggregate.kind == "count":
+            columns[name] = counts
+        else:
+            slot = slot_of(aggregate, types)
+            column = result_column(aggregate, slot, values[slots.index(slot)], counts)
+            is_nullable = aggregate.column in present and slot.kind in ("sum", "min", "max", "moments")
+            columns[name] = nullable(column, counts > 0) if is_nullable else column
     return columns
 
 
@@ -171,11 +197,29 @@ def partial_values(
     loops.add_one(cells, counts, sample)
     used = np.flatnonzero(counts)
     values: list[Array] = [counts[used]]
+    present: dict[str, tuple[NDArray[np.int64], Column]] = {}
     for slot in slots[1:]:
+        if slot.column not in present:
+            present[slot.column] = _without_nulls(cells, block.columns[slot.column])
+        value_cells, column = present[slot.column]
+        if slot.kind == "present" and value_cells is cells:
+            values.append(values[0])
+            continue
         into = slot.empty(size)
-        slot.add(cells, block, into)
+        slot.add(value_cells, column, into)
         values.append(into[used])
+        if slot.kind == "set" and value_cells is not cells:
+            collections.complete_sets(values[-1], column)
     return used, sample[used], values
+
+
+def _without_nulls(cells: NDArray[np.int64], column: Column) -> tuple[NDArray[np.int64], Column]:
+    """The cells and values of the rows that are not null."""
+    valid = valid_of(column)
+    if valid is None:
+        return cells, column
+    rows = np.flatnonzero(valid)
+    return cells[rows], take(column, rows)
 
 
 def merged_values(
@@ -183,9 +227,9 @@ def merged_values(
 ) -> list[Array]:
     """Merge partial values: row `rows[i]` of each slot into cell `cells[i]`."""
     merged = []
-    for slot, values in zip(slots, partials, strict=True):
+    for slot, values, counting in zip(slots, partials, counting_slots(slots), strict=True):
         into = slot.empty(size)
-        slot.merge(rows, cells, values, partials[0], into)
+        slot.merge(rows, cells, values, partials[counting], into)
         merged.append(into)
     return merged
 

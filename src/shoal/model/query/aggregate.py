@@ -152,7 +152,8 @@ def approx_distinct(column: str) -> Aggregate:
 def user_aggregate(kind: type, column: str, type_: FieldType = "float64") -> Aggregate:
     """An aggregate of your own: a class with `zero()`, `add(state, values)`, `merge(a, b)` and `result(state)`.
 
-    The state must be plain data (numbers, texts, lists, dicts); `values` is a list of one cell's values.
+    The state must be plain data (numbers, texts, lists, dicts); `values` is a list of one cell's values, without nulls.
+    The result is null if it is None, and if all values of a window are null.
     `merge` must not care about order or grouping, or results will depend on where operators run.
     """
     missing = [name for name in ("zero", "add", "merge", "result") if not callable(getattr(kind, name, None))]
