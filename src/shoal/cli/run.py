@@ -4,7 +4,7 @@ import json
 import random
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from shoal.session.digest import differences, result_digest
 from shoal.session.partitions import changed, random_changes
 from shoal.session.run import Run, start
 from shoal.session.summary import Summary
+from shoal.session.timer import calling_after
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 
@@ -105,13 +106,12 @@ def run_target(options: RunOptions) -> int:
             f"running {_number(len(chosen.job.graph.queries), 'query', 'queries')}, "
             f"{_number(len(chosen.job.graph.operators), 'operator', 'operators')}"
         )
-        timer = _timer(run.stop if options.checkpoint and not options.drain else run.drain, options.seconds)
-        run.wait(lambda run, event: _watch(run, event, options, progress))
+        end = run.stop if options.checkpoint and not options.drain else run.drain
+        with calling_after(options.seconds, end):
+            run.wait(lambda run, event: _watch(run, event, options, progress))
         if options.metrics:
             _append_metrics(run, options.metrics)
         _interrupt_at_once()
-        if timer is not None:
-            timer.cancel()
         if interrupted.is_set():
             return _interrupted(run, options)
         if not run.tally.epochs:
@@ -200,15 +200,6 @@ def _stop_on_interrupt(run: Run, interrupted: threading.Event) -> None:
 
 def _interrupt_at_once() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _timer(end: Callable[[], None], seconds: float | None) -> threading.Timer | None:
-    if seconds is None:
-        return None
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    return timer
 
 
 def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progress) -> None:

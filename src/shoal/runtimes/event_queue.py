@@ -1,6 +1,7 @@
 """The events of one run, queued between the runtime and the session."""
 
 import queue
+import threading
 from collections.abc import Iterator
 
 from shoal.model.control.messages import Event, RunEnded
@@ -8,6 +9,8 @@ from shoal.model.control.messages import Event, RunEnded
 
 class EventQueue:
     """Any thread may put events in; iterating yields them in order, waits for more, and ends with `RunEnded`.
+
+    `producer` is the thread whose last act is to put `RunEnded`; it has exited when the event is yielded.
 
     >>> events = EventQueue()
     >>> events.put(RunEnded(at_s=1.0))
@@ -18,6 +21,7 @@ class EventQueue:
     def __init__(self) -> None:
         """Begin empty."""
         self._queue: queue.Queue[Event] = queue.Queue()
+        self.producer: threading.Thread | None = None
 
     def put(self, event: Event) -> None:
         """Add an event; nothing may follow `RunEnded`."""
@@ -27,6 +31,8 @@ class EventQueue:
         """Events as they happen; iterating again after the end yields `RunEnded` again."""
         while True:
             event = self._queue.get()
+            if isinstance(event, RunEnded) and self.producer is not None:
+                self.producer.join()
             yield event
             if isinstance(event, RunEnded):
                 self._queue.put(event)

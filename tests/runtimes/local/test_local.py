@@ -229,6 +229,9 @@ def test_options_that_make_no_sense_are_refused(options: Mapping[str, Any], mess
         pytest.param({"rebinding": "blocking"}, "choose a mechanism instead: megaphone or all-at-once", id="of before"),
         pytest.param({"pinning": "all"}, "pinning must be one of none, node, core; got 'all'", id="an unknown pinning"),
         pytest.param({"block_rows": "0"}, "block_rows must be at least 1; got 0", id="no room"),
+        pytest.param(
+            {"sink_buffer_bytes": "0"}, "sink_buffer_bytes must be at least 1; got 0", id="no results may wait"
+        ),
         pytest.param({"block_rows": "many"}, "block_rows must be a whole number; got 'many'", id="no number"),
         pytest.param({"chained": "yes"}, "chained must be true or false; got 'yes'", id="neither true nor false"),
         pytest.param({"blocks": "1"}, "has no setting 'blocks'; there are scheduling, memory", id="no such setting"),

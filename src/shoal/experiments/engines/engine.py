@@ -1,6 +1,5 @@
 """Engines: how a trial is run, on Shoal's runtimes and on peers; all results are compared with the oracle."""
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -17,6 +16,7 @@ from shoal.model.control.messages import EpochCommitted
 from shoal.session.digest import differences, result_digest
 from shoal.session.run import Run, start
 from shoal.session.summary import resident_mb
+from shoal.session.timer import calling_after
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount, Ready
 
@@ -48,14 +48,9 @@ def on_shoal_spark(trial: Trial) -> TrialOutcome:
 def _on_shoal(trial: Trial, runtime: str) -> TrialOutcome:
     made = ready(trial)
     run = start(made.job, on=runtime, workers=trial.workers, conf=trial.local)
-    timer = None if trial.seconds is None else threading.Timer(trial.seconds, run.drain)
-    if timer is not None:
-        timer.daemon = True
-        timer.start()
     before_s, watcher = cpu_s(), _Timeline(run.runtime.now_s())
-    run.wait(watcher)
-    if timer is not None:
-        timer.cancel()
+    with calling_after(trial.seconds, run.drain):
+        run.wait(watcher)
     used_s = cpu_s() - before_s
     results = _results(run)
     wrong = differences(results, made.expected(run.consumed)) if trial.check else []

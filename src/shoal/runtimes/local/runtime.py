@@ -4,13 +4,13 @@ It keeps no checkpoint: a run that is stopped reads no more events, emits the re
 """
 
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shoal.compiler.codegen.fused import prepare
-from shoal.compiler.program import compile_graph
+from shoal.compiler.program import Program, compile_graph
 from shoal.compiler.warm_up import warm_up
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
@@ -23,11 +23,8 @@ from shoal.model.control.messages import (
     CommandRefused,
     Drain,
     Event,
-    MovesFinished,
     Rebind,
     Repartition,
-    RunEnded,
-    WorkersLost,
 )
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
@@ -37,9 +34,10 @@ from shoal.policies.scheduling.state_based import StateBased
 from shoal.policies.scheduling.threads import Threads
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.event_queue import EventQueue
-from shoal.runtimes.local.dataflow.delivery import REPORT_S, Delivery
+from shoal.runtimes.local.dataflow.delivery import Delivery
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.dataflow.parking import Parking
+from shoal.runtimes.local.dataflow.result_buffer import SINK_BUFFER_BYTES
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.wiring import Wiring
 from shoal.runtimes.local.memory.blocks import ChunkAllocator, Sizes
@@ -52,6 +50,7 @@ from shoal.runtimes.local.scheduling.cores import PINNINGS, Machine
 from shoal.runtimes.local.scheduling.scheduler import Scheduler
 from shoal.runtimes.local.scheduling.thread_per_node import ThreadPerNode
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
+from shoal.runtimes.local.supervisor import Supervisor
 from shoal.runtimes.protocol import Capabilities, Overhead, refuse_dataframes
 
 CAPABILITIES = Capabilities(
@@ -90,6 +89,7 @@ class LocalSetup:
     pinning: str = PINNINGS[0]
     parks: bool = False
     """Whether queries that fail are parked, and the others go on."""
+    sink_buffer_bytes: int = SINK_BUFFER_BYTES
     say: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
@@ -99,9 +99,9 @@ class LocalSetup:
         mechanism_named(self.mechanism, MECHANISMS, "the local runtime")
         if self.pinning not in PINNINGS:
             raise ConfigError(f"pinning must be one of {', '.join(PINNINGS)}; got {self.pinning!r}")
-        for name in ("processor_nodes", "most_workers"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0; got {getattr(self, name)}")
+        for name, least in (("processor_nodes", 0), ("most_workers", 0), ("sink_buffer_bytes", 1)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}; got {getattr(self, name)}")
 
 
 class LocalRuntime(WallClock):
@@ -114,10 +114,8 @@ class LocalRuntime(WallClock):
         self._nodes: list[Node] = []
         self._pool: WorkerPool
         self._metrics: Metrics
-        self._delivery: Delivery
-        self._reports: Reports
-        self._divided_lanes: DividedLanes | None = None
         self._machine = Machine.here()
+        self._divided_lanes: DividedLanes | None = None
         self._migration: Migration | None = None
 
     @property
@@ -170,28 +168,42 @@ class LocalRuntime(WallClock):
         most, on_thread_start = self._most_workers(binding.workers), self._machine.pin(setup.pinning)
         program = compile_graph(graph)
         warm_up(program)
-        self._location = tempfile.TemporaryDirectory(prefix="shoal-local-")
-        self._allocator = ChunkAllocator()
+        left_behind = ExitStack()
+        try:
+            self._wire(program, binding, most, left_behind)
+            self._pool = self._pool_for(binding.workers, most)
+            left_behind.callback(self._pool.close)
+            self._pool.on_thread_start = on_thread_start
+            self._supervisor_of(graph, binding, most).start(left_behind)
+        except BaseException:
+            left_behind.close()
+            raise
+
+    def _wire(self, program: Program, binding: Binding, most: int, left_behind: ExitStack) -> None:
+        """Make the nodes; `left_behind` gets what has to be closed after the run."""
+        setup = self._setup
+        location = left_behind.enter_context(tempfile.TemporaryDirectory(prefix="shoal-local-"))
+        allocator = left_behind.enter_context(closing(ChunkAllocator()))
         bound = None if setup.queues is None else binding
         self._parking = Parking(program, setup.parks, silence=self._silence)
         wiring = Wiring(
-            program, setup.sizes, self._allocator, setup.chained, bound, setup.fused, parts=most, parking=self._parking
+            program, setup.sizes, allocator, setup.chained, bound, setup.fused, parts=most, parking=self._parking
         )
-        self._nodes = wiring.wire(setup.sources, self._location.name)
+        self._nodes = wiring.wire(setup.sources, location)
+        for node in self._nodes:
+            left_behind.callback(node.close)
         prepare(wiring.chains, setup.say)
-        self._pool = self._pool_for(binding.workers, most)
-        self._pool.on_thread_start = on_thread_start
+
+    def _supervisor_of(self, graph: Graph, binding: Binding, most: int) -> Supervisor:
+        setup = self._setup
         self._metrics = Metrics(self._nodes, self._pool)
-        self._delivery = Delivery(self._nodes, setup.sink)
-        self._divided_lanes = None if bound is None else DividedLanes(self._nodes, bound, most, graph)
-        if self._divided_lanes is not None:
+        delivery = Delivery(self._nodes, setup.sink, setup.sink_buffer_bytes)
+        if setup.queues is not None:
+            self._divided_lanes = DividedLanes(self._nodes, binding, most, graph)
             self._migration = Migration(self._divided_lanes, self._pool, self._topology_of, setup.mechanism)
         topology_of = None if isinstance(self._pool, ThreadPerNode) else self._topology_of
-        self._reports = Reports(
-            graph, self._nodes, self._pool, self._delivery, binding, self._divided_lanes, topology_of
-        )
-        self._pool.start()
-        threading.Thread(target=self._supervise, name="shoal-run", daemon=True).start()
+        reports = Reports(graph, self._nodes, self._pool, delivery, binding, self._divided_lanes, topology_of)
+        return Supervisor(self._pool, delivery, reports, self._metrics, self._migration, self._events, self.now_s)
 
     def _silence(self, parked: frozenset[str]) -> None:
         """Emit no more results of parked queries; called by the thread in which the newest of them failed."""
@@ -246,46 +258,3 @@ class LocalRuntime(WallClock):
         for node in self._nodes:
             if isinstance(node, SourceNode):
                 node.stopping = True
-
-    def _supervise(self) -> None:
-        """Deliver results and report until all workers have exited."""
-        error: Exception | None = None
-        try:
-            while self._pool.wait(self._delivery.interval_s):
-                self._delivery.deliver()
-                self._report_losses()
-                self._report_moves()
-                if self._reports.due(REPORT_S):
-                    self._report()
-                    if self._migration is not None:
-                        self._migration.advance()
-            self._delivery.deliver()
-            self._report_losses()
-            self._report()
-            self._report_moves(ended=True)
-            error = self._pool.error
-        except Exception as failure:  # noqa: BLE001  (the session must report any error)
-            error = failure
-            self.stop()
-        self._allocator.close()
-        self._location.cleanup()
-        self._events.put(RunEnded(error, at_s=self.now_s()))
-
-    def _report_losses(self) -> None:
-        while self._pool.lost:
-            worker, error = self._pool.lost.popleft()
-            reason = f"{type(error).__name__}: {error}"
-            self._events.put(WorkersLost((worker,), reason, at_s=self.now_s()))
-
-    def _report_moves(self, *, ended: bool = False) -> None:
-        """Report finished rebindings to the session; at the end, abort the others."""
-        if self._migration is not None:
-            for rebind, moves in self._migration.finished(ended=ended):
-                self._events.put(MovesFinished(rebind, moves, at_s=self.now_s()))
-
-    def _report(self) -> None:
-        """Report to the session what has happened since the last report."""
-        self._metrics.sample()
-        report = self._reports.next()
-        if report is not None:
-            self._events.put(report)

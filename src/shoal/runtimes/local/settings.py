@@ -9,6 +9,7 @@ from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError, did_you_mean
 from shoal.policies.catalog import QUEUED
 from shoal.policies.scheduling.catalog import SCHEDULING
+from shoal.runtimes.local.dataflow.result_buffer import SINK_BUFFER_BYTES
 from shoal.runtimes.local.memory.blocks import MEMORIES, Sizes
 from shoal.runtimes.local.migration.executor import MECHANISMS
 from shoal.runtimes.local.runtime import LocalSetup
@@ -60,6 +61,8 @@ class LocalSettings:
     """Whether consecutive operators without state run as one node."""
     fused: bool = True
     """Whether those that process all events of a stream are compiled into one loop."""
+    sink_buffer_bytes: int = SINK_BUFFER_BYTES
+    """Bytes of results that may wait for the sink before sources stop reading."""
     say: Callable[[str], None] | None = None
     """Called with messages about a slow start: loops that have to be compiled."""
 
@@ -69,9 +72,9 @@ class LocalSettings:
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
         _ = self.sizes  # rejects sizes below 1
-        for name in ("processor_nodes", "most_workers"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0; got {getattr(self, name)}")
+        for name, least in (("processor_nodes", 0), ("most_workers", 0), ("sink_buffer_bytes", 1)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}; got {getattr(self, name)}")
         if self.queues != NO_QUEUES and self.scheduling == "threads":
             raise ConfigError("a thread per operator takes no turns from queues; leave queues or threads out")
 
@@ -94,6 +97,7 @@ class LocalSettings:
             mechanism=mechanism,
             most_workers=self.most_workers,
             pinning=self.pinning,
+            sink_buffer_bytes=self.sink_buffer_bytes,
             say=self.say,
         )
 

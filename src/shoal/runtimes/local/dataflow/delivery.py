@@ -1,7 +1,7 @@
 """Delivery: passes the results of nodes to the sink, and counts them for reports."""
 
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sinks import MemorySink, Sink
 from shoal.model.control.histogram import Histogram
 from shoal.runtimes.local.dataflow.node import Node
+from shoal.runtimes.local.dataflow.result_buffer import SINK_BUFFER_BYTES, ResultBuffer, Waiting
 
 MEMORY_SINK_S = 0.001
 """How often results are written to a sink in memory."""
@@ -20,15 +21,14 @@ REPORT_S = 0.05
 class Delivery:
     """Writes results to the sink and counts them; one thread uses it."""
 
-    def __init__(self, nodes: Sequence[Node], sink: Sink) -> None:
-        """Have all nodes append to shared deques: most have no results most of the time."""
-        self._rows: deque[tuple[str, pa.RecordBatch, float]] = deque()
-        self._dead: deque[pa.RecordBatch] = deque()
+    def __init__(self, nodes: Sequence[Node], sink: Sink, buffer_bytes: int = SINK_BUFFER_BYTES) -> None:
+        """Have all nodes put their results into one buffer: most have none most of the time."""
+        self._buffer = ResultBuffer(buffer_bytes)
         for node in nodes:
-            node.results.rows, node.results.dead = self._rows, self._dead
+            node.results.buffer = self._buffer
         self._sink = sink
         self._number = 0
-        self.interval_s = MEMORY_SINK_S if isinstance(sink, MemorySink) else REPORT_S
+        self._interval_s = MEMORY_SINK_S if isinstance(sink, MemorySink) else REPORT_S
         self.reset()
 
     def reset(self) -> None:
@@ -43,26 +43,39 @@ class Delivery:
         """The mean latency of each table that has had rows."""
         return {table: waited_s / rows for table, (waited_s, rows) in self._waited.items()}
 
+    @property
+    def wait_s(self) -> float:
+        """How long to wait before the next call of `deliver`; not at all while the sink is behind."""
+        return 0.0 if self._buffer.behind else self._interval_s
+
+    @property
+    def done(self) -> bool:
+        """Whether the sink has everything that was emitted."""
+        return self._buffer.empty
+
     def deliver(self) -> None:
-        """Write the results emitted since the last call."""
+        """Write the oldest results that wait; all of them unless there are very many."""
+        taken = self._buffer.take()
         tables: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         dead: list[pa.RecordBatch] = []
-        waited: list[tuple[str, float, int]] = []
-        while self._rows:
-            table, batch, taken_s = self._rows.popleft()
-            tables[table].append(batch)
-            waited.append((table, taken_s, batch.num_rows))
-        while self._dead:
-            dead.append(self._dead.popleft())
+        for each in taken:
+            (dead if each.table is None else tables[each.table]).append(each.rows)
         for table, batches in tables.items():
             self._sink.write(table, self._number, pa.Table.from_batches(batches))
         if dead:
             self._sink.write(DEAD_LETTERS, self._number, pa.Table.from_batches(dead))
-        self._number += bool(tables or dead)
+        self._number += bool(taken)
+        self._buffer.release(taken)
+        self._count(taken)
+
+    def _count(self, written: Sequence[Waiting]) -> None:
         now_s = time.time()
-        for table, taken_s, rows in waited:
-            self.latency.record(now_s - taken_s, rows)
+        for each in written:
+            rows, waited_s = each.rows.num_rows, now_s - each.taken_s
+            if each.table is None:
+                self.dead_letters += rows
+                continue
+            self.latency.record(waited_s, rows)
             self.results += rows
-            self._waited[table][0] += (now_s - taken_s) * rows
-            self._waited[table][1] += rows
-        self.dead_letters += sum(batch.num_rows for batch in dead)
+            self._waited[each.table][0] += waited_s * rows
+            self._waited[each.table][1] += rows

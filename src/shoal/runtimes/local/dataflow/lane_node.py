@@ -107,4 +107,4 @@ class LaneNode(Node):
     def _refuse(self, late: Block) -> None:
         if late.length:
             self.results.refused["late"] += late.length
-            self.results.dead.append(late_letters(self.lane, late, self._inputs))
+            self.results.reject(late_letters(self.lane, late, self._inputs))

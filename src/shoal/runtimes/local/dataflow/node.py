@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +15,7 @@ from shoal.kernels.columns.block import Block
 from shoal.model.control.histogram import Histogram
 from shoal.runtimes.local.dataflow.channel import Channel, Packet, Stamp
 from shoal.runtimes.local.dataflow.parking import OnFailure
+from shoal.runtimes.local.dataflow.result_buffer import ResultBuffer
 
 EMPTY = Block({}, 0)
 
@@ -25,15 +26,21 @@ def _raise(_block: Block, error: Exception) -> None:
 
 @dataclass
 class Results:
-    """Rows of result tables for the sinks, with when their oldest event was due.
+    """What a node emits beside its outputs: rows of result tables, and dead letters.
 
-    Nodes append, and `Delivery` takes from the other end; it replaces the deques by its own, which all nodes share.
-    Counts of refusals only grow.
+    `Delivery` replaces the buffer by its own, which all nodes share. Counts of refusals only grow.
     """
 
-    rows: deque[tuple[str, pa.RecordBatch, float]] = field(default_factory=deque)
-    dead: deque[pa.RecordBatch] = field(default_factory=deque)
+    buffer: ResultBuffer = field(default_factory=ResultBuffer)
     refused: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def emit(self, table: str, rows: pa.RecordBatch, taken_s: float) -> None:
+        """Emit rows of a result table, with when their oldest event was due."""
+        self.buffer.put(table, rows, taken_s)
+
+    def reject(self, letters: pa.RecordBatch) -> None:
+        """Emit dead letters."""
+        self.buffer.put(None, letters, 0.0)
 
 
 class Node(ABC):
@@ -80,7 +87,9 @@ class Node(ABC):
 
     @property
     def blocked(self) -> bool:
-        """Whether an output is full."""
+        """Whether an output is full, or the sink too far behind."""
+        if self.results.buffer.full:
+            return True
         for channel in self.outputs:  # noqa: SIM110
             if channel.full:
                 return True
@@ -106,9 +115,12 @@ class Node(ABC):
     def turn(self, events: int) -> int:
         """Process about `events` events; returns how many.
 
-        Called by one worker at a time, when the node is `ready`. It must stop early if an output is full, and must not
+        Called by one worker at a time, when the node is `ready`. It must stop early if it is `blocked`, and must not
         wait.
         """
+
+    def close(self) -> None:  # noqa: B027  (most nodes have nothing to close)
+        """Release what the node has opened; called once, when no worker runs it any more."""
 
     def _send(self, block: Block, stamp: Stamp) -> None:
         self.produced += block.length
@@ -203,5 +215,5 @@ class OutletNode(Node):
             self.on_failure(block, error)
             return
         if rows.num_rows:
-            self.results.rows.append((self.outlet.table, rows, taken_s))
+            self.results.emit(self.outlet.table, rows, taken_s)
             self.emitted += rows.num_rows

@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Generator as Generating
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -80,6 +81,11 @@ class SourceNode(Node):
                 taken += block.length
         return taken
 
+    def close(self) -> None:
+        """Close the file that is being read, if a run ends inside one."""
+        if isinstance(self._batches, Generating):
+            self._batches.close()
+
     def _stamp(self) -> Stamp:
         now_s = time.time()
         due_s = now_s if self._due_s is None else self._due_s
@@ -100,7 +106,7 @@ class SourceNode(Node):
             return True
         if isinstance(item, BadFile):
             self.results.refused["file"] += 1
-            self.results.dead.append(file_letter(self.stream_name, item))
+            self.results.reject(file_letter(self.stream_name, item))
             return True
         self._admit(item)
         return True
@@ -163,7 +169,7 @@ class SourceNode(Node):
         for refusal in admitted.refusals:
             self.results.refused[refusal.reason] += int(refusal.rows.size)
         if admitted.refusals:
-            self.results.dead.append(dead_letters(self.stream_name, raw, admitted.refusals))
+            self.results.reject(dead_letters(self.stream_name, raw, admitted.refusals))
         if admitted.batch.num_rows:
             self._cut(Block.from_arrow(admitted.batch))
 

@@ -76,7 +76,7 @@ class BoundPool(WorkerPool):
                 if node.stream is not None:
                     node.home = node.stream % self.threads
             for worker in range(self.threads):
-                if worker not in self._running_threads:
+                if worker not in self._running_threads and not self._ended:
                     self._start_thread(worker)
             self._assign_queues()
 

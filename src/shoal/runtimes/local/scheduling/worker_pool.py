@@ -47,6 +47,7 @@ class WorkerPool(ABC):
         self.changed = threading.Condition()
         self._threads_lock = threading.Lock()
         self._running_threads: dict[int, threading.Thread] = {}
+        self._started: list[threading.Thread] = []
         self._barrier: Barrier | None = None
         self._ended = False
         self.on_thread_start: Callable[[int], None] = lambda _worker: None
@@ -64,6 +65,22 @@ class WorkerPool(ABC):
         if thread is not None:
             thread.join(timeout_s)
         return thread is not None
+
+    def fail(self, error: Exception) -> None:
+        """End the work with an error: every thread exits after its turn. Any thread may call it."""
+        self.error = self.error or error
+        with self.changed:
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        """End the work, if it has not ended, and wait until all threads have exited; no worker may call it."""
+        with self._threads_lock:
+            self._ended = True
+            started = self._started
+        with self.changed:
+            self.changed.notify_all()
+        for thread in started:
+            thread.join()
 
     def stop_the_world(self, action: Callable[[], None]) -> None:
         """Have all workers stop between two turns, one of them run the action, and all continue.
@@ -131,7 +148,12 @@ class WorkerPool(ABC):
         """Start a thread; the caller holds `_threads_lock`."""
         thread = threading.Thread(target=self._work, args=(worker,), name=f"shoal-worker-{worker}", daemon=True)
         self._running_threads[worker] = thread
-        thread.start()
+        try:
+            thread.start()
+        except BaseException:
+            del self._running_threads[worker]
+            raise
+        self._started = [*(each for each in self._started if each.is_alive()), thread]
         return thread
 
     def _work(self, worker: int) -> None:

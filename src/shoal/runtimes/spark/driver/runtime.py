@@ -130,7 +130,8 @@ class SparkRuntime(WallClock, Unmeasured):
         except BaseException:
             self._checkpoint.unlock()
             raise
-        threading.Thread(target=self._run, name="shoal-run", daemon=True).start()
+        self._events.producer = threading.Thread(target=self._run, name="shoal-run", daemon=True)
+        self._events.producer.start()
 
     def events(self) -> Iterable[Event]:
         """Events as they happen; ends with `RunEnded`."""
