@@ -1,16 +1,15 @@
-"""Random expressions, and what they mean for one row, read from their plain form without any of Shoal's code."""
+"""Random expressions over columns full of extremes, and the values that such columns may hold."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 
 from shoal.model.query.expression import Expression, col, lit
+from shoal.model.query.functions import call, coalesce, if_, is_null, is_same, null, nullif
 from shoal.model.query.lookup import lookup
-
-Row = Mapping[str, Any]
 
 TEXTS = ("", "a", "b", "car", "Straße", "日本")
 INTEGERS = st.one_of(
@@ -32,71 +31,6 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
 LITERALS = {**VALUES, "float64": FLOATS.filter(lambda value: not math.isnan(value))}
 
 
-def wrapped(number: int) -> int:
-    """An integer as 64 bits hold it."""
-    return (number + 2**63) % 2**64 - 2**63
-
-
-def _number(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def apply(left: Any, right: Any) -> Any:
-        if isinstance(left, float) or isinstance(right, float):
-            return operation(float(left), float(right))
-        return wrapped(operation(left, right))
-
-    return apply
-
-
-def _compared(operation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def apply(left: Any, right: Any) -> bool:
-        if isinstance(left, float) or isinstance(right, float):
-            left, right = float(left), float(right)
-        return operation(left, right)
-
-    return apply
-
-
-def _quotient(left: Any, right: Any) -> float:
-    left, right = float(left), float(right)
-    if right == 0:
-        sign = math.copysign(1.0, left) * math.copysign(1.0, right)
-        return math.nan if left == 0 or math.isnan(left) else sign * math.inf
-    return left / right
-
-
-_OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "add": _number(lambda a, b: a + b),
-    "sub": _number(lambda a, b: a - b),
-    "mul": _number(lambda a, b: a * b),
-    "div": _quotient,
-    "floordiv": _number(lambda a, b: a // b),
-    "mod": _number(lambda a, b: a % b),
-    "eq": _compared(lambda a, b: a == b),
-    "ne": _compared(lambda a, b: a != b),
-    "lt": _compared(lambda a, b: a < b),
-    "le": _compared(lambda a, b: a <= b),
-    "gt": _compared(lambda a, b: a > b),
-    "ge": _compared(lambda a, b: a >= b),
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
-}
-
-
-def value_of(data: Sequence[Any], row: Row) -> Any:
-    """The value of an expression, given as plain data, for one row."""
-    head, *rest = data
-    if head == "col":
-        return row[rest[0]]
-    if head == "lit":
-        return rest[0]
-    if head == "not":
-        return not value_of(rest[0], row)
-    if head == "in":
-        return any(value_of(rest[0], row) == choice for choice in rest[1])
-    if head == "lookup":
-        return dict(rest[1]).get(value_of(rest[0], row), rest[2])
-    return _OPERATIONS[head](value_of(rest[0], row), value_of(rest[1], row))
-
-
 def expressions(types: Mapping[str, str], wanted: str, depth: int = 3) -> st.SearchStrategy[Expression]:
     """Expressions of a wanted type over columns of the given types."""
     return _expressions(tuple(types.items()), wanted, depth)
@@ -109,10 +43,28 @@ def _expressions(types: tuple[tuple[str, str], ...], wanted: str, depth: int) ->
         leaves.append(LITERALS[wanted].map(lit))
     if not depth:
         return st.one_of(leaves)
-    return st.one_of(*leaves, *_BRANCHES[wanted](lambda type_: _expressions(types, type_, depth - 1)))
+
+    def smaller(type_: str) -> st.SearchStrategy[Expression]:
+        return _expressions(types, type_, depth - 1)
+
+    return st.one_of(*leaves, *_BRANCHES[wanted](smaller), *_about_nulls(smaller, wanted))
 
 
 Smaller = Callable[[str], st.SearchStrategy[Expression]]
+
+
+def _about_nulls(smaller: Smaller, wanted: str) -> list[st.SearchStrategy[Expression]]:
+    """Expressions of any type that make nulls, take them or skip them."""
+    value, condition = smaller(wanted), smaller("bool")
+    made = [
+        st.just(null(wanted)),
+        st.builds(coalesce, value, value),
+        st.builds(nullif, value, value),
+        st.builds(if_, condition, value, value),
+    ]
+    if wanted == "float64":
+        return made  # the sign of the lesser of two zeros is that of either
+    return [*made, st.builds(call, st.sampled_from(["least", "greatest"]), value, value)]
 
 
 def _integers(smaller: Smaller) -> list[st.SearchStrategy[Expression]]:
@@ -148,8 +100,9 @@ def _conditions(smaller: Smaller) -> list[st.SearchStrategy[Expression]]:
         st.tuples(st.one_of(integer, number), st.one_of(integer, number)),
         st.tuples(text, text),
         st.tuples(condition, condition),
-        st.tuples(time, st.one_of(time, integer)),
+        st.tuples(time, time),
     )
+    times = st.tuples(time, integer)
     compare = st.sampled_from(
         [
             lambda a, b: a == b,
@@ -161,10 +114,12 @@ def _conditions(smaller: Smaller) -> list[st.SearchStrategy[Expression]]:
         ]
     )
     return [
-        st.builds(lambda operation, pair: operation(*pair), compare, pairs),
+        st.builds(lambda operation, pair: operation(*pair), compare, st.one_of(pairs, times)),
         st.builds(lambda a, b: a & b, condition, condition),
         st.builds(lambda a, b: a | b, condition, condition),
         condition.map(lambda a: ~a),
+        *(value.map(is_null) for value in (integer, number, text, condition, time)),
+        pairs.map(lambda pair: is_same(*pair)),
         *(
             st.builds(lambda a, choices: a.is_in(choices), smaller(type_), st.lists(LITERALS[type_], max_size=4))
             for type_ in ("int64", "float64", "string", "bool", "timestamp")

@@ -1,4 +1,8 @@
-"""What an expression means for one row, read from its plain form; none of Shoal's code is used."""
+"""What an expression means for one row, read from its plain form; none of Shoal's code is used.
+
+None is null. A condition that is null does not hold, and None is false in Python. NaN is a number like others: it
+equals itself and is the largest of all. Integers have 64 bits.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,32 +23,73 @@ def value_of(data: Data, row: Row, previous: Row | None = None) -> Any:
         if previous is None:
             raise ValueError("prev needs a row before")
         return previous[rest[0]]
-    if head == "lit":
-        return rest[0]
-    if head == "in":
-        return value_of(rest[0], row, previous) in rest[1]
-    if head == "lookup":
-        return dict(map(tuple, rest[1])).get(value_of(rest[0], row, previous), rest[2])
+    if head in ("lit", "null"):
+        return rest[0] if head == "lit" else None
     if head == "udf":
         raise NotImplementedError("functions of the user's own are not interpreted")
-    if head == "call":
-        return _CALLS[rest[0]](*(value_of(argument, row, previous) for argument in rest[1:]))
-    return _OPERATIONS[head](*(value_of(argument, row, previous) for argument in rest))
+    if head == "lookup":
+        return dict(map(tuple, rest[1])).get(value_of(rest[0], row, previous), rest[2])
+    if head == "in":
+        value = value_of(rest[0], row, previous)
+        return None if value is None else value in rest[1]
+    name, arguments = (rest[0], rest[1:]) if head == "call" else (head, rest)
+    values = [value_of(argument, row, previous) for argument in arguments]
+    if name in _ABOUT_NULLS:
+        return _ABOUT_NULLS[name](*values)
+    made = None if None in values else (_CALLS if head == "call" else _OPERATIONS)[name](*values)
+    return wrapped(made) if type(made) is int else made
+
+
+def wrapped(number: int) -> int:
+    """An integer as 64 bits hold it."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def uses_previous(data: Data) -> bool:
     """Whether an expression looks at the row before."""
     head, *rest = data
-    if head in ("col", "lit"):
+    if head in ("col", "lit", "null"):
         return False
     arguments = rest[:1] if head in ("in", "lookup") else rest
     return head == "prev" or any(uses_previous(argument) for argument in arguments if isinstance(argument, list))
 
 
-def order_of(value: Any) -> tuple[bool, Any]:
-    """A key to sort values of one column by: NaN is the largest of all."""
-    missing = isinstance(value, float) and math.isnan(value)
-    return (missing, 0 if missing else value)
+def order_of(value: Any) -> tuple[int, Any]:
+    """A key to sort values of one column by: null is the smallest of all, and NaN the largest."""
+    if value is None:
+        return (-1, 0)
+    return (1, 0) if isinstance(value, float) and math.isnan(value) else (0, value)
+
+
+def _compared(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    return lambda left, right: test(*map(order_of, _one_type([left, right])))
+
+
+def _both(left: Any, right: Any) -> Any:
+    if left is False or right is False:
+        return False
+    return None if left is None or right is None else True
+
+
+def _either(left: Any, right: Any) -> Any:
+    if left is True or right is True:
+        return True
+    return None if left is None or right is None else False
+
+
+def _equal(left: Any, right: Any) -> bool:
+    return order_of(left) == order_of(right)
+
+
+def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *values: choose(
+        _one_type([value for value in values if value is not None]), key=order_of, default=None
+    )
+
+
+def _real(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operation on two integers, or else on two floats."""
+    return lambda left, right: operation(*_one_type([left, right]))
 
 
 def _quotient(left: float, right: float) -> float:
@@ -58,10 +103,12 @@ def _quotient(left: float, right: float) -> float:
 
 def _one_type(values: Sequence[Any]) -> list[Any]:
     """Integers next to floats are floats."""
-    return [float(value) for value in values] if any(isinstance(value, float) for value in values) else list(values)
+    if any(isinstance(value, float) for value in values):
+        return [None if value is None else float(value) for value in values]
+    return list(values)
 
 
-def _chosen(condition: bool, then: Any, otherwise: Any) -> Any:
+def _chosen(condition: bool | None, then: Any, otherwise: Any) -> Any:
     return _one_type([then, otherwise])[0 if condition else 1]
 
 
@@ -101,21 +148,30 @@ def _as_string(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+_ABOUT_NULLS: Mapping[str, Callable[..., Any]] = {
+    "and": _both,
+    "or": _either,
+    "if": _chosen,
+    "is_null": lambda value: value is None,
+    "coalesce": lambda *values: next((value for value in _one_type(values) if value is not None), None),
+    "nullif": lambda value, other: None if value is not None and _equal(value, other) else value,
+    "is_same": _equal,
+    "least": _extreme(min),
+    "greatest": _extreme(max),
+}
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+    "add": _real(lambda a, b: a + b),
+    "sub": _real(lambda a, b: a - b),
+    "mul": _real(lambda a, b: a * b),
     "div": _quotient,
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
+    "floordiv": _real(lambda a, b: a // b),
+    "mod": _real(lambda a, b: a % b),
+    "eq": _compared(lambda a, b: a == b),
+    "ne": _compared(lambda a, b: a != b),
+    "lt": _compared(lambda a, b: a < b),
+    "le": _compared(lambda a, b: a <= b),
+    "gt": _compared(lambda a, b: a > b),
+    "ge": _compared(lambda a, b: a >= b),
     "not": lambda a: not a,
 }
 _CALLS: Mapping[str, Callable[..., Any]] = {
@@ -127,9 +183,6 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
     "exp": _exp,
     "ln": _ln,
     "power": _power,
-    "least": lambda *values: min(_one_type(values)),
-    "greatest": lambda *values: max(_one_type(values)),
-    "if": _chosen,
     "upper": str.upper,
     "lower": str.lower,
     "length": len,

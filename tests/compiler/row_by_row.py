@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.expressions import value_of, wrapped
+from tests.naive_expressions import value_of, wrapped
 
 from shoal.model.query.graph import Operator, Query
 

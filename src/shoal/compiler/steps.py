@@ -11,16 +11,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.kernels import loops
-from shoal.kernels.columns.block import Block, Column, encoded, take
+from shoal.kernels.columns.block import ARROW_TYPES, Block, Column, as_column, encoded, take
 from shoal.kernels.columns.index import Index
 from shoal.kernels.columns.nullable import Nullable, entry_values
 from shoal.kernels.columns.table import INSTANCE
-from shoal.kernels.expression.evaluate import evaluate
+from shoal.kernels.expression.evaluate import evaluate, holds
 from shoal.language.python.flow import WINDOW_END, WINDOW_START
 from shoal.language.python.join import HAS_RIGHT
 from shoal.model.query.expression import Column as ColumnOf
 from shoal.model.query.expression import Expression
-from shoal.model.query.schema import TIME
+from shoal.model.query.schema import TIME, FieldType
 from shoal.model.query.window import Window
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -56,7 +56,7 @@ class Filter:
 
     def apply(self, block: Block) -> Block:
         """The rows that pass."""
-        return block.where(evaluate(self.condition, block))
+        return block.where(holds(self.condition, block))
 
     def reads(self) -> frozenset[str]:
         """The condition's columns."""
@@ -92,11 +92,14 @@ class Select:
 
 @dataclass(frozen=True)
 class Attach:
-    """Add the columns of a static table by key; rows without a match are dropped, or get the defaults."""
+    """Add the columns of a static table by key; rows without a match are dropped, or get the defaults.
+
+    A key that is null has no match. A default of None is null.
+    """
 
     column: str
     keys: tuple[Any, ...]
-    columns: tuple[tuple[str, str, tuple[Any, ...]], ...]
+    columns: tuple[tuple[str, FieldType, tuple[Any, ...]], ...]
     defaults: tuple[tuple[str, Any], ...] | None
 
     @cached_property
@@ -111,13 +114,11 @@ class Attach:
 
     @cached_property
     def values(self) -> Mapping[str, Column]:
-        """The table's columns, each followed by its default."""
-        defaults = dict(self.defaults or ())
-        zero = {"string": "", "bool": False, "float64": 0.0}
-        return {
-            name: _column([*values, defaults.get(name, zero.get(type_, 0))], type_)
-            for name, type_, values in self.columns
-        }
+        """The table's columns, each followed by its default if there are defaults; None is null."""
+        if self.defaults is None:
+            return {name: _column(values, type_) for name, type_, values in self.columns}
+        defaults = dict(self.defaults)
+        return {name: _column((*values, defaults.get(name)), type_) for name, type_, values in self.columns}
 
     def apply(self, block: Block) -> Block:
         """The rows with the table's columns."""
@@ -275,10 +276,11 @@ def mixed_bits(columns: Sequence[Column], length: int) -> NDArray[np.uint64]:
     return mixed
 
 
-def _column(values: list[Any], type_: str) -> Column:
-    if type_ == "string":
-        return pa.array(values, pa.string())
-    return np.array(values, {"float64": np.float64, "bool": np.bool_}.get(type_, np.int64))
+def _column(values: Sequence[Any], type_: FieldType) -> Column:
+    """A column of plain values; None is null."""
+    if type_ == "float64":
+        values = [None if value is None else float(value) for value in values]
+    return as_column(pa.array(values, ARROW_TYPES[type_]))
 
 
 def bits_of(column: Column) -> NDArray[np.uint64]:

@@ -130,7 +130,7 @@ def _attach(draw: Draw, types: Types) -> Step | None:
     if keys is None:
         return None
     length = len(keys[1])
-    columns = (
+    columns: Any = (
         ("limit", "float64", tuple(0.5 * number for number in range(length))),
         ("label", "string", tuple(TEXTS[number % 6] for number in range(length))),
         ("rank", "int64", tuple(range(length))),

@@ -8,19 +8,29 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.expressions import INTEGERS, TEXTS, VALUES, expressions, value_of
+from tests.expressions import INTEGERS, TEXTS, VALUES, expressions
+from tests.naive_expressions import value_of
 
 from shoal.kernels.columns.block import ARROW_TYPES, Block, as_arrow
 from shoal.kernels.columns.index import Index
-from shoal.kernels.expression.evaluate import evaluate
+from shoal.kernels.columns.nullable import Nullable
+from shoal.kernels.expression.evaluate import evaluate, holds
 from shoal.model.query.expression import Expression, col, lit
+from shoal.model.query.functions import null
 from shoal.model.query.lookup import lookup
+from shoal.model.query.nulls import required_by
 from shoal.model.query.schema import Schema
 
 TYPES = {"i": "int64", "j": "int64", "x": "float64", "y": "float64", "s": "string", "r": "string"}
 TYPES |= {"flag": "bool", "ts": "timestamp", "due": "timestamp"}
 SCHEMA = Schema.of(TYPES)
-ROWS = st.lists(st.fixed_dictionaries({name: VALUES[type_] for name, type_ in TYPES.items()}), max_size=6)
+WHOLE_ROWS = st.lists(st.fixed_dictionaries({name: VALUES[type_] for name, type_ in TYPES.items()}), max_size=6)
+ROWS = st.one_of(
+    WHOLE_ROWS,
+    st.lists(
+        st.fixed_dictionaries({name: st.one_of(st.none(), VALUES[type_]) for name, type_ in TYPES.items()}), max_size=6
+    ),
+)
 
 
 def block_of(rows: list[dict[str, Any]], *, encode: bool) -> Block:
@@ -30,7 +40,7 @@ def block_of(rows: list[dict[str, Any]], *, encode: bool) -> Block:
 
 
 def plain(column: Any) -> list[Any]:
-    return column.to_pylist() if isinstance(column, pa.Array) else column.tolist()
+    return column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
 
 
 def same(left: Any, right: Any) -> bool:
@@ -44,6 +54,10 @@ def check(expression: Expression, rows: list[dict[str, Any]], *, encode: bool = 
     assert all(same(a, b) for a, b in zip(plain(got), wanted, strict=True)), (plain(got), wanted)
     type_ = ARROW_TYPES[expression.type_in(SCHEMA, "test")]
     assert as_arrow(got, type_).type == type_
+    assert expression.may_be_null(SCHEMA) or None not in wanted
+    if isinstance(got, Nullable):
+        assert None in wanted
+        assert not got.values[~got.valid].any()
 
 
 ANY_EXPRESSION = st.sampled_from(["int64", "float64", "string", "bool", "timestamp"]).flatmap(
@@ -57,6 +71,17 @@ def test_an_expression_over_columns_equals_the_expression_over_each_row(
     expression: Expression, rows: list[dict[str, Any]], encode: bool
 ) -> None:
     check(expression, rows, encode=encode)
+
+
+@settings(deadline=None, max_examples=100)
+@given(expressions(TYPES, "bool"), ROWS)
+def test_a_condition_holds_where_it_is_true_and_columns_it_requires_are_not_null_there(
+    condition: Expression, rows: list[dict[str, Any]]
+) -> None:
+    wanted = [value_of(condition.data(), row) is True for row in rows]
+    assert holds(condition, block_of(rows, encode=False)).tolist() == wanted
+    for row in (row for row, there in zip(rows, wanted, strict=True) if there):
+        assert all(row[name] is not None for name in required_by(condition))
 
 
 @pytest.mark.slow
@@ -90,6 +115,17 @@ ROW = {"i": 7, "j": -3, "x": 0.0, "y": math.nan, "s": "car", "r": "", "flag": Tr
         pytest.param(0 / col("x"), id="zero divided by zero"),
         pytest.param((col("i") - 7) % -3, id="a remainder with the sign of the divisor"),
         pytest.param(col("y") == col("y"), id="NaN compared with itself"),
+        pytest.param(col("y") > col("y"), id="NaN not greater than itself"),
+        pytest.param(col("y") > 1e300, id="NaN greater than a constant"),
+        pytest.param(col("y") < lit(0.0) / lit(0.0), id="NaN against a constant that is computed as NaN"),
+        pytest.param(col("x") < lit(0.0) / lit(0.0), id="a number against a constant that is computed as NaN"),
+        pytest.param(null("int64") + 1, id="a null constant"),
+        pytest.param(null("string") < lit("a"), id="a null text against a constant"),
+        pytest.param(null("bool") & col("flag"), id="a null condition and a true one"),
+        pytest.param(null("bool") | True, id="a null condition or true"),
+        pytest.param(lookup(null("int64"), {0: 1}, 5), id="a null key has the default"),
+        pytest.param(lookup(null("string"), {"": "x"}, "y"), id="a null text as key has the default"),
+        pytest.param(null("string").is_in([""]), id="a null text among choices"),
         pytest.param(col("i") == 2.0**53, id="an integer against a float"),
         pytest.param(col("ts") > col("due"), id="two times"),
         pytest.param(col("ts").is_in([5]), id="a time among choices"),

@@ -60,7 +60,7 @@ class FusedSteps:
         self._function = function_of(self.loop.code)
 
     def apply(self, block: Block) -> Block:
-        """The block after the steps; blocks of other types than expected go through them one by one."""
+        """The block after the steps; blocks of other types than expected, or with nulls, go through them one by one."""
         if self._function is None or not block.length or not self._fits(block):
             for step in self.steps:
                 block = step.apply(block)
@@ -264,6 +264,6 @@ def _is(column: Column, type_: FieldType) -> bool:
         return isinstance(column, np.ndarray) and column.dtype == DTYPES[type_] and column.ndim == 1
     if type_ != "string":
         return True
-    if not isinstance(column, pa.Array):
+    if not isinstance(column, pa.Array) or column.null_count:
         return False
     return pa.types.is_string(column.type.value_type if pa.types.is_dictionary(column.type) else column.type)

@@ -16,6 +16,7 @@ from shoal.compiler.codegen.scalars import found
 from shoal.errors import ShoalError
 from shoal.kernels.columns.block import Column
 from shoal.kernels.columns.index import DENSE_TABLE, Index
+from shoal.kernels.columns.nullable import valid_of
 
 Dtype = np.dtype[Any]
 INT, FLOAT, BOOL = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)
@@ -179,6 +180,8 @@ class RowCode:
 
     def at(self, values: Column, position: Number) -> Number | Drawn:
         """The value at a position of a constant table."""
+        if valid_of(values) is not None:
+            raise FusionError("tables with nulls are left to columns")
         if not isinstance(values, np.ndarray):
             return Drawn(Argument("", "table", TEXT, table=values), position)
         position = self.cast(position, BITS)

@@ -3,6 +3,7 @@
 What NumPy computes in its own way (exponentials, the sign of the minimum of two zeros) gets no row code.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any
@@ -31,7 +32,7 @@ from shoal.kernels.expression.evaluate import evaluate, repeated
 from shoal.kernels.expression.functions import DAY_US
 from shoal.model.query.expression import Binary, Expression, IsIn, Not
 from shoal.model.query.expression import Column as ColumnOf
-from shoal.model.query.functions import Call, Udf
+from shoal.model.query.functions import Call, Null, Udf
 from shoal.model.query.lookup import Lookup
 from shoal.model.query.pattern import Previous
 
@@ -39,6 +40,15 @@ Scope = Mapping[str, Value]
 """The value of each column at some point of the loop."""
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|"}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_MIRRORED = {"gt": "lt", "ge": "le"}
+_OPPOSITES = {"lt": ">=", "le": ">"}
+_OF_NANS = {
+    "eq": "({a} == {b}) | (({a} != {a}) & ({b} != {b}))",
+    "ne": "not (({a} == {b}) | (({a} != {a}) & ({b} != {b})))",
+    "lt": "(not ({a} >= {b})) & ({a} == {a})",
+    "le": "({a} <= {b}) | ({b} != {b})",
+}
+"""Comparisons of two numbers that may both be NaN."""
 FEW_CHOICES = 8
 """Choices that are compared one by one; more are looked up."""
 
@@ -47,8 +57,11 @@ def value_of(code: RowCode, expression: Expression, scope: Scope) -> Value:
     """The value of an expression for the current row; raises `FusionError` if it has no row code."""
     if isinstance(expression, ColumnOf):
         return scope[expression.name]
-    if any(isinstance(part, Udf | Previous) for part in _parts(expression)):
+    parts = list(_parts(expression))
+    if any(isinstance(part, Udf | Previous) for part in parts):
         raise FusionError("functions of the user's own and earlier rows are left to columns")
+    if any(isinstance(part, Null) or (isinstance(part, Call) and part.function == "nullif") for part in parts):
+        raise FusionError("expressions that make nulls are left to columns")
     names = sorted(set(expression.columns()))
     constants = [_constant_of(scope[name]) for name in names]
     if all(constant is not None for constant in constants):
@@ -135,8 +148,7 @@ def _binary(code: RowCode, expression: Binary, scope: Scope) -> Number:
     left, right = of(code, expression.left, scope), of(code, expression.right, scope)
     type_ = _common(left, right)
     if op in _COMPARISONS:
-        type_ = INT if type_ == BOOL else type_
-        return _operation(code, _COMPARISONS[op], code.cast(left, type_), code.cast(right, type_), BOOL)
+        return _compared(code, op, left, right)
     if op in ("and", "or"):
         return _operation(code, _SIGNS[op], left, right, BOOL)
     if BOOL in (left.dtype, right.dtype):
@@ -148,6 +160,26 @@ def _binary(code: RowCode, expression: Binary, scope: Scope) -> Number:
     if op == "div":
         return _operation(code, _SIGNS[op], left, right, FLOAT)
     return code.computed(left, _SIGNS[op], right)
+
+
+def _compared(code: RowCode, op: str, left: Number, right: Number) -> Number:
+    """A comparison in which NaN equals itself and is greater than every other number."""
+    left_nan, right_nan = _may_be_nan(left), _may_be_nan(right)
+    type_ = INT if _common(left, right) == BOOL else _common(left, right)
+    left, right = code.cast(left, type_), code.cast(right, type_)
+    if op in _MIRRORED and left_nan:
+        op, left, right, left_nan, right_nan = _MIRRORED[op], right, left, right_nan, left_nan
+    a, b = left.name, right.name
+    text = f"{a} {_COMPARISONS[op]} {b}"
+    if left_nan and right_nan:
+        text = _OF_NANS[op].format(a=a, b=b)
+    elif right_nan and op in _OPPOSITES:
+        text = f"not ({a} {_OPPOSITES[op]} {b})"
+    return code.number(text, BOOL, left, right)
+
+
+def _may_be_nan(number: Number) -> bool:
+    return number.dtype == FLOAT and (number.constant is None or math.isnan(number.constant))
 
 
 def _operation(code: RowCode, sign: str, left: Number, right: Number, dtype: Dtype) -> Number:

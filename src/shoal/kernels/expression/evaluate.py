@@ -8,37 +8,32 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.kernels.columns.block import Block, Column, encoded, take
+from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.index import Index
-from shoal.kernels.expression.functions import call, call_user
+from shoal.kernels.columns.nullable import Nullable, all_null, both_valid, nullable
+from shoal.kernels.expression.functions import call
+from shoal.kernels.expression.logic import both, compare, either, is_in, numbers_of, opposite, validity
+from shoal.kernels.expression.user import call_user
 from shoal.model.query.expression import Binary, Constant, Expression, IsIn, Not, Value
 from shoal.model.query.expression import Column as ColumnOf
-from shoal.model.query.functions import Call, Udf
+from shoal.model.query.functions import Call, Null, Udf
 from shoal.model.query.lookup import Lookup
 from shoal.model.query.pattern import Previous
 
 PREVIOUS = "#previous:"
 """Prefix of the block columns that hold the values of the previous row."""
-_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.true_divide,
     "floordiv": np.floor_divide,
     "mod": np.mod,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
 }
 
 
 def evaluate(expression: Expression, block: Block) -> Column:
-    """The value of an expression for every row of a block.
+    """The value of an expression for every row of a block; nulls have SQL's meaning.
 
     >>> from shoal.model.query.expression import col
     >>> block = Block({"speed": np.array([10.0, 90.0])}, 2)
@@ -48,7 +43,19 @@ def evaluate(expression: Expression, block: Block) -> Column:
     if isinstance(expression, Constant):
         return repeated(expression.value, block.length)
     value = _value(expression, block)
-    return value if isinstance(value, np.ndarray | pa.Array) else repeated(value, block.length)
+    return value if isinstance(value, np.ndarray | Nullable | pa.Array) else repeated(value, block.length)
+
+
+def holds(condition: Expression, block: Block) -> NDArray[np.bool_]:
+    """The rows for which a condition is true; a condition that is null does not hold.
+
+    >>> from shoal.model.query.expression import col
+    >>> block = Block.from_arrow(pa.record_batch({"speed": [10.0, None, 90.0]}))
+    >>> holds(col("speed") > 50, block).tolist()
+    [False, False, True]
+    """
+    value = evaluate(condition, block)
+    return value.values if isinstance(value, Nullable) else value
 
 
 def repeated(value: Value, length: int) -> Column:
@@ -66,15 +73,15 @@ def _value(expression: Expression, block: Block) -> Any:
     if isinstance(expression, Constant):
         return expression.value
     if isinstance(expression, Not):
-        return np.logical_not(_value(expression.condition, block))
+        return opposite(_value(expression.condition, block))
     if isinstance(expression, Binary):
-        return _binary(expression, block)
+        return _binary(expression.op, _value(expression.left, block), _value(expression.right, block))
     return _function(expression, block)
 
 
 def _function(expression: Expression, block: Block) -> Any:
     if isinstance(expression, IsIn):
-        return _is_in(evaluate(expression.value, block), expression.choices)
+        return is_in(evaluate(expression.value, block), expression.choices)
     if isinstance(expression, Lookup):
         return _lookup(expression, evaluate(expression.key, block))
     if isinstance(expression, Call):
@@ -83,46 +90,25 @@ def _function(expression: Expression, block: Block) -> Any:
         return call_user(expression, [evaluate(argument, block) for argument in expression.arguments], block.length)
     if isinstance(expression, Previous):
         return block.columns[PREVIOUS + expression.name]
+    if isinstance(expression, Null):
+        return all_null(expression.type, block.length)
     raise TypeError(f"cannot evaluate {type(expression).__name__}")
 
 
-def _binary(expression: Binary, block: Block) -> Any:
-    left, right = _value(expression.left, block), _value(expression.right, block)
-    if isinstance(left, pa.Array | str) and isinstance(right, pa.Array | str):
-        return _compare_texts(expression.op, left, right)
+def _binary(op: str, left: Any, right: Any) -> Any:
+    if op in ("and", "or"):
+        return both(left, right) if op == "and" else either(left, right)
+    if op not in _ARITHMETIC:
+        return compare(op, left, right)
+    valid = both_valid(validity(left), validity(right))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return _OPERATIONS[expression.op](left, right)
-
-
-def _compare_texts(op: str, left: Any, right: Any) -> Any:
-    """Compare texts; against a constant only the dictionary's entries are compared."""
-    operation = _OPERATIONS[op]
-    if isinstance(left, pa.Array) and isinstance(right, str):
-        return _by_entry(left, lambda entries: operation(entries, right))
-    if isinstance(left, str) and isinstance(right, pa.Array):
-        return _by_entry(right, lambda entries: operation(left, entries))
-    return operation(_objects(left), _objects(right)).astype(bool)
-
-
-def _objects(texts: Any) -> Any:
-    return np.asarray(texts.to_pylist(), dtype=object) if isinstance(texts, pa.Array) else texts
-
-
-def _by_entry(texts: pa.Array, function: Callable[[NDArray[np.object_]], Any]) -> Any:
-    """Apply a function to the distinct texts and expand its values to the rows."""
-    dictionary = encoded(texts)
-    values = np.asarray(function(_objects(dictionary.dictionary)))
-    return values[dictionary.indices.to_numpy(zero_copy_only=False)]
-
-
-def _is_in(column: Column, choices: tuple[Value, ...]) -> Any:
-    if isinstance(column, pa.Array):
-        wanted = set(choices)
-        return _by_entry(column, lambda entries: np.array([entry in wanted for entry in entries], bool))
-    return np.isin(column, np.array(choices))
+        if valid is None:
+            return _ARITHMETIC[op](left, right)
+        return nullable(_ARITHMETIC[op](numbers_of(left), numbers_of(right)), valid)
 
 
 def _lookup(expression: Lookup, keys: Column) -> Column:
+    """The value of every key; a key that is unknown or null has the default."""
     index, values = _table(expression)
     return take(values, index.positions(keys) + 1)
 

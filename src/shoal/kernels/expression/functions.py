@@ -9,62 +9,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from shoal.errors import FunctionError, RunError
-from shoal.kernels.columns.block import Column, encoded, plain
-from shoal.kernels.failing import failing_range, raised, shown
-from shoal.model.query.code import load
-from shoal.model.query.functions import Udf
+from shoal.errors import RunError
+from shoal.kernels.columns.block import Column, as_column, encoded, plain
+from shoal.kernels.columns.nullable import Nullable, Valid, both_valid, nullable, valid_of, values_of
+from shoal.kernels.expression.logic import compare
 
 DAY_US = 86_400_000_000
-_DTYPES: Mapping[str, Any] = {"int64": np.int64, "float64": np.float64, "bool": np.bool_, "timestamp": np.int64}
 
 
 def call(function: str, arguments: Sequence[Column]) -> Column:
-    """Apply a built-in function to columns of equal length.
+    """Apply a built-in function to columns of equal length; unless it is about nulls, a null makes its result null.
 
     >>> call("greatest", [np.array([1, 5]), np.array([3, 2])]).tolist()
     [3, 5]
     """
+    apply = _FUNCTIONS[function]
+    valid = None if function in _TAKE_NULLS else reduce(both_valid, map(valid_of, arguments))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return _FUNCTIONS[function](*arguments)
+        if valid is None:
+            return apply(*arguments)
+        return _masked(apply(*(values_of(argument) for argument in arguments)), valid)
 
 
-def call_user(udf: Udf, arguments: Sequence[Column], length: int) -> Column:
-    """Apply a user-defined function: it receives texts as lists and must return one value per row, or one for all."""
-    plain_arguments = [a.to_pylist() if isinstance(a, pa.Array) else a for a in arguments]
-    function = load(udf.code)
-    try:
-        given = function(*plain_arguments)
-    except (Exception, SystemExit) as error:
-        message = f"function {udf.name!r} raised {raised(error)}"
-        raise FunctionError(message, _failing_arguments(function, plain_arguments, length)) from error
-    try:
-        column = _as_column(given, udf.type, length)
-    except (TypeError, ValueError, pa.ArrowInvalid) as error:
-        raise FunctionError(f"function {udf.name!r} must give {udf.type}; {error}") from error
-    if len(column) != length:
-        raise FunctionError(f"function {udf.name!r} must give a value for each of {length} rows; got {len(column)}")
-    return column
-
-
-def _failing_arguments(function: Callable[..., Any], arguments: Sequence[Any], length: int) -> str:
-    """The arguments of a row for which a function raises, as text."""
-    start, _stop = failing_range(lambda start, stop: function(*(each[start:stop] for each in arguments)), length)
-    values = (each[start : start + 1] for each in arguments)
-    return shown([value if isinstance(value, list) else value.tolist() for value in values]) if length else ""
-
-
-def _as_column(given: Any, type_: str, length: int) -> Column:
-    if type_ == "string":
-        texts = [given] * length if isinstance(given, str) else list(given)
-        array = pa.array(texts, pa.string())
-        if array.null_count:
-            raise ValueError("got None")
-        return array
-    numbers = np.broadcast_to(np.asarray(given), (length,)) if np.ndim(given) == 0 else np.asarray(given)
-    if type_ == "timestamp" and numbers.dtype.kind == "M":
-        numbers = numbers.astype("datetime64[us]").view(np.int64)
-    return np.ascontiguousarray(numbers.astype(_DTYPES[type_], casting="same_kind"))
+def _masked(column: Column, valid: Valid) -> Column:
+    """A column with null in the rows that are not valid."""
+    return pc.if_else(pa.array(valid), column, None) if isinstance(column, pa.Array) else nullable(column, valid)
 
 
 def _integers(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -72,31 +41,86 @@ def _integers(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _pick(condition: Column, then: Column, otherwise: Column) -> Column:
+    """One value where the condition holds, the other where it is false or null."""
+    holds = condition.values if isinstance(condition, Nullable) else np.asarray(condition, bool)
     if isinstance(then, pa.Array):
-        return pc.if_else(pa.array(np.asarray(condition, bool)), plain(then), plain(otherwise))
-    return np.where(condition, then, otherwise)
+        return pc.if_else(pa.array(holds), plain(then), plain(otherwise))
+    values = np.where(holds, values_of(then), values_of(otherwise))
+    if not isinstance(then, Nullable) and not isinstance(otherwise, Nullable):
+        return values
+    return nullable(values, np.where(holds, _present(then), _present(otherwise)))
+
+
+def _present(column: Column) -> Valid:
+    """Which rows have a value."""
+    valid = valid_of(column)
+    return np.ones(len(column), bool) if valid is None else valid
 
 
 def _extreme(name: str) -> Callable[..., Column]:
-    numbers = np.minimum if name == "least" else np.maximum
+    """The least or greatest of several values, nulls left out; NaN is greater than every other number."""
+    numbers = np.fmin if name == "least" else np.maximum
     texts = pc.min_element_wise if name == "least" else pc.max_element_wise
+
+    def of_two(left: Column, right: Column) -> Column:
+        extreme = numbers(values_of(left), values_of(right))
+        if not isinstance(left, Nullable) and not isinstance(right, Nullable):
+            return extreme
+        has_left, has_right = _present(left), _present(right)
+        one = np.where(has_left, values_of(left), values_of(right))
+        return nullable(np.where(has_left & has_right, extreme, one), has_left | has_right)
 
     def function(*arguments: Column) -> Column:
         if isinstance(arguments[0], pa.Array):
             return texts(*(plain(argument) for argument in arguments))
-        return reduce(numbers, arguments)
+        return reduce(of_two, arguments)
 
     return function
 
 
+def _is_null(column: Column) -> Column:
+    return ~_present(column)
+
+
+def _coalesce(*columns: Column) -> Column:
+    """The first value that is not null."""
+    if isinstance(columns[0], pa.Array):
+        return pc.coalesce(*(plain(column) for column in columns))
+    type_ = np.result_type(*(values_of(column) for column in columns))
+    found, valid = values_of(columns[0]).astype(type_, copy=False), valid_of(columns[0])
+    for column in columns[1:]:
+        if valid is None:
+            break
+        found = np.where(valid, found, values_of(column))
+        valid = valid | _present(column)
+    return nullable(found, valid)
+
+
+def _null_if(column: Column, other: Column) -> Column:
+    """The value, null where it equals the other one."""
+    equal = compare("eq", column, other)
+    kept = ~(equal.values if isinstance(equal, Nullable) else equal)
+    if isinstance(column, pa.Array):
+        return _masked(plain(column), kept)
+    return nullable(values_of(column), both_valid(valid_of(column), kept))
+
+
+def _is_same(column: Column, other: Column) -> Column:
+    """Whether two values are equal or both null."""
+    equal = compare("eq", column, other)
+    if not isinstance(equal, Nullable):
+        return equal
+    return equal.values | (_is_null(column) & _is_null(other))
+
+
 def _by_entry(function: Callable[[pa.Array], pa.Array]) -> Callable[[Column], Column]:
-    """A function of texts, computed once per distinct text."""
+    """A function of texts, computed once per distinct text; Arrow passes nulls on."""
 
     def apply(texts: pa.Array) -> Column:
         dictionary = encoded(texts)
         values = function(dictionary.dictionary)
         taken = values.take(dictionary.indices)
-        return taken if pa.types.is_string(taken.type) else taken.to_numpy(zero_copy_only=False).astype(np.int64)
+        return taken if pa.types.is_string(taken.type) else as_column(taken.cast(pa.int64()))
 
     return apply
 
@@ -118,14 +142,16 @@ def _row_by_row(test: Callable[[str, str], bool]) -> Callable[..., Column]:
 def _to_string(column: Column) -> Column:
     if isinstance(column, pa.Array):
         return column
-    return pa.array(column).cast(pa.string())
+    return (column.to_arrow() if isinstance(column, Nullable) else pa.array(column)).cast(pa.string())
 
 
 def _to_int(column: Column) -> Column:
+    if isinstance(column, Nullable):
+        return nullable(_integers(column.values), column.valid)
     if not isinstance(column, pa.Array):
         return _integers(column)
     try:
-        return plain(column).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return as_column(plain(column).cast(pa.int64()))
     except pa.ArrowInvalid as error:
         raise RunError(f"as_int64 needs texts of digits: {error}") from error
 
@@ -156,4 +182,12 @@ _FUNCTIONS: Mapping[str, Callable[..., Column]] = {
     "as_float64": lambda x: np.asarray(x, np.float64),
     "as_string": _to_string,
     "as_timestamp": _integers,
+    "is_null": _is_null,
+    "coalesce": _coalesce,
+    "nullif": _null_if,
+    "is_same": _is_same,
 }
+_ABOUT_NULLS = frozenset({"is_null", "coalesce", "nullif", "is_same", "if", "least", "greatest"})
+_PASS_NULLS = frozenset({"upper", "lower", "length", "as_int64", "as_string"})
+_TAKE_NULLS = _ABOUT_NULLS | _PASS_NULLS
+"""Functions that are given nulls; others only see something in their place, and are null there."""

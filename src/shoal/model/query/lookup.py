@@ -55,6 +55,10 @@ class Lookup(Expression):
                 )
         return LITERAL_TYPES[type(self.default)]
 
+    def may_be_null(self, schema: Schema) -> bool:  # noqa: ARG002  (a key that is null has the default)
+        """Never."""
+        return False
+
 
 def lookup(key: str | Expression, table: Mapping[Any, Value], default: Value) -> Lookup:
     """The value that a static table holds for a key, e.g. the campaign of an ad.
