@@ -65,13 +65,13 @@ def test_what_makes_no_sense_for_a_sql_file_is_refused(script: str, tmp_path: Pa
         target(str(tmp_path / "none.sql"), 0, AMOUNT, {}, None)
     with pytest.raises(ConfigError, match="there is no file"):
         target(script, 0, AMOUNT, {}, None, str(tmp_path / "none.py"))
-    with pytest.raises(ConfigError, match="--functions is for SQL files"):
+    with pytest.raises(ConfigError, match="--functions is for SQL and YAML files"):
         target("traffic", 0, AMOUNT, {}, None, "functions.py")
 
 
 def test_a_file_of_functions_must_have_some(script: str, tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("x = 1\n")
-    with pytest.raises(ConfigError, match="has no function for SQL"):
+    with pytest.raises(ConfigError, match="has no function; mark some"):
         target(script, 0, AMOUNT, {}, None, str(tmp_path / "empty.py"))
 
 

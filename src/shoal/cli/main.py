@@ -9,6 +9,7 @@ import click
 
 from shoal import __version__
 from shoal.cli.bench import BenchOptions, run_bench
+from shoal.cli.code_options import code_options
 from shoal.cli.explain import explain, mechanisms, policies
 from shoal.cli.graph import write_graph
 from shoal.cli.instances import instances
@@ -106,7 +107,7 @@ def cli() -> None:
     metavar="URI",
     help="parquet:DIR, arrow:DIR or csv:DIR instead of generated events; ?follow waits for new files.",
 )
-@click.option("--functions", metavar="FILE.py", help="Functions (shoal.udf) that a SQL file calls.")
+@code_options
 @click.option("--sink", metavar="URI", help="parquet:DIR or console:  [default: results stay in memory]")
 @click.option("--overwrite", is_flag=True, help="Replace the results of another run in the directory of the sink.")
 @click.option("--append", is_flag=True, help="Add to the results of another run in the directory of the sink.")
@@ -151,9 +152,10 @@ def run(settings: Sequence[str], conf: Sequence[str], control: Sequence[str], **
 @click.argument("target")
 @click.option("-o", "--output", metavar="FILE", help="File to write  [default: stdout]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
-def graph(target: str, output: str | None, settings: Sequence[str]) -> None:
+@code_options
+def graph(target: str, output: str | None, settings: Sequence[str], functions: str | None, allow_pickle: bool) -> None:
     """Write the graph of TARGET as YAML, which `shoal run FILE.yaml` takes."""
-    write_graph(target, output, _pairs(settings, "--set"))
+    write_graph(target, output, _pairs(settings, "--set"), functions, allow_pickle=allow_pickle)
 
 
 @cli.command()
@@ -193,7 +195,7 @@ def bench(settings: Sequence[str], conf: Sequence[str], **options: object) -> No
 @click.option("--events", type=click.IntRange(1), help="Events to measure with.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
-@click.option("--functions", metavar="FILE.py", help="Functions (shoal.udf) that a SQL file calls.")
+@code_options
 @click.option("--json", "as_json", is_flag=True, help="Print the profile as one JSON object.")
 def profile(settings: Sequence[str], **options: object) -> None:
     """Measure cost, selectivity and state of every operator of TARGET, on one local worker."""

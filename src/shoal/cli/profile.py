@@ -30,6 +30,7 @@ class ProfileOptions:
     seed: int
     settings: Mapping[str, str]
     functions: str | None
+    allow_pickle: bool
     as_json: bool
 
 
@@ -40,7 +41,15 @@ def run_profile(options: ProfileOptions) -> None:
         events = events or WORKLOADS[options.target].events
     elif events is not None:
         raise ConfigError(f"--events is for generated events; {options.target} has its own")
-    chosen = target(options.target, options.seed, Amount(events), options.settings, None, options.functions)
+    chosen = target(
+        options.target,
+        options.seed,
+        Amount(events),
+        options.settings,
+        None,
+        options.functions,
+        allow_pickle=options.allow_pickle,
+    )
     with Progress(quiet=options.as_json) as progress:
         progress.say("measuring every operator on one worker ...")
         found = {"target": options.target, "seed": options.seed, **profiled(chosen.job)}

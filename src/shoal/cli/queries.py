@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from shoal.cli.asking import ask_all, kept_run, timeout_option
+from shoal.cli.code_options import code_options
 from shoal.cli.graph import target_graph
 from shoal.errors import ConfigError
 from shoal.language.python.flow import Flow
@@ -45,15 +46,24 @@ def list_(run_dir: str, as_json: bool) -> None:
 @click.argument("target")
 @click.option("--name", help="Name for the query, if the target has only one.")
 @click.option("--replace", is_flag=True, help="Replace queries of the same name instead of failing.")
+@code_options
 @timeout_option
-def add(run_dir: str, target: str, name: str | None, replace: bool, timeout: float) -> None:
+def add(
+    run_dir: str,
+    target: str,
+    name: str | None,
+    replace: bool,
+    timeout: float,
+    functions: str | None,
+    allow_pickle: bool,
+) -> None:
     """Add all queries of TARGET (FILE.yaml, FILE.sql, FILE.py:NAME or a workload) to a run.
 
     A SQL file may read the streams of the run without creating tables for them.
     """
     _epoch, graph = _last_graph(run_dir)
     streams = {stream: source(operator.parameters) for stream, operator in graph.streams.items()}
-    wanted = list(target_graph(target, {}, streams).queries.values())
+    wanted = list(target_graph(target, {}, streams, functions, allow_pickle=allow_pickle).queries.values())
     if name is not None:
         if len(wanted) != 1:
             raise ConfigError(f"--name is for a target with one query; {target} has {len(wanted)}")

@@ -57,6 +57,7 @@ class RunOptions:
     epoch_rows: int | None
     source: str | None
     functions: str | None
+    allow_pickle: bool
     sink: str | None
     overwrite: bool
     append: bool
@@ -165,7 +166,10 @@ def _target(options: RunOptions) -> Target:
     source = source_from_uri(options.source, epoch_rows) if options.source else None
     rate = None if options.rate is None else Rate.of(options.rate)
     amount = Amount(events, rate, epoch_rows)
-    return target(options.target, options.seed, amount, options.settings, source, options.functions)
+    allow_pickle = options.allow_pickle
+    return target(
+        options.target, options.seed, amount, options.settings, source, options.functions, allow_pickle=allow_pickle
+    )
 
 
 def _reject_limits(options: RunOptions) -> None:

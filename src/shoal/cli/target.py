@@ -12,6 +12,8 @@ from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.files import Files
 from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError, did_you_mean
+from shoal.model.query.aggregate import OwnAggregate, is_aggregate
+from shoal.model.query.code import code_of
 from shoal.model.query.functions import Function
 from shoal.session.graphfile import job_from_graph, text_of
 from shoal.session.job import Job
@@ -38,13 +40,16 @@ def target(
     settings: Mapping[str, str],
     source: Source | None,
     functions: str | None = None,
+    *,
+    allow_pickle: bool = False,
 ) -> Target:
     """A workload by name, a graph file (`file.yaml`), a SQL file, or the `job` of a Python file (`file.py:job`).
 
-    `functions` is a Python file with functions that a SQL file calls.
+    `functions` is a Python file with functions that a SQL or graph file uses by name; `allow_pickle` trusts code in a
+    graph file itself.
     """
-    if functions is not None and not text.endswith(".sql"):
-        raise ConfigError(f"--functions is for SQL files; {text} takes none")
+    if functions is not None and not text.endswith((".sql", ".yaml", ".yml")):
+        raise ConfigError(f"--functions is for SQL and YAML files; {text} takes none")
     if text in WORKLOADS:
         ready = workload(text).ready(seed, amount, settings, source)
         return Target(text, ready.job, ready.expected)
@@ -54,7 +59,9 @@ def target(
             raise ConfigError(f"--set is for workloads; {text} takes no settings")
         return Target(text, _from_file(Path(path), attribute, source), None)
     if text.endswith((".yaml", ".yml")):
-        return Target(text, job_from_graph(Path(text), amount.rows_per_epoch, source, settings), None)
+        named = functions_of(functions)
+        job = job_from_graph(Path(text), amount.rows_per_epoch, source, settings, named, allow_pickle=allow_pickle)
+        return Target(text, job, None)
     if text.endswith(".sql"):
         if settings:
             raise ConfigError(f"--set is for workloads; {text} takes no settings")
@@ -72,8 +79,7 @@ def _from_sql(path: Path, functions: str | None, source: Source | None) -> Targe
     from shoal.language.sql.script import parse_script
     from shoal.session.script import job_of_script, sink_of
 
-    found = vars(executed(Path(functions))).values() if functions is not None else ()
-    own = {each.name: each for each in found if isinstance(each, Function)}
+    own = {name: each for name, each in functions_of(functions).items() if isinstance(each, Function)}
     if functions is not None and not own:
         raise ConfigError(f"{functions} has no function for SQL; mark some with @shoal.udf")
     text = text_of(path)
@@ -83,6 +89,22 @@ def _from_sql(path: Path, functions: str | None, source: Source | None) -> Targe
         raise ConfigError(f"--source replaces the source of a job with one stream; {path} has {len(streams)}")
     job = job_of_script(script, path.stem, {} if source is None else {streams[0]: source})
     return Target(str(path), job, None, sink_of(script))
+
+
+def functions_of(file: str | None) -> dict[str, Function | OwnAggregate]:
+    """What a Python file offers to SQL and YAML by name: functions marked with `shoal.udf`, and aggregate classes."""
+    if file is None:
+        return {}
+    module = executed(Path(file))
+    found: dict[str, Function | OwnAggregate] = {}
+    for name, each in vars(module).items():
+        if isinstance(each, Function):
+            found[each.name] = each
+        elif is_aggregate(each) and each.__module__ == module.__name__:
+            found[name] = OwnAggregate(name, code_of(each))
+    if not found:
+        raise ConfigError(f"{file} has no function; mark some with @shoal.udf, or define classes of aggregates")
+    return found
 
 
 def _from_file(path: Path, attribute: str, source: Source | None) -> Job:

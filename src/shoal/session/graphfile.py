@@ -22,6 +22,7 @@ import yaml
 from shoal.connectors.sources.files import Files
 from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError, GraphError, SourceError, reason_of
+from shoal.language.python.replay import Named
 from shoal.language.yaml.definitions import Dataset, StreamDefinition
 from shoal.language.yaml.graph_file import GraphFile, load_file
 from shoal.session.job import Job
@@ -32,9 +33,9 @@ _NANOSECONDS = 1000
 Row = Sequence[str | None]
 
 
-def graph_file(path: Path) -> GraphFile:
-    """Read a graph file."""
-    return load_file(text_of(path), str(path))
+def graph_file(path: Path, functions: Named | None = None, *, allow_pickle: bool = False) -> GraphFile:
+    """Read a graph file; `functions` and `allow_pickle` as in `load_graph`."""
+    return load_file(text_of(path), str(path), functions, allow_pickle=allow_pickle)
 
 
 def text_of(path: Path) -> str:
@@ -54,11 +55,14 @@ def job_from_graph(
     rows_per_epoch: int | None = None,
     source: Source | None = None,
     settings: Mapping[str, str] | None = None,
+    functions: Named | None = None,
+    *,
+    allow_pickle: bool = False,
 ) -> Job:
     """A job from a graph file; another source may replace the one of a file with a single stream."""
     if settings:
         raise ConfigError(f"--set is for workloads; {path} takes no settings")
-    file = graph_file(path)
+    file = graph_file(path, functions, allow_pickle=allow_pickle)
     streams = tuple(file.graph.streams)
     if source is not None:
         if len(streams) != 1:

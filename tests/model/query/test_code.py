@@ -8,10 +8,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.model.query.some_code import Outer, triple
 
 from shoal.errors import GraphError
-from shoal.model.query.code import code_of, load
+from shoal.model.query.code import code_of, codes_in, load, trust
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,23 @@ from shoal.model.query.code import code_of, load
 def test_what_a_module_has_is_written_by_name(thing: Any, code: str) -> None:
     assert code_of(thing) == code
     assert load(code) is thing
+
+
+@pytest.mark.parametrize("code", ["os:system", "this:s", "pickle:gASVAAAA", ""])
+def test_what_nobody_has_vouched_for_is_not_loaded(code: str) -> None:
+    with pytest.raises(GraphError, match="is not trusted: it was read from a file"):
+        load(code)
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_code_is_found_at_any_depth_and_nothing_else_is_taken_for_it(plain: Any) -> None:
+    assert "f:g" not in codes_in(plain)
+    assert "f:g" in codes_in({"a": [plain, ["udf", "name", "f:g", "int64", plain]]})
+    assert "f:g" in codes_in([{"total": ["user", "column", 0, "f:g", "int64"], "other": plain}])
 
 
 def test_what_no_module_has_is_written_by_value() -> None:
@@ -55,7 +74,7 @@ def test_the_same_lambda_has_the_same_text() -> None:
 def test_another_process_runs_what_was_written_by_value() -> None:
     factor = 5
     code = code_of(lambda n: n * factor)
-    script = f"from shoal.model.query.code import load; assert load({code!r})(2) == 10"
+    script = f"from shoal.model.query.code import load, trust; trust([{code!r}]); assert load({code!r})(2) == 10"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
@@ -67,6 +86,7 @@ def test_another_process_runs_what_was_written_by_value() -> None:
     ],
 )
 def test_what_is_not_there_cannot_be_loaded(code: str, message: str) -> None:
+    trust([code])
     with pytest.raises(GraphError) as caught:
         load(code)
     assert str(caught.value).startswith(message)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from shoal.errors import GraphError
 from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
-from shoal.model.query.aggregate import Aggregate
+from shoal.model.query.aggregate import Aggregate, OwnAggregate
 from shoal.model.query.duration import MICROSECONDS
 from shoal.model.query.expression import Expression, from_data
 from shoal.model.query.functions import Function
@@ -22,6 +22,8 @@ from shoal.model.query.graph import Query
 from shoal.model.query.window import Window, window_from_data
 
 Data = Mapping[str, Any]
+Named = Mapping[str, Function | OwnAggregate]
+"""The functions and aggregates that plain data may use by name."""
 _KEYED = ("keys", "types", "time", "partition", "groups")
 _WINDOW = ("size_us", "slide_us", "clock", "on", "gap_us", "rows", "jump", "partial")
 _ARROW: Mapping[str, pa.DataType] = {
@@ -71,25 +73,44 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def expression(data: Any, functions: Mapping[str, Function]) -> Expression:
+def expression(data: Any, functions: Named) -> Expression:
     """An expression from plain lists; `[udf, NAME, ...]` takes a function by its name."""
     return from_data(_with_code(data, functions))
 
 
-def _with_code(data: Any, functions: Mapping[str, Function]) -> Any:
+def _with_code(data: Any, functions: Named) -> Any:
     if not isinstance(data, list) or data[:1] == ["lit"]:
         return data
     inner = [_with_code(each, functions) for each in data]
     if data[:1] == ["udf"] and len(data) >= 2 and not (len(data) >= 4 and isinstance(data[2], str)):
-        if data[1] not in functions:
-            raise GraphError(f"there is no function {data[1]!r}; there are {', '.join(functions) or 'none'}")
-        function = functions[data[1]]
+        function = functions.get(data[1]) if isinstance(data[1], str) else None
+        if not isinstance(function, Function):
+            known = [name for name, each in functions.items() if isinstance(each, Function)]
+            raise GraphError(f"there is no function {data[1]!r}; there are {', '.join(known) or 'none'}")
         return ["udf", function.name, function.code, function.type, *inner[2:]]
     return inner
 
 
-def replayed(kind: str, flows: Sequence[Flow], data: Data, functions: Mapping[str, Function]) -> Flow:
+def _with_aggregates(data: Data, functions: Named) -> Data:
+    """Parameters in which `[user, COLUMN, NAME]` or `[user, COLUMN, NAME, TYPE]` takes an aggregate by its name."""
+    made: dict[str, Any] = {}
+    for name, plain in dict(data["aggregates"]).items():
+        match plain:
+            case ["user", str(column), str(called), *type_] if len(type_) <= 1:
+                own = functions.get(called)
+                if not isinstance(own, OwnAggregate):
+                    known = [name for name, each in functions.items() if isinstance(each, OwnAggregate)]
+                    raise GraphError(f"there is no aggregate {called!r}; there are {', '.join(known) or 'none'}")
+                made[name] = own(column, *type_).data()
+            case _:
+                made[name] = plain
+    return {**data, "aggregates": made}
+
+
+def replayed(kind: str, flows: Sequence[Flow], data: Data, functions: Named) -> Flow:
     """The flow with one more operator, except sources and sinks."""
+    if kind == "aggregate":
+        data = _with_aggregates(data, functions)
     return _CALLS[kind](flows, data, lambda plain: expression(plain, functions))
 
 

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NoReturn
 
 import yaml
@@ -15,6 +16,12 @@ import yaml
 from shoal.errors import GraphError, did_you_mean
 
 WIDTH = 118
+MOST_VALUES = 10_000_000
+"""Values in one document, aliases counted as often as they are used."""
+MOST_DIGITS = 1000
+MOST_NESTED = 1000
+_BRACKET = re.compile(r"[\[\]{}]")
+_OPENING = " -?:"
 _SHORT = 40
 _PLAIN = re.compile(r"[^\W\d][\w.-]*(?: [\w.-]+)*")
 _NULL, _BOOL = re.compile(r"~|null|Null|NULL|"), re.compile(r"true|True|TRUE|false|False|FALSE")
@@ -45,6 +52,8 @@ class YamlPart:
     def of(cls, text: str, file: str) -> "YamlPart":
         """The whole of a document."""
         try:
+            if _may_be_deep(text) and _is_deep(text):
+                raise GraphError(f"{file}: the file is nested too deeply; at most {MOST_NESTED} levels are read")
             node = yaml.compose(text, _Loader)
         except yaml.MarkedYAMLError as error:
             began, noticed = error.context_mark, error.problem_mark or error.context_mark
@@ -56,6 +65,8 @@ class YamlPart:
             raise GraphError(f"{file}: this is not YAML: {' '.join(str(error).split())}") from error
         if node is None:
             raise GraphError(f"{file}: the file is empty; it must have a key 'spequeries'")
+        if "*" in text and _expanded(node, {}) > MOST_VALUES:
+            raise GraphError(f"{file}: aliases are nested too deeply: they stand for more than {MOST_VALUES:,} values")
         return cls(node, file)
 
     @property
@@ -130,7 +141,35 @@ class YamlPart:
             if tag not in (_TEXT, "!"):
                 self.fail(f"tag {tag!r} is not understood; leave it out")
             return value
+        if len(value) > MOST_DIGITS and (_INT.fullmatch(value) or _FLOAT.fullmatch(value)):
+            self.fail(f"a number must have at most {MOST_DIGITS} digits; got {len(value)}")
         return _meaning(value)
+
+
+def _may_be_deep(text: str) -> bool:
+    """Whether the brackets or the start of some line could open many levels; quick, and never wrongly false."""
+    levels = accumulate(1 if bracket in "[{" else -1 for bracket in _BRACKET.findall(text))
+    starts = (len(line) - len(line.lstrip(_OPENING)) for line in text.splitlines())
+    return max(levels, default=0) > MOST_NESTED // 2 or max(starts, default=0) > MOST_NESTED // 2
+
+
+def _is_deep(text: str) -> bool:
+    """Whether a document has too many levels. PyYAML's parser has no recursion; its composer overflows the stack."""
+    levels = accumulate(
+        isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        for event in yaml.parse(text, _Loader)
+    )
+    return any(level > MOST_NESTED for level in levels)
+
+
+def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
+    """The number of values that a node stands for, with every alias replaced by what it names; aliases share nodes."""
+    if id(node) not in known:
+        inner = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = [part for each in inner for part in (each if isinstance(each, tuple) else (each,))]
+        known[id(node)] = MOST_VALUES + 1  # an alias within what it names stands for infinitely many
+        known[id(node)] = 1 + sum(_expanded(part, known) for part in parts)
+    return known[id(node)]
 
 
 def _meaning(text: str) -> Any:

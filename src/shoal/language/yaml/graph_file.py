@@ -18,12 +18,12 @@ from typing import Any
 from shoal.errors import GraphError, ShoalError
 from shoal.language.dcep.operators import DCEP_TYPES, translated
 from shoal.language.python.flow import Flow
-from shoal.language.python.replay import KINDS, replayed, sink, source
+from shoal.language.python.replay import KINDS, Named, replayed, sink, source
 from shoal.language.yaml.definitions import Dataset, StreamDefinition, datasets, definitions
 from shoal.language.yaml.document import YamlPart, block, flow
 from shoal.language.yaml.vertex import Vertex, vertices
+from shoal.model.query.code import codes_in, shown, trust, untrusted
 from shoal.model.query.duration import text_us
-from shoal.model.query.functions import Function
 from shoal.model.query.graph import OPERATOR_KINDS, Graph, Operator, Query
 
 TOP_KEYS = (
@@ -50,20 +50,27 @@ class GraphFile:
     datasets: tuple[Dataset, ...]
 
 
-def load_graph(text: str, where: str, functions: Mapping[str, Function] | None = None) -> Graph:
-    """The graph of a YAML text; errors begin with `where`; `functions`: those it may use by name."""
-    return load_file(text, where, functions).graph
+def load_graph(text: str, where: str, functions: Named | None = None, *, allow_pickle: bool = False) -> Graph:
+    """The graph of a YAML text; errors begin with `where`.
+
+    `functions`: those it may use by name. `allow_pickle`: trust code in the text itself, which then runs with all
+    rights of this process; without it, such code is refused unless this process has the same function already.
+    """
+    return load_file(text, where, functions, allow_pickle=allow_pickle).graph
 
 
-def load_file(text: str, where: str, functions: Mapping[str, Function] | None = None) -> GraphFile:
+def load_file(text: str, where: str, functions: Named | None = None, *, allow_pickle: bool = False) -> GraphFile:
     """The content of a graph file; a mistake is a `GraphError` that names the line."""
     try:
-        return _loaded(YamlPart.of(text, where), functions or {})
+        found = _loaded(YamlPart.of(text, where), functions or {}, allow_pickle=allow_pickle)
     except RecursionError as error:
         raise GraphError(f"{where}: the file is nested too deeply") from error
+    if allow_pickle:
+        trust(codes_in([operator.parameters for operator in found.graph.operators.values()]))
+    return found
 
 
-def _loaded(whole: YamlPart, functions: Mapping[str, Function]) -> GraphFile:
+def _loaded(whole: YamlPart, functions: Named, *, allow_pickle: bool) -> GraphFile:
     top = whole.entries("a graph file", TOP_KEYS, hyphens=True)
     if "spequeries" not in top:
         whole.fail("a graph file must have a key 'spequeries'")
@@ -76,6 +83,8 @@ def _loaded(whole: YamlPart, functions: Mapping[str, Function]) -> GraphFile:
     graph = Graph()
     for part in listed["queries"].items("queries"):
         query = _query(part, streams, functions)
+        if not allow_pickle:
+            _refuse_code(query, part)
         try:
             graph = Graph.of([*graph.queries.values(), query])
         except ShoalError as error:
@@ -83,7 +92,17 @@ def _loaded(whole: YamlPart, functions: Mapping[str, Function]) -> GraphFile:
     return GraphFile(graph, streams, datasets(top.get("datasets")))
 
 
-def _query(part: YamlPart, streams: Mapping[str, StreamDefinition], functions: Mapping[str, Function]) -> Query:
+def _refuse_code(query: Query, part: YamlPart) -> None:
+    """Refuse code that is in the file itself: to load it is to run it."""
+    for operator in query.operators:
+        if found := untrusted(codes_in(operator.parameters)):
+            part.fail(
+                f"query {query.name!r} has code in its {operator.kind}: {shown(found[0])}; code in a file is not run; "
+                "name its function instead and give its Python file by --functions, or trust the file by --allow-pickle"
+            )
+
+
+def _query(part: YamlPart, streams: Mapping[str, StreamDefinition], functions: Named) -> Query:
     entries = part.entries("query", QUERY_KEYS)
     if "name" not in entries:
         part.fail("a query must have a name")
@@ -102,7 +121,7 @@ def _own(
     name: str,
     part: YamlPart,
     streams: Mapping[str, StreamDefinition],
-    functions: Mapping[str, Function],
+    functions: Named,
 ) -> Query:
     """A query in Shoal's own operators."""
     flows: dict[str, Flow] = {}

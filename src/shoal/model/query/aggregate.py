@@ -149,6 +149,23 @@ def approx_distinct(column: str) -> Aggregate:
     return Aggregate("approx_distinct", column)
 
 
+@dataclass(frozen=True)
+class OwnAggregate:
+    """An aggregate of the user's own under the name by which files use it."""
+
+    name: str
+    code: str
+
+    def __call__(self, column: str, type_: FieldType = "float64") -> Aggregate:
+        """The aggregate of a column, and the type of its result."""
+        return Aggregate("user", column, 0, self.code, type_)
+
+
+def is_aggregate(thing: object) -> bool:
+    """Whether something is a class with the methods of an aggregate."""
+    return isinstance(thing, type) and not _missing(thing)
+
+
 def user_aggregate(kind: type, column: str, type_: FieldType = "float64") -> Aggregate:
     """An aggregate of your own: a class with `zero()`, `add(state, values)`, `merge(a, b)` and `result(state)`.
 
@@ -156,9 +173,12 @@ def user_aggregate(kind: type, column: str, type_: FieldType = "float64") -> Agg
     The result is null if it is None, and if all values of a window are null.
     `merge` must not care about order or grouping, or results will depend on where operators run.
     """
-    missing = [name for name in ("zero", "add", "merge", "result") if not callable(getattr(kind, name, None))]
-    if missing:
+    if missing := _missing(kind):
         raise GraphError(
             f"user aggregate {kind!r} must have the methods zero, add, merge and result; {missing[0]} is missing"
         )
-    return Aggregate("user", column, 0, code_of(kind), type_)
+    return OwnAggregate(kind.__name__, code_of(kind))(column, type_)
+
+
+def _missing(kind: type) -> list[str]:
+    return [name for name in ("zero", "add", "merge", "result") if not callable(getattr(kind, name, None))]
