@@ -1,12 +1,27 @@
-"""What all tests share: one Spark session, since starting one takes seconds."""
+"""What all tests share: one Spark session, since starting one takes seconds, and a key that is not the user's."""
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_KEY = "SHOAL_KEY_FILE"
+
+
+def pytest_configure() -> None:
+    os.environ[_KEY] = str(Path(tempfile.mkdtemp(prefix="shoal-tests-")) / "key")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(Path(os.environ.pop(_KEY)).parent, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -47,6 +47,10 @@ class CheckpointError(ShoalError, RuntimeError):
     """A checkpoint that cannot be used: a damaged manifest or state file, or one of another job."""
 
 
+class SignatureError(CheckpointError):
+    """Code in a checkpoint or in a command that nobody has vouched for: it is not signed with the user's key."""
+
+
 class MessageError(ShoalError, ValueError):
     """Bytes that are not the message or record they should be; the text follows the name of the file or sender."""
 

@@ -101,6 +101,7 @@ def run_target(options: RunOptions) -> int:
             mechanism=options.mechanism,
             must_bind=options.shuffle_bindings or options.shuffle_partitions,
             say=progress.say,
+            allow_pickle=options.allow_pickle,
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(

@@ -64,7 +64,7 @@ class Launch:
 
     `most_workers` is the upper limit of scaling, 0 without scaling. `must_bind`: a runtime that cannot bind instances
     to workers under the given policy must raise. `conf` holds settings by name, `local` the settings of the local
-    runtime as an object.
+    runtime as an object. `allow_pickle`: accept functions in the checkpoint that are not signed.
     """
 
     sources: Mapping[str, Any]
@@ -79,6 +79,7 @@ class Launch:
     spark: Any = None
     interval_s: float = 0.0
     say: Say | None = None
+    allow_pickle: bool = False
 
     def refuse(self, runtime: str, *names: str) -> None:
         """Raise an error if one of these is given; called by a runtime that does not support them."""

@@ -285,6 +285,7 @@ def start(  # noqa: PLR0913  (all but the job by name)
     mechanism: str | None = None,
     must_bind: bool = False,
     say: Callable[[str], None] | None = None,
+    allow_pickle: bool = False,
 ) -> Run:
     """Start a job and return immediately; `Run.wait` follows it to its end, and steers it by its policy.
 
@@ -294,7 +295,8 @@ def start(  # noqa: PLR0913  (all but the job by name)
     `sink` the results stay in memory, in `Run.sink`. Without a `policy` instances are bound round-robin; the local
     runtime then binds none, which is an error with `must_bind`. The journal is in the directory `journal`, or with the
     checkpoint. `mechanism` moves state to its new worker: see `shoal mechanisms`; `megaphone` by default. `say` is
-    called with the reason whenever the start takes a while.
+    called with the reason whenever the start takes a while. `allow_pickle` accepts functions in the checkpoint that are
+    not signed with your key, see docs/security.md.
     """
     kind = runtime_kind(on)
     began_s = kind.clock()
@@ -321,6 +323,7 @@ def start(  # noqa: PLR0913  (all but the job by name)
         spark=spark,
         interval_s=interval_s,
         say=say,
+        allow_pickle=allow_pickle,
     )
     try:
         runtime = kind.make(launch)

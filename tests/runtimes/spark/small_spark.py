@@ -93,6 +93,13 @@ class Session:
     def newSession(self) -> "Session":  # noqa: N802  (Spark's name)
         return self
 
+    @property
+    def sparkContext(self) -> "Session":  # noqa: N802  (Spark's name)
+        return self
+
+    def setLocalProperty(self, name: str, value: str) -> None:  # noqa: N802  (Spark's name)
+        """Tasks run in this process, and trust what it trusts."""
+
     def createDataFrame(self, data: pa.Table, schema: object) -> Rows:  # noqa: N802  (Spark's name)
         return Rows(lambda: data)
 

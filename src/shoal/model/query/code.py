@@ -72,9 +72,11 @@ def shown(code: str) -> str:
     """A text in a few characters, for errors.
 
     >>> shown("os:system"), shown("pickle:gASVJQAAAAA")
-    ("'os:system'", 'a pickled function')
+    ("function 'os:system'", 'a pickled function')
     """
-    return "a pickled function" if code.startswith(_PICKLED) else repr(code if len(code) <= 60 else f"{code[:57]}...")
+    if code.startswith(_PICKLED):
+        return "a pickled function"
+    return f"function {code!r}" if len(code) <= 60 else f"function {code[:57]!r}..."
 
 
 def _text_of(thing: Any) -> str:
@@ -99,7 +101,7 @@ def load(code: str) -> Any:
     shoal.errors.GraphError: function 'os:system' is not trusted: it was read from a file; see docs/security.md
     """
     if untrusted([code]):
-        raise GraphError(f"function {shown(code)} is not trusted: it was read from a file; see docs/security.md")
+        raise GraphError(f"{shown(code)} is not trusted: it was read from a file; see docs/security.md")
     if code.startswith(_PICKLED):
         return cloudpickle.loads(base64.b64decode(code.removeprefix(_PICKLED)))
     module, _, name = code.partition(":")

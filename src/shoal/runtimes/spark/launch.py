@@ -22,7 +22,15 @@ def made(launch: Launch) -> Runtime:
     use_own_python(session)
     mechanism = launch.mechanism or CAPABILITIES.mechanisms[0]
     return SparkRuntime(
-        SparkSetup(session, launch.checkpoint, launch.sources, launch.sink, launch.interval_s, mechanism)
+        SparkSetup(
+            session,
+            launch.checkpoint,
+            launch.sources,
+            launch.sink,
+            launch.interval_s,
+            mechanism,
+            allow_pickle=launch.allow_pickle,
+        )
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
+from shoal.compiler.program import Program
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sinks import Sink
 from shoal.model.control.binding import Binding, Move
@@ -19,9 +20,11 @@ from shoal.runtimes.spark.driver.outcome import Outcome
 from shoal.runtimes.spark.driver.position import Position, goal_of, numbers
 from shoal.runtimes.spark.rebinding.settlement import settled
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, Manifest, program
+from shoal.runtimes.spark.state.signed_code import code_digest
 from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.reports import SliceRead
+from shoal.runtimes.spark.tasks.source import CODE_PROPERTY
 from shoal.runtimes.spark.tasks.task import stateful
 
 SWEEP_EPOCHS = 100
@@ -48,6 +51,7 @@ class EpochRunner:
         self._hot = hot
         self._store = open_store(checkpoint.uri, hot)
         self._known_graphs: set[str] = set()
+        self._told: dict[str, str] = {}
         self._costs = Costs()
         self._ran_on: Mapping[InstanceId, int] = {}
 
@@ -118,7 +122,9 @@ class EpochRunner:
         """Run a planned epoch and commit it; also returns the rebindings that finish with it."""
         began = time.perf_counter()
         self.placement.settle(plan.workers, self._affinity)
-        for depth in range(1, max(1, program(self.checkpoint.uri, plan.graph, plan.partitioning).depth) + 1):
+        compiled = program(self.checkpoint.uri, plan.graph, plan.partitioning)
+        self._tell(rows, plan.graph, compiled)
+        for depth in range(1, max(1, compiled.depth) + 1):
             exchanged = self.placement.exchanged(rows, plan.workers)
             work = stateful(self.checkpoint.uri, plan.epoch, depth, self.placement.worker_of, hot=self._hot)
             rows = exchanged.mapInArrow(work, wire.SCHEMA)
@@ -133,6 +139,13 @@ class EpochRunner:
         self.position = position
         self._clean(plan)
         return self._event(plan, outcome, time.perf_counter() - began), finished
+
+    def _tell(self, rows: DataFrame, digest: str, compiled: Program) -> None:
+        """Tell the tasks of the epoch what code its graph has: they may be where no key is to verify it."""
+        if digest not in self._told:
+            self._told[digest] = code_digest(compiled.graph.operators.values())
+        if any(self._told.values()):
+            rows.sparkSession.sparkContext.setLocalProperty(CODE_PROPERTY, self._told[digest])
 
     def _affinity(self) -> Affinity:
         """Bytes of state that each worker of this epoch takes from each worker of the last one."""

@@ -36,6 +36,7 @@ from shoal.runtimes.spark.rebinding.mailbox import Mailbox
 from shoal.runtimes.spark.rebinding.migration import Limits
 from shoal.runtimes.spark.rebinding.throttle import Throttle
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan
+from shoal.runtimes.spark.state.signed_code import code_digest
 from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.intake import flush_header
@@ -55,7 +56,8 @@ class StopRequested(Exception):  # noqa: N818  (not an error: it ends a stream b
 class SparkSetup:
     """Everything a run on Spark needs beside its graph.
 
-    `mechanism`: the default of rebindings. `hot`: whether copies of state are kept in shared memory.
+    `mechanism`: the default of rebindings. `hot`: whether copies of state are kept in shared memory. `allow_pickle`:
+    whether code in the checkpoint is accepted without a signature.
     """
 
     spark: SparkSession
@@ -65,6 +67,7 @@ class SparkSetup:
     interval_s: float = 0.0
     mechanism: str = MECHANISMS[0]
     hot: bool = True
+    allow_pickle: bool = False
 
     def __post_init__(self) -> None:
         """Reject an unknown or unsupported mechanism."""
@@ -77,7 +80,7 @@ class SparkRuntime(WallClock, Unmeasured):
     def __init__(self, setup: SparkSetup) -> None:
         """Prepare a run; nothing starts yet."""
         self._setup = setup
-        self._checkpoint = Checkpoint(setup.checkpoint)
+        self._checkpoint = Checkpoint(setup.checkpoint, allow_pickle=setup.allow_pickle)
         self._events = EventQueue()
         self._mailbox = Mailbox(setup.checkpoint, self._reject)
         self._throttle = Throttle()
@@ -185,7 +188,7 @@ class SparkRuntime(WallClock, Unmeasured):
         """Start the Python workers and load their machine code before the first event."""
         spark, digest = self._setup.spark, self._runner.keep_graph()
         tasks = spark.sparkContext.defaultParallelism
-        work = rehearsal(self._checkpoint.uri, digest)
+        work = rehearsal(self._checkpoint.uri, digest, code_digest(self._runner.position.graph.operators.values()))
         spark.range(0, tasks, 1, tasks).mapInArrow(work, wire.SCHEMA).collect()
 
     def _run(self) -> None:

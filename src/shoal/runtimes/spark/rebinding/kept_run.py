@@ -26,12 +26,12 @@ class SparkRun:
 
     def graph(self, epoch: int) -> Graph:
         """The graph that an epoch's manifest names."""
-        return self._checkpoint.graph(self._checkpoint.manifest(epoch).graph)
+        return self._checkpoint.unverified_graph(self._checkpoint.manifest(epoch).graph)
 
     def bound(self, epoch: int) -> tuple[Partitioning, Binding]:
         """What an epoch's manifest says."""
         manifest = self._checkpoint.manifest(epoch)
-        graph = self._checkpoint.graph(manifest.graph)
+        graph = self._checkpoint.unverified_graph(manifest.graph)
         return manifest.partitioning, written_binding(graph, manifest, manifest.binding, manifest.workers)
 
     def is_running(self) -> bool:

@@ -13,16 +13,18 @@ Every file is JSON behind a checksum and is replaced atomically.
 
 import fcntl
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, ClassVar, TypeVar
 
 from shoal.compiler.program import Program, compile_graph
-from shoal.errors import CheckpointError, ConfigError, GraphError, reason_of
+from shoal.errors import CheckpointError, ConfigError, GraphError, SignatureError, reason_of
 from shoal.model.control.partitioning import DECLARED, Partitioning
+from shoal.model.query.code import trust
 from shoal.model.query.graph import Graph, Operator, OperatorId
+from shoal.runtimes.spark.state.signed_code import codes_of, signature_of, trust_signed
 from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.storage.codec import Codec
 from shoal.storage.directory import Directory, local_path
@@ -133,19 +135,29 @@ class Manifest(Standing):
 
 @dataclass(frozen=True)
 class StoredGraph:
-    """A graph as its operators, each once, and the operators of each query."""
+    """A graph as its operators, each once, and the operators of each query; `signature`: that of its code, if any."""
 
     operators: Mapping[OperatorId, Operator]
     queries: Mapping[str, tuple[OperatorId, ...]]
+    signature: str = ""
 
     @classmethod
     def of(cls, graph: Graph) -> "StoredGraph":
-        """The stored form of a graph."""
+        """The stored form of a graph; its code is signed with the user's key."""
         named = {name: tuple(operator.id for operator in query.operators) for name, query in graph.queries.items()}
-        return cls(dict(graph.operators), named)
+        return cls(dict(graph.operators), named, signature_of(graph.operators.values()))
 
-    def graph(self) -> Graph:
-        """The graph; `GraphError` if the parts are inconsistent."""
+    def graph(self, told: str = "") -> Graph:
+        """The graph, whose code may then be loaded; `GraphError` if the parts are inconsistent.
+
+        Raises `SignatureError` if its code is not signed. `told`: the digest of the code, as the driver has said.
+        """
+        graph = self.unverified()
+        trust_signed(self.operators.values(), self.signature, told)
+        return graph
+
+    def unverified(self) -> Graph:
+        """The graph for a process that only looks at it: its code cannot be loaded."""
         return Graph.from_parts(self.operators, self.queries)
 
 
@@ -157,9 +169,10 @@ MANIFESTS = Record(Codec([Manifest], format=FORMAT))
 class Checkpoint:
     """The files of one run."""
 
-    def __init__(self, uri: str) -> None:
-        """Open or begin a checkpoint."""
+    def __init__(self, uri: str, *, allow_pickle: bool = False) -> None:
+        """Open or begin a checkpoint; `allow_pickle`: accept code in it that is not signed."""
         self.uri = uri.rstrip("/")
+        self._allow_pickle = allow_pickle
         self._directory = Directory(self.uri)
         self._held: IO[str] | None = None
 
@@ -201,11 +214,23 @@ class Checkpoint:
         """Write a graph under its digest."""
         self._write(GRAPHS, f"graphs/{graph.digest}", StoredGraph.of(graph))
 
-    def graph(self, digest: str) -> Graph:
-        """A graph by its digest."""
+    def graph(self, digest: str, told: str = "") -> Graph:
+        """A graph by its digest; its code is verified, see `StoredGraph.graph`."""
+        return self._graph(digest, lambda stored: stored.graph(told))
+
+    def unverified_graph(self, digest: str) -> Graph:
+        """A graph by its digest, for a process that runs none of its code."""
+        return self._graph(digest, StoredGraph.unverified)
+
+    def _graph(self, digest: str, made: Callable[[StoredGraph], Graph]) -> Graph:
         name = f"graphs/{digest}"
+        stored = self._read(GRAPHS, name)
+        if self._allow_pickle:
+            trust(codes_of(stored.operators.values()))
         try:
-            return self._read(GRAPHS, name).graph()
+            return made(stored)
+        except SignatureError as error:
+            raise SignatureError(f"{GRAPHS.subject} {self.uri}/{name}: {error}") from error
         except GraphError as error:
             raise CheckpointError(f"{GRAPHS.subject} {self.uri}/{name} is damaged: {error}; {GRAPHS.hint}") from error
 
@@ -279,6 +304,6 @@ def _check_content(path: Path) -> None:
 
 
 @lru_cache(maxsize=8)
-def program(uri: str, digest: str, partitioning: Partitioning = DECLARED) -> Program:
-    """The compiled program of a checkpoint's graph, cached in this process."""
-    return compile_graph(Checkpoint(uri).graph(digest), partitioning)
+def program(uri: str, digest: str, partitioning: Partitioning = DECLARED, told: str = "") -> Program:
+    """The compiled program of a checkpoint's graph, cached in this process; `told`: see `StoredGraph.graph`."""
+    return compile_graph(Checkpoint(uri).graph(digest, told), partitioning)

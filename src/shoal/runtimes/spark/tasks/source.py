@@ -20,6 +20,8 @@ from shoal.runtimes.spark.tasks.reports import SliceRead, query_errors_encoded
 
 FORMAT = "shoal"
 EPOCH_PROPERTY = "streaming.sql.batchId"
+CODE_PROPERTY = "shoal.code"
+"""Property of a job by which the driver says what code the graph of the epoch has."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         if not isinstance(partition, SourcePartition):
             raise RunError(f"expected a piece of stream {self._feed.stream!r}; got {type(partition).__name__}")
         plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
-        compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning)
+        compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning, told_code())
         wanted = self._feed.stream in compiled.inputs
         raw = self._feed.source.read(partition.slice, compiled.columns(self._feed.stream)) if wanted else iter(())
         read = SliceRead(partition.slice.where, partition.slice.rows, partition.ended, partition.planned_us)
@@ -123,3 +125,9 @@ def epoch_of_task() -> int:
     if text is None:
         raise RunError("a Shoal source can only be read by Shoal's own streaming job")
     return int(text)
+
+
+def told_code() -> str:
+    """The digest of the user's code in the graph of the running task, as the driver has said; empty without code."""
+    context = TaskContext.get()
+    return (context.getLocalProperty(CODE_PROPERTY) if context else None) or ""

@@ -15,7 +15,7 @@ from shoal.runtimes.spark.tasks.collector import freeze_what_stays
 from shoal.runtimes.spark.tasks.intake import Intake
 from shoal.runtimes.spark.tasks.reports import SliceRead, query_errors_encoded
 from shoal.runtimes.spark.tasks.sample import open_sampler
-from shoal.runtimes.spark.tasks.source import epoch_of_task
+from shoal.runtimes.spark.tasks.source import epoch_of_task, told_code
 from shoal.runtimes.spark.tasks.stage import Stage
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -31,7 +31,7 @@ def stateful(
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
         stage = Stage(
-            program(checkpoint, plan.graph, plan.partitioning),
+            program(checkpoint, plan.graph, plan.partitioning, told_code()),
             plan,
             partition if worker_of is None else worker_of[partition],
             open_store(checkpoint, hot),
@@ -52,7 +52,7 @@ def prework(checkpoint: str, stream: str) -> Task:
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = Checkpoint(checkpoint).plan(epoch_of_task())
-        compiled = program(checkpoint, plan.graph, plan.partitioning)
+        compiled = program(checkpoint, plan.graph, plan.partitioning, told_code())
         wanted = batches if stream in compiled.inputs else iter(())
         raw = (RawBatch(batch, f"DataFrame for stream {stream}") for batch in wanted)
         read = SliceRead("DataFrame", 0, ended=False)
@@ -64,12 +64,12 @@ def prework(checkpoint: str, stream: str) -> Task:
     return work
 
 
-def rehearsal(checkpoint: str, digest: str) -> Task:
-    """Load all machine code that a graph needs, before the first event."""
+def rehearsal(checkpoint: str, digest: str, told: str = "") -> Task:
+    """Load all machine code that a graph needs, before the first event; `told`: the digest of the user's code in it."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            warm_up(program(checkpoint, digest))
+            warm_up(program(checkpoint, digest, told=told))
         yield wire.rows([])
         freeze_what_stays()
 
