@@ -80,11 +80,11 @@ def compile_graph(graph: Graph, partitioning: Partitioning = DECLARED) -> Progra
 
 
 def _input(parameters: Mapping[str, object]) -> Input:
-    ahead = parameters["max_ahead_us"]
+    ahead, time = parameters["max_ahead_us"], str(parameters["time"])
     return Input(
         str(parameters["stream"]),
-        Schema.of(parameters["schema"]),  # type: ignore[arg-type]
-        str(parameters["time"]),
+        Schema.of(parameters["schema"]).required({time}),  # type: ignore[arg-type]
+        time,
         int(str(parameters["lateness_us"])),
         None if ahead is None else int(str(ahead)),
     )

@@ -38,8 +38,9 @@ def columns(sql: str) -> dict[str, str]:
 
 
 def parameters(sql: str, kind: str) -> dict[str, Any]:
-    """The parameters of a query's one operator of a kind."""
-    (found,) = (operator for operator in query(sql).operators if operator.kind == kind)
+    """The parameters of a query's one operator of a kind; of the last select, since others only prune."""
+    *others, found = (operator for operator in query(sql).operators if operator.kind == kind)
+    assert not others or kind == "select"
     return dict(found.parameters)
 
 

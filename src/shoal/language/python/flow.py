@@ -255,8 +255,11 @@ class Flow:
             raise GraphError(f"query {name!r} must not write table {DEAD_LETTERS!r}, where refused rows go")
         if "/" in table or table.startswith("."):
             raise GraphError(f"table of query {name!r} must not begin with '.' or contain '/'; got {table!r}")
+        from shoal.language.python.pruning import pruned
+
+        operators = pruned(self).operators
         parameters = {"query": name, "table": table, "columns": self.schema.types}
-        return Query(name, (*self.operators, Operator("sink", parameters, (self.operators[-1].id,))))
+        return Query(name, (*operators, Operator("sink", parameters, (operators[-1].id,))))
 
     def then(self, kind: OperatorKind, parameters: Mapping[str, Any], schema: Schema) -> "Flow":
         """The flow with one more operator."""

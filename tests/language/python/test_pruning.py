@@ -1,0 +1,123 @@
+"""Pruning: queries keep only what they need, and have the same results as without."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.naive import interpret
+from tests.random_graphs import cases
+
+from shoal.language.python.flow import Flow
+from shoal.language.python.pruning import pruned
+from shoal.language.python.stream import Stream
+from shoal.model.query.aggregate import count, max_, sum_
+from shoal.model.query.expression import col
+from shoal.model.query.graph import Graph, Operator, Query
+from shoal.model.query.schema import TIME, Schema, not_null
+from shoal.model.query.window import rows, tumbling
+
+SCHEMA = not_null({"ts": "timestamp", "k": "int64", "a": "int64", "b": "int64", "at": "timestamp", "name": "string"})
+LEFT, RIGHT = Stream("left", SCHEMA, time="ts"), Stream("right", SCHEMA, time="ts")
+S = 1_000_000
+Make = Callable[[], Flow]
+FLOWS: list[tuple[str, Make, list[set[str]]]] = [
+    ("deduplicate", lambda: LEFT.key_by("k").deduplicate(3).select("a"), [{"ts", "k", "a"}]),
+    ("rank", lambda: LEFT.key_by("k").rank("a", 2).select("b", "rank"), [{"ts", "k", "a", "b"}]),
+    (
+        "match",
+        lambda: LEFT.key_by("k").match(
+            "A B", within_s=9, measures={"n": "sum(A.b)"}, define={"B": col("a") > 2}, selection="next"
+        ),
+        [{"ts", "k", "a", "b"}],
+    ),
+    ("count window", lambda: LEFT.key_by("k").window(rows(2)).aggregate(n=sum_("a")), [{"ts", "k", "a"}]),
+    ("external time", lambda: LEFT.window(tumbling(2, on="at")).aggregate(n=max_("a")), [{"ts", "at", "a"}]),
+    (
+        "join",
+        lambda: LEFT.join(RIGHT, on="k", within_s=(-3, 3), where=col("a") < col("b_right")).select("name_right"),
+        [{"ts", "k", "a", "b", "name"}, {"ts", "k", "b", "name"}],
+    ),
+    (
+        "band",
+        lambda: LEFT.join(RIGHT, within_s=(-3, 3), band=("a", "b", 0, 1), how="left").select("a", "has_right"),
+        [{"ts", "a", "b"}, {"ts", "b"}],
+    ),
+    (
+        "union of a select",
+        lambda: (
+            LEFT.select("ts", "k", "a", twice=col("b") * 2)
+            .union(RIGHT.select("ts", "k", "a", twice=col("b")))
+            .key_by("k")
+            .deduplicate(2)
+            .select("a")
+        ),
+        [{"ts", "k", "a"}],
+    ),
+    (
+        "behind a window",
+        lambda: LEFT.key_by("k", "name").window(tumbling(2)).aggregate(n=count(), m=max_("a")).rank("n", 1).select("k"),
+        [{"k", "n"}],
+    ),
+]
+
+
+def unpruned(flow: Flow) -> Query:
+    parameters = {"query": "q", "table": "q", "columns": flow.schema.types}
+    return Query("q", (*flow.operators, Operator("sink", parameters, (flow.operators[-1].id,))))
+
+
+@st.composite
+def events(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Rows of different times, so that no order among equals decides anything."""
+    times = draw(st.lists(st.integers(0, 30), unique=True, max_size=12))
+    small = st.integers(0, 3)
+    return [
+        {
+            "ts": time * S,
+            "k": draw(small),
+            "a": draw(small),
+            "b": draw(small),
+            "at": time * S,
+            "name": draw(st.text("ab")),
+        }
+        for time in sorted(times)
+    ]
+
+
+def kept(query: Query) -> list[set[str]]:
+    """The columns of the input of every operator that keeps rows."""
+    found: list[set[str]] = []
+    for operator in query.operators:
+        types = operator.parameters.get("types", [])
+        sides = types if isinstance(types, list) else [types]
+        found += [set(side) for side in sides]
+    return found
+
+
+@pytest.mark.parametrize(("make", "columns"), [pytest.param(*rest, id=name) for name, *rest in FLOWS])
+def test_an_operator_keeps_what_is_needed_behind_it(make: Make, columns: list[set[str]]) -> None:
+    assert kept(make().sink("q"))[-len(columns) :] == columns
+
+
+@pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make, _ in FLOWS if name != "behind a window"])
+@settings(max_examples=20, deadline=None)
+@given(left=events(), right=events())
+def test_pruning_changes_no_result(make: Make, left: list[dict[str, Any]], right: list[dict[str, Any]]) -> None:
+    flow = make()
+    answers = [
+        sorted(map(repr, interpret(Graph.of([query]), {"left": left, "right": right})["q"]))
+        for query in (unpruned(flow), flow.sink("q"))
+    ]
+    assert answers[0] == answers[1]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(cases())
+def test_what_is_pruned_stays_as_it_is(case: tuple[Graph, Any]) -> None:
+    for query in case[0].queries.values():
+        (last,) = query.sink.inputs
+        operators = tuple(sorted(query.operators[:-1], key=lambda each: each.id == last))
+        flow = Flow(operators, Schema.of(query.columns), TIME)
+        assert pruned(flow).operators == flow.operators
