@@ -4,17 +4,15 @@ import json
 import random
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
 from shoal.cli.progress import Progress
+from shoal.cli.report import address_of, print_summary
 from shoal.cli.target import Expected, Target, source_from_uri, target
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink, sink_from_uri
 from shoal.connectors.sources.rate import Rate
@@ -108,8 +106,7 @@ def run_target(options: RunOptions) -> int:
             f"running {_number(len(chosen.job.graph.queries), 'query', 'queries')}, "
             f"{_number(len(chosen.job.graph.operators), 'operator', 'operators')}"
         )
-        end = run.stop if options.checkpoint and not options.drain else run.drain
-        with calling_after(options.seconds, end):
+        with calling_after(options.seconds, _end(run, options)):
             run.wait(lambda run, event: _watch(run, event, options, progress))
         if options.metrics:
             _append_metrics(run, options.metrics)
@@ -119,7 +116,11 @@ def run_target(options: RunOptions) -> int:
         if not run.tally.epochs:
             progress.say(f"the run kept in {run.checkpoint} had already ended; there was nothing to do")
         summary, wrong = _summary(run, options, sink, chosen.expected, progress)
-    _print(summary, wrong, options)
+    print_summary(summary, wrong, as_json=options.as_json)
+    if options.fail_on_dead_letters and run.tally.dead_letters:
+        letters = _number(run.tally.dead_letters, "dead letter", "dead letters")
+        click.echo(f"shoal: there must be no dead letters with --fail-on-dead-letters; got {letters}", err=True)
+        return WRONG
     return WRONG if summary.oracle == "different" else DONE
 
 
@@ -207,6 +208,18 @@ def _interrupt_at_once() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _end(run: Run, options: RunOptions) -> Callable[[], None]:
+    """Ends the run after its time: a run with a checkpoint can be resumed then, any other one closes its windows."""
+
+    def stop() -> None:
+        if not options.as_json:
+            again = f"run it again with --checkpoint {run.checkpoint} to go on"
+            click.echo(f"stopping after {options.seconds:g} s; {again}", err=True)
+        run.stop()
+
+    return run.drain if options.checkpoint is None or options.drain else stop
+
+
 def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progress) -> None:
     progress.epoch(run, event)
     if options.metrics and event.epoch % METRICS_EVERY == 0:
@@ -265,6 +278,7 @@ def _summary(
         tally=run.tally,
         result_digest=digest,
         oracle=oracle,
+        sink=address_of(sink),
     )
     return summary, wrong
 
@@ -277,41 +291,3 @@ def _results(sink: Sink, run: Run) -> dict[str, pa.Table]:
         raise ConfigError("results of this sink cannot be read back for a digest")
     tables = {query.table for query in run.job.graph.queries.values()}
     return {table: sink.table(table) for table in sorted(tables & set(sink.names()))}
-
-
-def _print(summary: Summary, wrong: list[str], options: RunOptions) -> None:
-    data = summary.data()
-    if options.as_json:
-        click.echo(json.dumps(data))
-        return
-    console = Console(highlight=False)
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, value in _lines(data):
-        table.add_row(name, value)
-    console.print(table)
-    for text in wrong:
-        console.print(f"different: {text}", markup=False)
-
-
-def _short(value: float) -> str:
-    """Three digits, or all of a larger number."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    latency = data["latency_ms"]
-    return [
-        ("events", f"{data['events']:,}"),
-        ("events/s", f"{data['events_per_s']:,.0f}"),
-        ("epochs", f"{data['epochs']:,}"),
-        (
-            "latency",
-            "mean {mean} ms, p50 {p50}, p99 {p99}, max {max}".format(**{k: _short(v) for k, v in latency.items()}),
-        ),
-        ("results", f"{data['results']:,}"),
-        ("dead letters", f"{data['dead_letters']:,}"),
-        ("moves", f"{data['moves']:,} instances, {data['state_bytes_moved'] / 1e6:.1f} MB of state"),
-        ("peak memory", f"{data['peak_rss_mb']:,.0f} MB"),
-        ("result digest", data["result_digest"][:16] or "none"),
-        ("oracle", data["oracle"]),
-    ]

@@ -15,7 +15,7 @@ import datetime as dt
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,9 @@ from shoal.errors import SchemaError
 
 DEAD_LETTERS = "dead_letters"
 """Name of the table of refused rows."""
-DEAD_LETTER_SCHEMA = pa.schema([(name, pa.string()) for name in ("stream", "reason", "detail", "place", "row")])
+DEAD_LETTER_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("stream", "reason", "column", "detail", "place", "row")]
+)
 
 EARLIEST_US = -62_135_596_800_000_000
 LATEST_US = 253_402_300_799_999_999
@@ -38,11 +40,12 @@ _TYPE_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16", 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Refused rows: why, and which."""
+    """Refused rows: why, and which; `column` if the reason is in one column."""
 
     reason: str
     detail: str
     rows: NDArray[np.int64]
+    column: str = ""
 
 
 @dataclass
@@ -84,7 +87,7 @@ def _without_refused(batch: pa.RecordBatch, refusals: Sequence[Refusal]) -> Admi
         fresh = refusal.rows[good[refusal.rows]]
         good[fresh] = False
         if fresh.size:
-            firsts.append(Refusal(refusal.reason, refusal.detail, fresh))
+            firsts.append(replace(refusal, rows=fresh))
     return Admitted(batch.filter(pa.array(good)), firsts)
 
 
@@ -93,12 +96,12 @@ def _checked(array: pa.Array, wanted: pa.Field) -> tuple[pa.Array, list[Refusal]
     refusals = []
     missing = pc.is_null(array) if _has_nulls(array) else None
     if missing is not None:
-        refusals.append(Refusal("null", f"column {wanted.name!r} is null", _rows(missing)))
+        refusals.append(Refusal("null", f"column {wanted.name!r} is null", _rows(missing), wanted.name))
     result = converted(array, wanted.type)
     if result.null_count:
         lost = result.is_null() if missing is None else pc.and_not(result.is_null(), missing)
         reason = "range" if _is_time(wanted.type) and _is_time(array.type) else "type"
-        refusals.append(Refusal(reason, _misfit(wanted, array.type), _rows(lost)))
+        refusals.append(Refusal(reason, _misfit(wanted, array.type), _rows(lost), wanted.name))
     if pa.types.is_floating(wanted.type):
         refusals += _nan(result, wanted.name)
     elif _is_time(wanted.type) and len(result):
@@ -132,7 +135,7 @@ def _nan(array: pa.Array, name: str) -> list[Refusal]:
     if not nan.any():
         return []
     rows = np.flatnonzero(nan) if not array.null_count else _rows(pc.fill_null(pc.is_nan(array), False))
-    return [Refusal("null", f"column {name!r} is NaN", rows)] if rows.size else []
+    return [Refusal("null", f"column {name!r} is NaN", rows, name)] if rows.size else []
 
 
 def _out_of_range(array: pa.Array, name: str) -> list[Refusal]:
@@ -141,7 +144,8 @@ def _out_of_range(array: pa.Array, name: str) -> list[Refusal]:
     if edges["min"] is None or (edges["min"] >= EARLIEST_US and edges["max"] <= LATEST_US):
         return []
     outside = pc.or_(pc.less(times, EARLIEST_US), pc.greater(times, LATEST_US))
-    return [Refusal("range", f"column {name!r} must lie in the years 1 to 9999", _rows(pc.fill_null(outside, False)))]
+    rows = _rows(pc.fill_null(outside, False))
+    return [Refusal("range", f"column {name!r} must lie in the years 1 to 9999", rows, name)]
 
 
 def _ahead(array: pa.Array, name: str, not_after_us: int) -> list[Refusal]:
@@ -150,7 +154,7 @@ def _ahead(array: pa.Array, name: str, not_after_us: int) -> list[Refusal]:
     if newest is None or newest <= not_after_us:
         return []
     ahead = pc.fill_null(pc.greater(times, not_after_us), False)
-    return [Refusal("future", f"event time {name!r} is too far ahead of the clock", _rows(ahead))]
+    return [Refusal("future", f"event time {name!r} is too far ahead of the clock", _rows(ahead), name)]
 
 
 def _rows(mask: pa.Array) -> NDArray[np.int64]:
@@ -165,6 +169,7 @@ def dead_letters(stream: str, raw: RawBatch, refusals: Sequence[Refusal]) -> pa.
         for at, row in zip(refusal.rows.tolist(), rows, strict=True):
             columns["stream"].append(stream)
             columns["reason"].append(refusal.reason)
+            columns["column"].append(refusal.column)
             columns["detail"].append(refusal.detail)
             columns["place"].append(f"{raw.where}, row {raw.number(at)}")
             columns["row"].append(json.dumps(row, default=_readable_value, ensure_ascii=False))
@@ -173,7 +178,7 @@ def dead_letters(stream: str, raw: RawBatch, refusals: Sequence[Refusal]) -> pa.
 
 def file_letter(stream: str, bad: BadFile) -> pa.RecordBatch:
     """The dead letter for a file, or the rest of one, that was skipped."""
-    values = [[stream], ["file"], [bad.reason], [bad.where], [""]]
+    values = [[stream], ["file"], [""], [bad.reason], [bad.where], [""]]
     return pa.RecordBatch.from_arrays([pa.array(value) for value in values], schema=DEAD_LETTER_SCHEMA)
 
 

@@ -14,9 +14,11 @@ from shoal.compiler.program import Program
 from shoal.compiler.query_failure import lane_failure, raise_instead
 from shoal.compiler.router import Router
 from shoal.connectors.admission import DEAD_LETTERS
+from shoal.connectors.refused_rows import refused_rows
 from shoal.connectors.sources.source import Slice, Source
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, Tables
+from shoal.model.control.messages import RefusedRows
 from shoal.model.control.snapshot import InstanceLoad
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.admitted import AdmittedStream
@@ -66,6 +68,11 @@ class Interpreted:
                 self._collect(router)
                 loads.update(_loads(lane, fresh, state[lane.number], results, time.perf_counter() - began_s))
         return loads
+
+    @property
+    def refused_rows(self) -> tuple[RefusedRows, ...]:
+        """Dead letters by stream, reason and column."""
+        return refused_rows(self.results.get(DEAD_LETTERS, ()))
 
     def _advanced(
         self, lane: Lane, state: Tables, fresh: Tables, before_us: int, after_us: int

@@ -186,7 +186,7 @@ class ReferenceRuntime(WallClock, Unmeasured):
         return EpochCommitted(
             number, epoch.rows, sum(counted.values()), dead, len(moved),
             sum(load.state_bytes for load in self._loads.values()), sum(moved), took_s, took_s, took_s, 0.0, 0.0,
-            observed, refusals=dict(epoch.refused), at_s=now_s,
+            observed, refusals=dict(epoch.refused), refused_rows=epoch.refused_rows, at_s=now_s,
         )  # fmt: skip
 
 

@@ -3,13 +3,13 @@
 import os
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import psutil
 
 from shoal.model.control.histogram import Histogram, merged
-from shoal.model.control.messages import EpochCommitted
+from shoal.model.control.messages import EpochCommitted, RefusedRows
 from shoal.model.control.topology import Topology
 
 MEMORY_EVERY_S = 0.5
@@ -34,6 +34,8 @@ class Tally:
     first_begun_s: float | None = None
     last_done_s: float = 0.0
     refusals: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    refused_rows: dict[tuple[str, str, str], RefusedRows] = field(default_factory=dict)
+    """Dead letters by stream, reason and column, with the first of each as an example."""
     latency: Histogram = field(default_factory=Histogram)
     _measured_s: float = 0.0
 
@@ -61,11 +63,21 @@ class Tally:
             self.peak_rss_mb = max(self.peak_rss_mb, resident_mb())
         for reason, number in event.refusals.items():
             self.refusals[reason] += number
+        for refused in event.refused_rows:
+            kind = (refused.stream, refused.reason, refused.column)
+            before = self.refused_rows.get(kind)
+            total = refused if before is None else replace(before, rows=before.rows + refused.rows)
+            self.refused_rows[kind] = total
 
     @property
     def elapsed_s(self) -> float:
         """Time from the first event read to the last result emitted."""
         return 0.0 if self.first_begun_s is None else self.last_done_s - self.first_begun_s
+
+    @property
+    def refused_share(self) -> float:
+        """Dead letters per event read; may exceed 1, since a late row has one for every operator."""
+        return self.dead_letters / max(1, self.events)
 
     def latency_ms(self) -> dict[str, float]:
         """Latency per result row, from the fixed input of an epoch to its results in the sinks."""
@@ -93,6 +105,8 @@ class Summary:
     tally: Tally
     result_digest: str
     oracle: str = "not checked"
+    sink: str = "memory:"
+    """Where the results are; `memory:` if they ended with the run."""
 
     def data(self) -> dict[str, Any]:
         """The summary as plain data."""
@@ -118,7 +132,9 @@ class Summary:
             "cost_share": tally.cost_share(),
             "result_digest": self.result_digest,
             "oracle": self.oracle,
+            "sink": self.sink,
             "dead_letters": tally.dead_letters,
+            "refused_rows": [asdict(kind) for kind in sorted(tally.refused_rows.values(), key=lambda kind: -kind.rows)],
             "peak_rss_mb": round(tally.peak_rss_mb, 1),
         }
 

@@ -234,7 +234,7 @@ def test_options_that_make_no_sense_are_refused(options: Mapping[str, Any], mess
         ),
         pytest.param({"block_rows": "many"}, "block_rows must be a whole number; got 'many'", id="no number"),
         pytest.param({"chained": "yes"}, "chained must be true or false; got 'yes'", id="neither true nor false"),
-        pytest.param({"blocks": "1"}, "has no setting 'blocks'; there are scheduling, memory", id="no such setting"),
+        pytest.param({"wheels": "1"}, "has no setting 'wheels'; there are scheduling, memory", id="no such setting"),
         pytest.param({"scheduling": "threads", "queues": "node-queue"}, "leave queues or threads out", id="both"),
     ],
 )

@@ -67,6 +67,23 @@ Command = Rebind | Repartition | AddQuery | ReplaceQuery | RemoveQuery | Drain
 
 
 @dataclass(frozen=True)
+class RefusedRows:
+    """Dead letters of one kind: how many rows of a stream were refused for a reason, in which column, and the first.
+
+    `detail` says what is wrong with the first one, `place` where it is, `row` holds it as JSON. `column` is empty if
+    the reason is not in one column, `row` if a whole file was refused.
+    """
+
+    stream: str
+    reason: str
+    column: str
+    rows: int
+    detail: str
+    place: str
+    row: str
+
+
+@dataclass(frozen=True)
 class EpochCommitted:
     """An epoch is done: its results are in the sinks, its state and position are durable."""
 
@@ -85,6 +102,8 @@ class EpochCommitted:
     snapshot: Snapshot
     replayed: bool = False
     refusals: dict[str, int] = field(default_factory=dict)
+    refused_rows: tuple[RefusedRows, ...] = ()
+    """The same dead letters by stream, reason and column, with examples."""
     latency: Histogram | None = None
     """Latency of each result, if the runtime measures it more precisely than by epoch."""
     state_bytes_late: int = 0

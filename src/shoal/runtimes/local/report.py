@@ -83,6 +83,7 @@ class Reports:
             policy_s=deciding_s - self._deciding_s if self._divided_lanes is None else 0.0,
             snapshot=self._snapshot(period_s, busy_s, held),
             refusals=self._new_refusals(),
+            refused_rows=delivery.refused_rows,
             latency=delivery.latency,
             at_s=now_s,
         )

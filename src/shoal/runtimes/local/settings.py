@@ -125,10 +125,8 @@ class LocalSettings:
         texts = {**(MODES[mode] if mode else {}), **{name: text for name, text in given.items() if name != "mode"}}
         for name in texts:
             if name not in known:
-                near = did_you_mean(name, known)
-                raise ConfigError(
-                    f"the local runtime has no setting {name!r}; there are {', '.join(known)}, mode{near}"
-                )
+                hint = did_you_mean(name, known) or f"; there are {', '.join(known)}, mode"
+                raise ConfigError(f"the local runtime has no setting {name!r}{hint}")
         return cls(**{name: _value(name, text, known[name]) for name, text in texts.items()})
 
 

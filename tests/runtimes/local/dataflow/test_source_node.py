@@ -73,7 +73,7 @@ def test_a_run_may_be_stopped_before_anything_was_taken_in() -> None:
     run.stop()
     run.wait()
     assert run.consumed == 0
-    assert result_tables(run) == {}
+    assert not any(table.num_rows for table in result_tables(run).values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,7 +81,7 @@ def test_a_source_of_no_events_ends_at_once(kind: str) -> None:
     run = started(city(events=0), kind)
     run.wait()
     assert run.consumed == 0
-    assert result_tables(run) == {}
+    assert not any(table.num_rows for table in result_tables(run).values())
 
 
 @dataclass(frozen=True)

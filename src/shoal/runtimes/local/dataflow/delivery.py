@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from shoal.connectors.admission import DEAD_LETTERS
+from shoal.connectors.refused_rows import refused_rows
 from shoal.connectors.sinks import MemorySink, Sink
 from shoal.model.control.histogram import Histogram
+from shoal.model.control.messages import RefusedRows
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.result_buffer import SINK_BUFFER_BYTES, ResultBuffer, Waiting
 
@@ -35,6 +37,7 @@ class Delivery:
         """Reset the counters for the next report."""
         self.results = 0
         self.dead_letters = 0
+        self.refused_rows: tuple[RefusedRows, ...] = ()
         self.latency = Histogram()
         self._waited: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
@@ -67,6 +70,7 @@ class Delivery:
         self._number += bool(taken)
         self._buffer.release(taken)
         self._count(taken)
+        self.refused_rows += refused_rows(dead)
 
     def _count(self, written: Sequence[Waiting]) -> None:
         now_s = time.time()

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from shoal.compiler.program import Program
 from shoal.connectors.admission import DEAD_LETTERS
+from shoal.connectors.refused_rows import refused_rows
 from shoal.connectors.sinks import Sink
 from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import EpochCommitted, MovesFinished
@@ -251,5 +252,6 @@ class EpochRunner:
             policy_s=0.0,
             snapshot=snapshot,
             refusals=outcome.refusals,
+            refused_rows=() if outcome.dead is None else refused_rows(outcome.dead.to_batches()),
             at_s=now_s,
         )

@@ -1,0 +1,96 @@
+"""The report of a finished run: a table for people or one JSON object, and what must not be overlooked on stderr."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink
+from shoal.session.summary import Summary
+
+LOUD_SHARE = 0.01
+"""Share of refused rows above which a line on stderr says so."""
+KINDS_SHOWN = 8
+_LONGEST_ROW = 160
+
+
+def print_summary(summary: Summary, wrong: Sequence[str], *, as_json: bool) -> None:
+    """Print the summary on stdout, and a warning on stderr if many rows were refused."""
+    data = summary.data()
+    if as_json:
+        click.echo(json.dumps(data))
+    else:
+        console = Console(highlight=False)
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        for name, value in _lines(data):
+            table.add_row(name, value)
+        console.print(table)
+        for line in _refused_lines(data["refused_rows"]):
+            console.print(line, markup=False, soft_wrap=True)
+        for text in wrong:
+            console.print(f"different: {text}", markup=False)
+    if summary.tally.refused_share > LOUD_SHARE:
+        click.echo(_warning(summary), err=True)
+
+
+def address_of(sink: Sink) -> str:
+    """Where results went, as `--sink` takes it."""
+    if isinstance(sink, ParquetSink):
+        return f"parquet:{sink.path}"
+    return {MemorySink: "memory:", ConsoleSink: "console:"}.get(type(sink), type(sink).__name__)
+
+
+def _warning(summary: Summary) -> str:
+    """The line about refused rows that nobody should overlook."""
+    tally = summary.tally
+    most = max(tally.refused_rows.values(), key=lambda kind: kind.rows, default=None)
+    example = "" if most is None else f"; for example, in stream {most.stream}: {most.detail}"
+    return (
+        f"WARNING: {tally.dead_letters:,} dead letters for {tally.events:,} rows read ({tally.refused_share:.1%}); "
+        f"the results are without them{example}"
+    )
+
+
+def _refused_lines(kinds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Dead letters by stream, reason and column, each kind with an example."""
+    for kind in kinds[:KINDS_SHOWN]:
+        column = f" in column {kind['column']}" if kind["column"] else ""
+        row = kind["row"] if len(kind["row"]) <= _LONGEST_ROW else kind["row"][: _LONGEST_ROW - 4] + " ..."
+        yield f"dead letters of stream {kind['stream']}: {kind['rows']:,} {kind['reason']}{column}"
+        yield f"    for example {kind['place']}: {kind['detail']}" + (f": {row}" if row else "")
+    if len(kinds) > KINDS_SHOWN:
+        yield f"... and {len(kinds) - KINDS_SHOWN} more kinds, see --json or the table dead_letters"
+
+
+def _short(value: float) -> str:
+    """Three digits, or all of a larger number."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    latency = data["latency_ms"]
+    return [
+        ("events", f"{data['events']:,}"),
+        ("events/s", f"{data['events_per_s']:,.0f}"),
+        ("epochs", f"{data['epochs']:,}"),
+        (
+            "latency",
+            "mean {mean} ms, p50 {p50}, p99 {p99}, max {max}".format(**{k: _short(v) for k, v in latency.items()}),
+        ),
+        ("results", f"{data['results']:,} {_where(data['sink'])}"),
+        ("dead letters", f"{data['dead_letters']:,}"),
+        ("moves", f"{data['moves']:,} instances, {data['state_bytes_moved'] / 1e6:.1f} MB of state"),
+        ("peak memory", f"{data['peak_rss_mb']:,.0f} MB"),
+        ("result digest", data["result_digest"][:16] or "none"),
+        ("oracle", data["oracle"]),
+    ]
+
+
+def _where(sink: str) -> str:
+    """Where the results are, and how to keep them if they are nowhere."""
+    if sink == "memory:":
+        return "in memory, gone with this run; keep them with --sink parquet:DIR, see them with --sink console:"
+    return "on the console" if sink == "console:" else f"in {sink.removeprefix('parquet:')}"
