@@ -41,6 +41,7 @@ def owned_by_a_stranger(monkeypatch: pytest.MonkeyPatch, theirs: Path) -> None:
 def locked(address: str) -> None:
     """What a run does before anything else with its checkpoint."""
     checkpoint = Checkpoint(address)
+    checkpoint.check_usable()
     checkpoint.lock()
     checkpoint.unlock()
 

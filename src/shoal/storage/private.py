@@ -40,7 +40,13 @@ def private_place(address: str, what: str) -> None:
         create(Path(path))
     except OSError as error:
         raise ConfigError(f"{what} {path} cannot be created: {(error.strerror or str(error)).lower()}") from error
-    if problem := fault(Path(path)):
+    check_private(address, what)
+
+
+def check_private(address: str, what: str) -> None:
+    """Raise `ConfigError` if a local directory exists and others than this user can change it; creates nothing."""
+    path = local_path(address)
+    if path is not None and os.path.lexists(path) and (problem := fault(Path(path))):
         raise ConfigError(f"{what} {path} {problem}")
 
 

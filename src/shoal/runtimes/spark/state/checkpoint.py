@@ -28,7 +28,7 @@ from shoal.runtimes.spark.state.signed_code import codes_of, signature_of, trust
 from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.storage.codec import Codec
 from shoal.storage.directory import Directory, local_path
-from shoal.storage.private import private_place
+from shoal.storage.private import check_private, private_place
 from shoal.storage.record import Record
 from shoal.storage.writable import check_writable
 
@@ -177,8 +177,9 @@ class Checkpoint:
         self._held: IO[str] | None = None
 
     def check_usable(self) -> None:
-        """Raise if the directory cannot be written, or holds the files of something else; needs no Spark."""
+        """Raise if the directory cannot be written, or holds others' files, or others can write it; needs no Spark."""
         check_writable(self.uri, "checkpoint")
+        check_private(self.uri, "checkpoint")
         path = local_path(self.uri)
         if path is not None and Path(path).exists():
             _check_content(Path(path))

@@ -99,7 +99,7 @@ class StateStore:
         found = self._read_hot(name)
         if found is None:
             content = self._durable.require(name)
-            found = decode(content, f"{self._durable.uri}/{name}"), len(content)
+            found = decode(content, f"{self._durable.uri}/{name}", validate=True), len(content)
             if into_hot:
                 self._warm(name, content)
         self._remember(name, found[1], found[0])
