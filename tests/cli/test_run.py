@@ -140,3 +140,30 @@ def test_ctrl_c_commits_and_the_next_run_goes_on_to_the_right_answer(said: Any, 
     code, out, err = said(*rest)
     assert code == 0
     assert "had already ended; there was nothing to do" in err
+
+
+FAILING_JOB = """
+from tests.conformance.failing import cars, in_a_column, steady
+from shoal import Job
+job = Job.of("j", [steady(), in_a_column()], {"cars": cars()})
+"""
+
+
+@pytest.mark.parametrize("on", ["reference", "local"])
+def test_a_failing_query_is_one_sentence_or_is_parked_with_an_exit_code_of_its_own(
+    on: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.py"
+    file.write_text(FAILING_JOB)
+    reason, row = "function 'gear' raised ZeroDivisionError: no gear", "ts=1970-01-01T00:00:37Z, k=37"
+    assert shoal(monkeypatch, "run", f"{file}:job", "--on", on) == 1
+    said = capfd.readouterr().err
+    assert f"shoal: query 'broken' failed: {reason}; row: {row}" in said
+    assert "Traceback" not in said
+    assert shoal(monkeypatch, "run", f"{file}:job", "--on", on, "--on-query-error", "park", "--json") == 3
+    (parked,) = json.loads(capfd.readouterr().out)["parked"]
+    assert parked["queries"] == ["broken"]
+    assert parked["reason"] == reason
+    assert row in parked["row"]
+    assert shoal(monkeypatch, "run", f"{file}:job", "--on", on, "--on-query-error", "park") == 3
+    assert f"parked: query 'broken' failed: {reason}" in capfd.readouterr().out

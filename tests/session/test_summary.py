@@ -11,7 +11,7 @@ KEYS = [
     *("workload", "runtime", "policy", "mechanism", "workers", "topology", "seed"),
     *("events", "results", "elapsed_s", "events_per_s", "start_up_s", "latency_ms"),
     *("epochs", "moves", "state_bytes_moved", "cost_share"),
-    *("result_digest", "oracle", "sink", "dead_letters", "refused_rows", "peak_rss_mb"),
+    *("result_digest", "oracle", "sink", "dead_letters", "refused_rows", "peak_rss_mb", "parked"),
 ]
 
 

@@ -20,6 +20,7 @@ from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError, RunError, ShoalError, reason_of
 from shoal.experiments.engines.engine import ENGINES
 from shoal.mechanisms.catalog import DEFAULT
+from shoal.model.control.parked import ON_QUERY_ERROR
 from shoal.model.query.aggregate import AGGREGATE_KINDS
 from shoal.policies.catalog import SUMMARIES
 from shoal.runtimes.registry import RUNTIMES, option_values
@@ -127,6 +128,13 @@ def cli() -> None:
     "--shuffle-partitions",
     is_flag=True,
     help="Split and merge instances at random after every epoch: no result may change.",
+)
+@click.option(
+    "--on-query-error",
+    type=click.Choice(ON_QUERY_ERROR),
+    default=ON_QUERY_ERROR[0],
+    show_default=True,
+    help="When a query fails: end the run, or park the query and go on with the others; exit code 3 if any was parked.",
 )
 @click.option("--fail-on-dead-letters", is_flag=True, help="Exit code 1 if any row or file was refused.")
 @click.option("--check", is_flag=True, help="Compare the results with the batch oracle; exit code 1 if they differ.")

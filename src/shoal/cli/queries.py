@@ -8,6 +8,7 @@ import click
 from shoal.cli.asking import ask_all, kept_run, timeout_option
 from shoal.cli.code_options import code_options
 from shoal.cli.graph import target_graph
+from shoal.compiler.query_failure import failure_text
 from shoal.errors import ConfigError
 from shoal.language.python.flow import Flow
 from shoal.language.python.replay import source
@@ -26,10 +27,12 @@ def queries() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_(run_dir: str, as_json: bool) -> None:
     """List the queries of the last epoch of a run."""
-    epoch, graph = _last_graph(run_dir)
-    listed = [_described(query) for query in graph.queries.values()]
+    epoch, run = kept_run(run_dir)
+    listed = [_described(query) for query in run.graph(epoch).queries.values()]
+    parked = run.parked(epoch)
     if as_json:
-        click.echo(json.dumps({"epoch": epoch, "queries": listed}))
+        failed = [{"name": each.name, "reason": each.reason, "row": each.row} for each in parked]
+        click.echo(json.dumps({"epoch": epoch, "queries": listed, "parked": failed}))
         return
     width = max([len("query"), *(len(each["name"]) for each in listed)])
     table_width = max([len("table"), *(len(each["table"]) for each in listed)])
@@ -39,6 +42,8 @@ def list_(run_dir: str, as_json: bool) -> None:
             f"{each['name']:{width}}  {each['table']:{table_width}}  {each['operators']:9}  {each['instances']:9}  "
             f"{', '.join(each['streams'])}"
         )
+    for failure in parked:
+        click.echo(f"parked: {failure_text([failure.name], failure.reason, failure.row)}")
 
 
 @queries.command()

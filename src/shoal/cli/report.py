@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from shoal.compiler.query_failure import failure_text
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink
 from shoal.session.summary import Summary
 
@@ -32,6 +33,9 @@ def print_summary(summary: Summary, wrong: Sequence[str], *, as_json: bool) -> N
             console.print(line, markup=False, soft_wrap=True)
         for text in wrong:
             console.print(f"different: {text}", markup=False)
+        for each in summary.parked:
+            text = failure_text(each.queries, each.reason, each.row)
+            console.print(f"parked: {text}", markup=False, soft_wrap=True)
     if summary.tally.refused_share > LOUD_SHARE:
         click.echo(_warning(summary), err=True)
 

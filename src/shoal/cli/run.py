@@ -30,7 +30,7 @@ from shoal.session.timer import calling_after
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 
-DONE, WRONG, INTERRUPTED = 0, 1, 130
+DONE, WRONG, PARKED, INTERRUPTED = 0, 1, 3, 130
 METRICS_EVERY = 20
 """Epochs between two lines of metrics: about a second."""
 
@@ -67,6 +67,7 @@ class RunOptions:
     shuffle_bindings: bool
     shuffle_partitions: bool
     fail_on_dead_letters: bool
+    on_query_error: str
     check: bool
     as_json: bool
 
@@ -98,6 +99,7 @@ def run_target(options: RunOptions) -> int:
             journal=options.journal,
             mechanism=options.mechanism,
             must_bind=options.shuffle_bindings or options.shuffle_partitions,
+            on_query_error=options.on_query_error,
             say=progress.say,
             allow_pickle=options.allow_pickle,
         )
@@ -121,7 +123,9 @@ def run_target(options: RunOptions) -> int:
         letters = _number(run.tally.dead_letters, "dead letter", "dead letters")
         click.echo(f"shoal: there must be no dead letters with --fail-on-dead-letters; got {letters}", err=True)
         return WRONG
-    return WRONG if summary.oracle == "different" else DONE
+    if summary.oracle == "different":
+        return WRONG
+    return PARKED if summary.parked else DONE
 
 
 def _conf(options: RunOptions, kind: RuntimeKind) -> dict[str, str]:
@@ -279,6 +283,7 @@ def _summary(
         result_digest=digest,
         oracle=oracle,
         sink=address_of(sink),
+        parked=run.parked,
     )
     return summary, wrong
 

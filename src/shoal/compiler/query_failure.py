@@ -16,6 +16,7 @@ from shoal.compiler.program import Program
 from shoal.compiler.steps import Step
 from shoal.errors import FunctionError, QueryError, RunError, ShoalError
 from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.nullable import Nullable
 from shoal.kernels.failing import failing_range, raised, shown
 
 MOST_NAMES = 5
@@ -171,7 +172,7 @@ def _failing_row(block: Block, attempt: Callable[[Block], object], types: Mappin
 
 
 def _value(column: Any, type_: str) -> str:
-    value = column[0].as_py() if isinstance(column, pa.Array) else column[0].item()
+    value = column.to_pylist()[0] if isinstance(column, pa.Array | Nullable) else column[0].item()
     if type_ == "timestamp" and isinstance(value, int):
         try:
             return (EPOCH + timedelta(microseconds=value)).isoformat().replace("+00:00", "Z")

@@ -2,19 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from shoal.compiler.division import assigned_again
 from shoal.compiler.program import Program, compile_graph
-from shoal.errors import BindingError, GraphError, ShoalError
+from shoal.errors import BindingError, GraphError, QueryError, RunError, ShoalError
 from shoal.kernels.columns.parts import assigned, split_tables
 from shoal.kernels.columns.table import Tables
 from shoal.kernels.failing import raised
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.control.parked import ParkedQuery
 from shoal.model.control.partitioning import DECLARED, Partitioning, operator_of
 from shoal.model.query.graph import Graph, InstanceId, Query
 
@@ -26,6 +27,8 @@ class Arrangement:
     graph: Graph
     binding: Binding
     partitioning: Partitioning = DECLARED
+    parked: Mapping[str, ParkedQuery] = field(default_factory=dict)
+    """Queries that failed, by name; they are not in the graph until they are replaced."""
 
     @cached_property
     def program(self) -> Program:
@@ -38,6 +41,11 @@ class Arrangement:
             return self._rebound(command.binding)
         if isinstance(command, Repartition):
             return self._repartitioned(command)
+        if isinstance(command, AddQuery | ReplaceQuery) and command.query.name in self.parked:
+            self.parked[command.query.name].check_replacement(command.query)
+            return self._without_parked(command.query.name).after(AddQuery(command.query), streams)
+        if isinstance(command, RemoveQuery) and command.name in self.parked:
+            return self._without_parked(command.name)
         if isinstance(command, AddQuery):
             _check_streams(command.query, streams)
             return self.with_graph(self.graph.with_query(command.query), self.binding).compiled(command.query)
@@ -47,6 +55,17 @@ class Arrangement:
         if isinstance(command, RemoveQuery):
             return self.with_graph(_without(self.graph, command.name), self.binding)
         return self
+
+    def parking(self, error: QueryError) -> "Arrangement":
+        """The arrangement without the queries that failed; raises if no other is left."""
+        failed = {name: ParkedQuery.of(self.graph.queries[name], error.reason, error.row) for name in error.queries}
+        others = {name: query for name, query in self.graph.queries.items() if name not in failed}
+        if not others:
+            raise RunError(f"no query is left to run; {error}")
+        return replace(self.with_graph(Graph(others), self.binding), parked={**self.parked, **failed})
+
+    def _without_parked(self, name: str) -> "Arrangement":
+        return replace(self, parked={other: each for other, each in self.parked.items() if other != name})
 
     def compiled(self, newest: Query) -> "Arrangement":
         """The same, once it is known that its graph can be compiled; raises an error that names the newest query.
@@ -65,7 +84,7 @@ class Arrangement:
         """The arrangement with another graph; instances keep their workers unless the number of workers changes."""
         kept = self.binding if self.binding.workers == binding.workers else binding
         partitioning = self.partitioning.fitted(graph)
-        return Arrangement(graph, kept.fitted(partitioning.instances(graph)), partitioning)
+        return Arrangement(graph, kept.fitted(partitioning.instances(graph)), partitioning, self.parked)
 
     def _rebound(self, binding: Binding) -> "Arrangement":
         if unknown := [instance for instance in binding.worker_of if instance not in self.binding.worker_of]:

@@ -15,6 +15,7 @@ from shoal.errors import ConfigError, GraphError
 from shoal.model.control.binding import Binding
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.messages import AddQuery, Command, Event, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.control.parked import ParkedQuery
 from shoal.model.control.partitioning import Partitioning
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
@@ -63,8 +64,9 @@ class Launch:
     """All that a runtime may need beside the graph; each runtime rejects the settings that it does not support.
 
     `most_workers` is the upper limit of scaling, 0 without scaling. `must_bind`: a runtime that cannot bind instances
-    to workers under the given policy must raise. `conf` holds settings by name, `local` the settings of the local
-    runtime as an object. `allow_pickle`: accept functions in the checkpoint that are not signed.
+    to workers under the given policy must raise. `on_query_error`: see `OnQueryError`. `conf` holds settings by name,
+    `local` the settings of the local runtime as an object. `allow_pickle`: accept functions in the
+    checkpoint that are not signed.
     """
 
     sources: Mapping[str, Any]
@@ -78,6 +80,7 @@ class Launch:
     local: object | None = None
     spark: Any = None
     interval_s: float = 0.0
+    on_query_error: str = "fail"
     say: Say | None = None
     allow_pickle: bool = False
 
@@ -188,6 +191,9 @@ class KeptRun(Protocol):
 
     def graph(self, epoch: int) -> Graph:
         """The queries of a committed epoch."""
+
+    def parked(self, epoch: int) -> tuple[ParkedQuery, ...]:
+        """The queries that had failed and were parked in a committed epoch."""
 
     def bound(self, epoch: int) -> tuple[Partitioning, Binding]:
         """The partitioning and the binding of a committed epoch."""

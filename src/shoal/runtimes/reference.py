@@ -10,13 +10,14 @@ import queue
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 
 import pyarrow as pa
 
 from shoal.compiler.lane import ENDED, NOW
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sources.source import Offset
-from shoal.errors import ConfigError, ShoalError
+from shoal.errors import ConfigError, QueryError, ShoalError
 from shoal.kernels.columns.table import Tables
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.mechanisms.catalog import mechanism_named
@@ -29,9 +30,11 @@ from shoal.model.control.messages import (
     Event,
     MoveReport,
     MovesFinished,
+    QueriesParked,
     Rebind,
     RunEnded,
 )
+from shoal.model.control.parked import parks
 from shoal.model.control.snapshot import InstanceLoad, Snapshot
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph, InstanceId
@@ -60,6 +63,7 @@ class ReferenceRuntime(WallClock, Unmeasured):
     def __init__(self, launch: Launch) -> None:
         """Prepare a run; nothing starts yet."""
         self._sources, self._sink = launch.sources, launch.sink
+        self._parks = parks(launch.on_query_error)
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._ended: RunEnded | None = None
@@ -115,11 +119,29 @@ class ReferenceRuntime(WallClock, Unmeasured):
                 self._stopping.wait(POLL_S)
                 continue
             yield from self._carried_out()
-            yield self._advanced(ends)
+            yield from self._committed(ends)
             for rebind, moves in self._finished:
                 yield MovesFinished(rebind, tuple(moves), at_s=self.now_s())
         yield from self._carried_out(refusal="the run has taken in all of its input and is ending")
-        yield self._advanced(self._offsets, final=True)
+        yield from self._committed(self._offsets, final=True)
+
+    def _committed(self, ends: Mapping[str, Offset], *, final: bool = False) -> Iterator[Event]:
+        """Run an epoch; if queries fail and are parked, run it again for the others, on the same input and state."""
+        while True:
+            # user aggregates may change the objects that are their state
+            state = deepcopy(self._state) if self._parks else self._state
+            try:
+                done = self._advanced(ends, state, final=final)
+            except QueryError as error:
+                if not self._parks:
+                    raise
+                after = self._now.parking(error)
+                self._state, self._now = state_after(self._now, after, self._state), after
+                parked = QueriesParked(error.queries, error.reason, error.row, at_s=self.now_s())
+            else:
+                yield done
+                return
+            yield parked
 
     def _carried_out(self, refusal: str = "") -> Iterator[CommandRefused]:
         """Apply the waiting commands; invalid and late ones are refused."""
@@ -147,7 +169,7 @@ class ReferenceRuntime(WallClock, Unmeasured):
         load = self._loads.get(move.instance)
         return MoveReport(move.instance, move.source, move.target, 0 if load is None else load.state_bytes)
 
-    def _advanced(self, ends: Mapping[str, Offset], *, final: bool = False) -> EpochCommitted:
+    def _advanced(self, ends: Mapping[str, Offset], state: dict[int, Tables], *, final: bool = False) -> EpochCommitted:
         """One epoch: read up to the given offsets, apply that to the state, write the results."""
         began_s, program = self.now_s(), self._now.program
         now_us = round(began_s * 1e6)
@@ -164,7 +186,8 @@ class ReferenceRuntime(WallClock, Unmeasured):
                 marks[ENDED + stream] = 0
         if final:
             marks.update(dict.fromkeys((*program.inputs, NOW), FOREVER_US))
-        loads = epoch.computed(self._state, marks)
+        loads = epoch.computed(state, marks)
+        self._state = state
         for table, batches in epoch.results.items():
             self._sink.write(table, self._epoch, pa.Table.from_batches(batches))
         self._loads = {instance: loads[instance] for instance in self._now.instances}

@@ -35,6 +35,7 @@ from shoal.model.control.messages import (
     RunEnded,
     WorkersLost,
 )
+from shoal.model.control.parked import parks
 from shoal.model.control.partitioning import DECLARED, Merge, Partitioning, Regroup, Split
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph, InstanceId, OperatorId, Query
@@ -284,6 +285,7 @@ def start(  # noqa: PLR0913  (all but the job by name)
     journal: str | None = None,
     mechanism: str | None = None,
     must_bind: bool = False,
+    on_query_error: str = "fail",
     say: Callable[[str], None] | None = None,
     allow_pickle: bool = False,
 ) -> Run:
@@ -294,13 +296,16 @@ def start(  # noqa: PLR0913  (all but the job by name)
     either by name. Without a `checkpoint` directory a run cannot be resumed; Spark then uses a temporary one. Without a
     `sink` the results stay in memory, in `Run.sink`. Without a `policy` instances are bound round-robin; the local
     runtime then binds none, which is an error with `must_bind`. The journal is in the directory `journal`, or with the
-    checkpoint. `mechanism` moves state to its new worker: see `shoal mechanisms`; `megaphone` by default. `say` is
-    called with the reason whenever the start takes a while. `allow_pickle` accepts functions in the checkpoint that are
-    not signed with your key, see docs/security.md.
+    checkpoint. `mechanism` moves state to its new worker: see `shoal mechanisms`; `megaphone` by default. If a query
+    fails, `on_query_error` decides: `fail` ends the run with the error; `park` stops that query, and all others that
+    need what failed, until they are replaced, see `Run.parked`. `say` is called with the reason whenever the start
+    takes a while. `allow_pickle` accepts functions in the checkpoint that are not signed with your key, see
+    docs/security.md.
     """
     kind = runtime_kind(on)
     began_s = kind.clock()
     _check(kind.capabilities, workers, policy, mechanism)
+    parks(on_query_error)
     steered = control or ControlSettings()
     temporary = checkpoint is None and kind.capabilities.keeps_checkpoint
     directory = tempfile.mkdtemp(prefix="shoal-") if temporary else checkpoint
@@ -322,6 +327,7 @@ def start(  # noqa: PLR0913  (all but the job by name)
         local=local,
         spark=spark,
         interval_s=interval_s,
+        on_query_error=on_query_error,
         say=say,
         allow_pickle=allow_pickle,
     )

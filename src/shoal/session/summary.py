@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 
 from shoal.model.control.histogram import Histogram, merged
-from shoal.model.control.messages import EpochCommitted, RefusedRows
+from shoal.model.control.messages import EpochCommitted, QueriesParked, RefusedRows
 from shoal.model.control.topology import Topology
 
 MEMORY_EVERY_S = 0.5
@@ -107,6 +107,7 @@ class Summary:
     oracle: str = "not checked"
     sink: str = "memory:"
     """Where the results are; `memory:` if they ended with the run."""
+    parked: Sequence[QueriesParked] = ()
 
     def data(self) -> dict[str, Any]:
         """The summary as plain data."""
@@ -136,6 +137,7 @@ class Summary:
             "dead_letters": tally.dead_letters,
             "refused_rows": [asdict(kind) for kind in sorted(tally.refused_rows.values(), key=lambda kind: -kind.rows)],
             "peak_rss_mb": round(tally.peak_rss_mb, 1),
+            "parked": [{"queries": list(each.queries), "reason": each.reason, "row": each.row} for each in self.parked],
         }
 
 

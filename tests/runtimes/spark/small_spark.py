@@ -116,6 +116,7 @@ class SmallRun:
     commands: Mapping[int, Sequence[Command]] = field(default_factory=dict)
     graph: Graph = field(default_factory=lambda: city().job.graph)
     mechanism: str = "megaphone"
+    parks: bool = False
 
     @property
     def uri(self) -> str:
@@ -135,7 +136,7 @@ class SmallRun:
         program.cache_clear()
         source = Generator(city_events(), self.epochs * self.rows_per_epoch)
         session = cast(SparkSession, Session())
-        setup = SparkSetup(session, self.uri, {STREAM: source}, self.sink, mechanism=self.mechanism)
+        setup = SparkSetup(session, self.uri, {STREAM: source}, self.sink, mechanism=self.mechanism, parks=self.parks)
         runtime = SparkRuntime(setup)
         position = runtime._begin(self.graph, round_robin(self.graph, self.workers))
         runtime._runner = EpochRunner(runtime._checkpoint, self.sink, position)

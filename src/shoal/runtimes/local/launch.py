@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from shoal.errors import ConfigError
+from shoal.model.control.parked import parks
 from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.local.profile import profiled
 from shoal.runtimes.local.runtime import CAPABILITIES, LocalRuntime
@@ -20,7 +21,8 @@ def made(launch: Launch) -> Runtime:
     if launch.mechanism is not None and settings.queues == NO_QUEUES:
         raise ConfigError("the local runtime moves instances only with a policy; give it one, or leave mechanism out")
     ready = replace(settings, say=settings.say or launch.say)
-    return LocalRuntime(ready.setup(launch.sources, launch.sink, launch.mechanism))
+    setup = ready.setup(launch.sources, launch.sink, launch.mechanism)
+    return LocalRuntime(replace(setup, parks=parks(launch.on_query_error)))
 
 
 def _settings(launch: Launch) -> LocalSettings:

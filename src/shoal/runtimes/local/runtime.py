@@ -203,7 +203,9 @@ class LocalRuntime(WallClock):
             self._migration = Migration(self._divided_lanes, self._pool, self._topology_of, setup.mechanism)
         topology_of = None if isinstance(self._pool, ThreadPerNode) else self._topology_of
         reports = Reports(graph, self._nodes, self._pool, delivery, binding, self._divided_lanes, topology_of)
-        return Supervisor(self._pool, delivery, reports, self._metrics, self._migration, self._events, self.now_s)
+        return Supervisor(
+            self._pool, delivery, reports, self._metrics, self._migration, self._parking, self._events, self.now_s
+        )
 
     def _silence(self, parked: frozenset[str]) -> None:
         """Emit no more results of parked queries; called by the thread in which the newest of them failed."""

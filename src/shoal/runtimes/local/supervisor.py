@@ -12,9 +12,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from shoal.errors import RunError
-from shoal.model.control.messages import MovesFinished, RunEnded, WorkersLost
+from shoal.model.control.messages import MovesFinished, QueriesParked, RunEnded, WorkersLost
 from shoal.runtimes.event_queue import EventQueue
 from shoal.runtimes.local.dataflow.delivery import REPORT_S, Delivery
+from shoal.runtimes.local.dataflow.parking import Parking
 from shoal.runtimes.local.metrics import Metrics
 from shoal.runtimes.local.migration.executor import Migration
 from shoal.runtimes.local.report import Reports
@@ -35,6 +36,7 @@ class Supervisor:
         reports: Reports,
         metrics: Metrics,
         migration: Migration | None,
+        parking: Parking,
         events: EventQueue,
         now_s: Callable[[], float],
     ) -> None:
@@ -44,6 +46,7 @@ class Supervisor:
         self._reports = reports
         self._metrics = metrics
         self._migration = migration
+        self._parking = parking
         self._events = events
         self._now_s = now_s
         self._thread: threading.Thread | None = None
@@ -93,6 +96,7 @@ class Supervisor:
     def _advance(self) -> None:
         """Deliver once, and report if it is time."""
         self._delivery.deliver()
+        self._report_parked()
         self._report_losses()
         self._report_moves()
         if self._reports.due(REPORT_S):
@@ -106,9 +110,15 @@ class Supervisor:
             self._delivery.deliver()
             if self._reports.due(REPORT_S):
                 self._report()
+        self._report_parked()
         self._report_losses()
         self._report()
         self._report_moves(ended=True)
+
+    def _report_parked(self) -> None:
+        while self._parking.failures:
+            failed = self._parking.failures.popleft()
+            self._events.put(QueriesParked(failed.queries, failed.reason, failed.row, at_s=self._now_s()))
 
     def _report_losses(self) -> None:
         while self._pool.lost:

@@ -1,6 +1,7 @@
 """The registry entry of the Spark runtime; Spark itself is imported only when a runtime is made."""
 
 from shoal.errors import ConfigError
+from shoal.model.control.parked import parks
 from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
 from shoal.runtimes.spark.capabilities import CAPABILITIES
 from shoal.runtimes.spark.cluster.conf import check_conf
@@ -30,6 +31,7 @@ def made(launch: Launch) -> Runtime:
             launch.interval_s,
             mechanism,
             allow_pickle=launch.allow_pickle,
+            parks=parks(launch.on_query_error),
         )
     )
 

@@ -13,7 +13,7 @@ from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 from tests.small_city import city, city_events
 
 from shoal.errors import QueryError
-from shoal.kernels.expression import functions
+from shoal.kernels.expression import user
 from shoal.model.control.messages import Repartition
 from shoal.model.control.partitioning import Split
 from shoal.model.query import code
@@ -190,7 +190,7 @@ def test_old_functions_are_not_loaded_by_a_restart_that_supplies_new_ones(
         loaded.append(text)
         return code.load(text)
 
-    monkeypatch.setattr(functions, "load", load)
+    monkeypatch.setattr(user, "load", load)
     run.go()
     assert loaded
     assert old.isdisjoint(loaded)

@@ -11,6 +11,7 @@ from shoal.compiler.program import Program
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.refused_rows import refused_rows
 from shoal.connectors.sinks import Sink
+from shoal.errors import QueryError
 from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import EpochCommitted, MovesFinished
 from shoal.model.control.snapshot import Snapshot
@@ -64,6 +65,11 @@ class EpochRunner:
         coming = None if final else self.position.coming
         return self._write_plan(epoch, time.time_ns() // 1000, len(moves), moved, coming)
 
+    def park(self, error: QueryError, plan: EpochPlan) -> EpochPlan:
+        """Plan an epoch again without the queries that failed in it; raises if no other is left."""
+        self.position = self.position.arranged(self.position.arrangement.parking(error))
+        return self.plan_again(plan)
+
     def plan_again(self, before: EpochPlan) -> EpochPlan:
         """Replace the plan of an epoch that was not committed by one for the current queries, with the same clock.
 
@@ -77,10 +83,10 @@ class EpochRunner:
                 self._sink.write(outlet.table, before.epoch, outlet.arrow.empty_table())
         moved = {old.instances[position] for position in before.arrived}
         coming = self.position.coming if before.coming else None
-        return self._write_plan(before.epoch, before.now_us, before.moves, moved, coming)
+        return self._write_plan(before.epoch, before.now_us, before.moves, moved, coming, before.attempt + 1)
 
     def _write_plan(
-        self, epoch: int, now_us: int, moves: int, moved: set[InstanceId], coming: Binding | None
+        self, epoch: int, now_us: int, moves: int, moved: set[InstanceId], coming: Binding | None, attempt: int = 0
     ) -> EpochPlan:
         position = self.position
         digest = self.keep_graph()
@@ -95,6 +101,7 @@ class EpochRunner:
             declared=position.declared,
             added=position.added,
             removed=position.removed,
+            parked=position.parked,
             ended=tuple(sorted(position.ended)),
             offsets=self.checkpoint.offsets(epoch),
             coming=numbers(coming, compiled) if coming else (),
@@ -105,6 +112,7 @@ class EpochRunner:
             moves=moves,
             arrived=tuple(position for position, instance in enumerate(compiled.instances) if instance in moved),
             divided=tuple(position.heirs),
+            attempt=attempt,
         )
         self.checkpoint.write_plan(plan)
         return plan

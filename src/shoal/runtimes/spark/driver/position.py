@@ -9,6 +9,7 @@ from shoal.compiler.program import Program
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.control.parked import ParkedQuery
 from shoal.model.control.partitioning import DECLARED, Partitioning
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.runtimes.arrangement import Arrangement
@@ -24,7 +25,8 @@ class Position:
     """All that the next epoch depends on.
 
     `declared`, `added` and `removed` separate the queries of the job from changes while it ran: `removed` are names
-    whose declaration is no longer valid, `added` those whose query came with a command. `coming`: an announced binding,
+    whose declaration is no longer valid, `added` those whose query came with a command. `parked` are queries that
+    failed, which are not in the graph. `coming`: an announced binding,
     which takes effect in the epoch after the next. `held`: the partitioning that the state was written under; the next
     epoch partitions the state again if `partitioning` differs. `rebinding` is the one in progress. `closed` are those
     that finish with the next epoch; their remaining moves are aborted.
@@ -41,6 +43,7 @@ class Position:
     declared: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    parked: tuple[ParkedQuery, ...] = ()
     streams: tuple[str, ...] = ()
     coming: Binding | None = None
     partitioning: Partitioning = DECLARED
@@ -84,7 +87,12 @@ class Position:
     @property
     def arrangement(self) -> Arrangement:
         """The part that commands change."""
-        return Arrangement(self.graph, self.binding, self.partitioning)
+        return Arrangement(self.graph, self.binding, self.partitioning, {each.name: each for each in self.parked})
+
+    def arranged(self, arrangement: Arrangement) -> "Position":
+        """The position with the queries of an arrangement."""
+        position = self.with_graph(arrangement.graph, self.binding)
+        return replace(position, parked=tuple(arrangement.parked.values()))
 
     def with_graph(self, graph: Graph, binding: Binding) -> "Position":
         """The position with another graph; instances keep their workers unless the number of workers changes.
@@ -131,7 +139,7 @@ def changed(position: Position, command: Command, streams: set[str], mechanism: 
         return _rebound(position, command, mechanism)
     if isinstance(command, Repartition):
         return position.repartitioned(command)
-    after = position.with_graph(position.arrangement.after(command, streams).graph, position.binding)
+    after = position.arranged(position.arrangement.after(command, streams))
     if isinstance(command, AddQuery | ReplaceQuery):
         return _from_outside(after, command.query.name)
     if isinstance(command, RemoveQuery):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from shoal.compiler.program import program_instances
 from shoal.errors import CheckpointError
 from shoal.model.control.binding import Binding
+from shoal.model.control.parked import ParkedQuery, digest
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position
 from shoal.runtimes.spark.rebinding.rebinding import Rebinding
@@ -67,10 +68,24 @@ def check_streams(position: Position, streams: set[str], uri: str) -> None:
         )
 
 
+def still_parked(declared: Graph, position: Position) -> tuple[ParkedQuery, ...]:
+    """The queries that stay parked: not those that the job declares otherwise now, or not at all."""
+    added = {name for name in position.added if name in position.removed or name not in declared.queries}
+    return tuple(
+        each
+        for each in position.parked
+        if each.name in added or (each.name in declared.queries and digest(declared.queries[each.name]) == each.digest)
+    )
+
+
 def desired(declared: Graph, position: Position) -> Graph:
-    """The queries of a restarted job: those it declares, with the additions and removals of earlier runs."""
+    """The queries of a restarted job: those it declares, with the additions and removals of earlier runs.
+
+    Queries that are still parked are left out.
+    """
     before = position.graph.queries
-    queries = {name: query for name, query in declared.queries.items() if name not in position.removed}
+    gone = {*position.removed, *(each.name for each in still_parked(declared, position))}
+    queries = {name: query for name, query in declared.queries.items() if name not in gone}
     queries |= {name: before[name] for name in position.added if name in before and name not in queries}
     return Graph(queries)
 
@@ -87,6 +102,7 @@ def _standing(position: Position, checkpoint: Checkpoint, graph: Graph, written:
         declared=written.declared,
         added=written.added,
         removed=written.removed,
+        parked=written.parked,
         ended=frozenset(written.ended),
     )
 

@@ -17,7 +17,17 @@ from shoal.connectors.sources.source import DRAIN, Source
 from shoal.errors import CheckpointError, GraphError
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding
-from shoal.model.control.messages import Command, CommandRefused, Drain, Event, MessageRejected, RunEnded
+from shoal.model.control.messages import (
+    Command,
+    CommandRefused,
+    Drain,
+    EpochCommitted,
+    Event,
+    MessageRejected,
+    MovesFinished,
+    QueriesParked,
+    RunEnded,
+)
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 from shoal.runtimes.clock import WallClock
@@ -25,12 +35,12 @@ from shoal.runtimes.event_queue import EventQueue
 from shoal.runtimes.protocol import Capabilities, Unmeasured
 from shoal.runtimes.spark.capabilities import CAPABILITIES
 from shoal.runtimes.spark.cluster.executor_placement import executor_placement
-from shoal.runtimes.spark.cluster.failure import translated
+from shoal.runtimes.spark.cluster.failure import failed_queries, translated
 from shoal.runtimes.spark.cluster.session import set_up
 from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position
 from shoal.runtimes.spark.driver.repair import repaired
-from shoal.runtimes.spark.driver.restore import as_planned, check_streams, desired, restored
+from shoal.runtimes.spark.driver.restore import as_planned, check_streams, desired, restored, still_parked
 from shoal.runtimes.spark.rebinding.commands import Commands
 from shoal.runtimes.spark.rebinding.mailbox import Mailbox
 from shoal.runtimes.spark.rebinding.migration import Limits
@@ -57,7 +67,8 @@ class SparkSetup:
     """Everything a run on Spark needs beside its graph.
 
     `mechanism`: the default of rebindings. `hot`: whether copies of state are kept in shared memory. `allow_pickle`:
-    whether code in the checkpoint is accepted without a signature.
+    whether code in the checkpoint is accepted without a signature. `parks`: whether queries that fail are parked, and
+    the others go on.
     """
 
     spark: SparkSession
@@ -68,6 +79,7 @@ class SparkSetup:
     mechanism: str = MECHANISMS[0]
     hot: bool = True
     allow_pickle: bool = False
+    parks: bool = False
 
     def __post_init__(self) -> None:
         """Reject an unknown or unsupported mechanism."""
@@ -175,7 +187,10 @@ class SparkRuntime(WallClock, Unmeasured):
             planned = as_planned(self._checkpoint, position, self._last + 1)
         now = desired(graph, planned)
         position = repaired(planned, before, now, store)
-        wanted = replace(position.with_graph(now, binding), declared=tuple(graph.queries))
+        parked = still_parked(graph, planned)
+        wanted = replace(position.with_graph(now, binding), declared=tuple(graph.queries), parked=parked)
+        for each in parked:
+            self._report_parked((each.name,), each.reason, each.row)
         if not interrupted:
             return wanted
         if now.digest == planned.graph.digest and position is planned:
@@ -282,19 +297,37 @@ class SparkRuntime(WallClock, Unmeasured):
             self._outdated = None
         plan = self._runner.plan(epoch, moves, final=final)
         decided_s = time.perf_counter() - began
-        event, finished = self._runner.run(rows, plan, final=final)
+        event, finished = self._run_or_park(rows, plan, final=final)
         for loss in self._runner.placement.lost():
             self._events.put(loss)
         self._last = epoch
         self._mailbox.reply_committed(epoch)
         if replay and self._wanted is not None:
-            position = self._runner.position.with_graph(self._wanted.graph, self._wanted.binding)
+            position = self._runner.position
+            position = position.with_graph(position.graph, self._wanted.binding)
             self._runner.position = replace(position, declared=self._wanted.declared)
             self._wanted = None
         self._throttle.learn(event)
         self._events.put(replace(event, policy_s=decided_s, replayed=replay))
         for each in finished:
             self._events.put(each)
+
+    def _run_or_park(
+        self, rows: DataFrame, plan: EpochPlan, *, final: bool
+    ) -> tuple[EpochCommitted, list[MovesFinished]]:
+        """Run a planned epoch; if queries fail and are parked, run it again for the others, on the same input."""
+        while True:
+            try:
+                return self._runner.run(rows, plan, final=final)
+            except Exception as error:
+                failed = failed_queries(error)
+                if failed is None or not self._setup.parks:
+                    raise
+                plan = self._runner.park(failed, plan)
+                self._report_parked(failed.queries, failed.reason, failed.row)
+
+    def _report_parked(self, queries: tuple[str, ...], reason: str, row: str) -> None:
+        self._events.put(QueriesParked(queries, reason, row, at_s=self.now_s()))
 
     @property
     def _limits(self) -> Limits:

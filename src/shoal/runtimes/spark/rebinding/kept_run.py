@@ -2,6 +2,7 @@
 
 from shoal.errors import CheckpointError
 from shoal.model.control.binding import Binding
+from shoal.model.control.parked import ParkedQuery
 from shoal.model.control.partitioning import Partitioning
 from shoal.model.query.graph import Graph
 from shoal.runtimes.protocol import RemoteCommand
@@ -27,6 +28,10 @@ class SparkRun:
     def graph(self, epoch: int) -> Graph:
         """The graph that an epoch's manifest names."""
         return self._checkpoint.unverified_graph(self._checkpoint.manifest(epoch).graph)
+
+    def parked(self, epoch: int) -> tuple[ParkedQuery, ...]:
+        """The parked queries that an epoch's manifest lists."""
+        return self._checkpoint.manifest(epoch).parked
 
     def bound(self, epoch: int) -> tuple[Partitioning, Binding]:
         """What an epoch's manifest says."""

@@ -21,6 +21,7 @@ from typing import IO, ClassVar, TypeVar
 
 from shoal.compiler.program import Program, compile_graph
 from shoal.errors import CheckpointError, ConfigError, GraphError, SignatureError, reason_of
+from shoal.model.control.parked import ParkedQuery
 from shoal.model.control.partitioning import DECLARED, Partitioning
 from shoal.model.query.code import trust
 from shoal.model.query.graph import Graph, Operator, OperatorId
@@ -69,7 +70,7 @@ class Standing:
 
     `binding`: the worker of each instance, in the program's order of instances. `coming`: the binding of the next
     epoch, if announced. `goal`: the rebinding in progress; in a plan also in the epoch of its last move. `declared`,
-    `added` and `removed`: see `Position`. `offsets`: the checksum of Spark's offsets of the epoch.
+    `added`, `removed` and `parked`: see `Position`. `offsets`: the checksum of Spark's offsets of the epoch.
     """
 
     epoch: int
@@ -81,6 +82,7 @@ class Standing:
     declared: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    parked: tuple[ParkedQuery, ...] = ()
     ended: tuple[str, ...] = ()
     offsets: str = ""
     coming: tuple[int, ...] = ()
@@ -94,7 +96,8 @@ class EpochPlan(Standing):
     """What an epoch will do; a replay after a crash reads this and does the same.
 
     `arrived`: the positions in the binding of instances that had another worker in the epoch before. `divided`: the
-    instances whose state is partitioned again by key, since it was written under another partitioning.
+    instances whose state is partitioned again by key, since it was written under another partitioning. `attempt`: how
+    often the epoch was planned before, for other queries.
     """
 
     KIND: ClassVar[str] = "plan"
@@ -102,6 +105,7 @@ class EpochPlan(Standing):
     moves: int = 0
     arrived: tuple[int, ...] = ()
     divided: tuple[str, ...] = ()
+    attempt: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

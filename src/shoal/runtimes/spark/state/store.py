@@ -138,6 +138,12 @@ class StateStore:
             for name in [name for name in self._cache if name not in needed and int(name.split("-")[0]) < epoch]:
                 self._drop(name)
 
+    def drop_cache(self) -> None:
+        """Drop all cached segments: an attempt that failed may have changed objects of user aggregates in them."""
+        with self._lock:
+            for name in list(self._cache):
+                self._drop(name)
+
     def names(self) -> list[str]:
         """All segments of the durable tier."""
         return _segments(self._durable)

@@ -30,11 +30,14 @@ def stateful(
         plan = Checkpoint(checkpoint).plan(epoch)
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
+        store = open_store(checkpoint, hot)
+        if plan.attempt:
+            store.drop_cache()
         stage = Stage(
             program(checkpoint, plan.graph, plan.partitioning, told_code()),
             plan,
             partition if worker_of is None else worker_of[partition],
-            open_store(checkpoint, hot),
+            store,
             depth,
             open_sampler(checkpoint),
             here(),
