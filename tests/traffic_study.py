@@ -3,7 +3,7 @@
 from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, mean
-from shoal.model.query.functions import udf
+from shoal.model.query.functions import is_null, udf
 from shoal.model.query.window import hop
 
 VEHICLES = Stream(
@@ -72,13 +72,14 @@ WHERE rank <= 3;
 """,
 }
 
-_PLACED = VEHICLES.with_columns(region_id=geo_to_region("latitude", "longitude"))
+_KNOWN = VEHICLES.filter(~is_null("latitude") & ~is_null("longitude"))
+_PLACED = _KNOWN.with_columns(region_id=geo_to_region("latitude", "longitude"))
 PYTHON: dict[str, Flow] = {
     "regional average speed": _PLACED.key_by("region_id", "vehicle_type")
     .window(hop(30, 1))
     .aggregate(avg_speed=mean("speed")),
     "regional vehicle count": _PLACED.key_by("region_id").window(hop(10, 1)).aggregate(vehicle_count=count()),
-    "regional top-3 speed": VEHICLES.select(
+    "regional top-3 speed": _KNOWN.select(
         "ts", "vehicle_type", "speed", region_id=geo_to_region("latitude", "longitude")
     )
     .assign(hop(20, 1))

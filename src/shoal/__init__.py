@@ -24,10 +24,11 @@ from shoal.model.query.aggregate import (
     variance,
 )
 from shoal.model.query.expression import col, lit
-from shoal.model.query.functions import abs_, call, floor, if_, round_, udf
+from shoal.model.query.functions import abs_, call, coalesce, floor, if_, is_null, is_same, null, nullif, round_, udf
 from shoal.model.query.graph import Graph, Query
 from shoal.model.query.lookup import lookup
 from shoal.model.query.pattern import prev
+from shoal.model.query.schema import not_null
 from shoal.model.query.window import hop, rows, sessions, tumbling
 from shoal.session.job import Job
 from shoal.session.run import Run, start
@@ -57,17 +58,23 @@ __all__ = [
     "abs_",
     "approx_distinct",
     "call",
+    "coalesce",
     "col",
     "count",
     "count_distinct",
     "floor",
     "hop",
     "if_",
+    "is_null",
+    "is_same",
     "lit",
     "lookup",
     "max_",
     "mean",
     "min_",
+    "not_null",
+    "null",
+    "nullif",
     "prev",
     "round_",
     "rows",

@@ -32,7 +32,7 @@ MEASUREMENTS = ROOT / "docs" / "reference" / "measurements.md"
 RUN = cli.commands["run"]
 INTERNAL_METHODS = {
     "then", "changed", "fresh", "keyed", "grouped", "location", "duration_us", "without_keys", "not_inside_window",
-    "column_name", "made_of"
+    "column_name", "made_of", "type_of_key"
 }  # fmt: skip
 """Methods of a flow that other modules use and no user does."""
 

@@ -201,7 +201,7 @@ class _Part:
         columns = dict(zip(self._schema.names, map(list, zip(*self._rows, strict=True)), strict=True))
         definition = self._definition
         for name, type_ in definition.columns.items():
-            if type_ != "string":
+            if not type_.startswith("string"):
                 columns[name] = [text or None for text in columns[name]]
         if definition.tick_ns is not None:
             columns[definition.time] = [_microseconds(text, definition.tick_ns) for text in columns[definition.time]]

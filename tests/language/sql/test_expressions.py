@@ -11,7 +11,9 @@ from tests.language.sql.tables import CELL, parameters, refused
 from shoal.language.sql.dialect import parse
 from shoal.language.sql.expressions import Translator
 from shoal.model.query.expression import Expression, col, lit
-from shoal.model.query.functions import abs_, call, floor, if_, round_
+from shoal.model.query.functions import abs_, call, coalesce, floor, if_, is_null, is_same, null, nullif, round_
+
+_NESTED = if_(col("toll"), null("float64"), if_(col("road") > 1, 2.5, null("float64")))
 
 
 def translated(text: str) -> Expression:
@@ -43,11 +45,23 @@ def translated(text: str) -> Expression:
         ("s LIKE '%ab%'", call("contains", col("s"), lit("ab"))),
         ("s LIKE 'ab'", col("s") == "ab"),
         ("s NOT LIKE 'ab%'", ~call("starts_with", col("s"), lit("ab"))),
-        ("a IS NULL", lit(False)),
-        ("a IS NOT NULL", lit(True)),
-        ("a IS NOT NULL AND b", col("b")),
-        ("a IS NULL OR b", col("b")),
-        ("b IS TRUE", col("b")),
+        ("a IS NULL", is_null("a")),
+        ("a IS NOT NULL", ~is_null("a")),
+        ("b IS UNKNOWN", is_null("b")),
+        ("b IS TRUE", is_same("b", True)),
+        ("b IS NOT FALSE", ~is_same("b", False)),
+        ("a IS NOT DISTINCT FROM c", is_same("a", "c")),
+        ("a IS DISTINCT FROM NULL", ~is_null("a")),
+        ("NULL IS NULL", lit(True)),
+        ("a IN (1, NULL)", col("a").is_in([1]) | null("bool")),
+        ("a NOT IN (1, NULL)", ~(col("a").is_in([1]) | null("bool"))),
+        ("NULL = NULL", null("bool")),
+        ("b AND NULL", col("b") & null("bool")),
+        ("CAST(NULL AS DOUBLE)", null("float64")),
+        ("COALESCE(NULL, a)", col("a")),
+        ("IFNULL(a, 0)", coalesce("a", 0)),
+        ("NULLIF(a, 0)", nullif("a", 0)),
+        ("NULLIF(a, NULL)", col("a")),
         ("CASE WHEN a > 1 THEN 'x' WHEN b THEN 'y' ELSE 'z' END", if_(col("a") > 1, "x", if_(col("b"), "y", "z"))),
         ("CASE a WHEN 1 THEN 2 ELSE 3 END", if_(col("a") == 1, 2, 3)),
         ("IF(b, 1, 2)", if_(col("b"), 1, 2)),
@@ -55,7 +69,8 @@ def translated(text: str) -> Expression:
         ("CAST(a AS INT)", call("as_int64", col("a"))),
         ("CAST(a AS DOUBLE)", call("as_float64", col("a"))),
         ("CAST(a AS VARCHAR)", call("as_string", col("a"))),
-        ("CAST(a AS TIMESTAMP(3))", call("as_timestamp", col("a"))),
+        ("CAST(a AS TIMESTAMP)", call("as_timestamp", col("a"))),
+        ("CAST(a AS TIMESTAMP(6))", call("as_timestamp", col("a"))),
         ("ts > TIMESTAMP '1970-01-01 00:00:01'", col("ts") > 1_000_000),
         ("ts + INTERVAL '2' MINUTE", col("ts") + 120_000_000),
         ("EXTRACT(HOUR FROM ts)", call("hour", "ts")),
@@ -71,7 +86,7 @@ def translated(text: str) -> Expression:
         ("SUBSTRING(s FROM 1 FOR 3)", call("substring", "s", lit(1), lit(3))),
         ("s || 'x'", call("concat", "s", lit("x"))),
         ("CONCAT(s, 'x')", call("concat", "s", lit("x"))),
-        ("COALESCE(a, 0)", col("a")),
+        ("COALESCE(a, 0)", coalesce("a", 0)),
         ("cell(a, 2)", CELL("a", 2)),
         ("CELL(a, 2)", CELL("a", 2)),
     ],
@@ -104,8 +119,16 @@ def test_operators_bind_as_in_python(tree: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        pytest.param("CASE WHEN toll THEN 1 END", ["needs an ELSE", "no NULLs"], id="case without else"),
-        pytest.param("NULL", ["'NULL'"], id="null"),
+        pytest.param("NULL", ["line 1, column 16", "type of NULL", "CAST(NULL AS BIGINT)"], id="null"),
+        pytest.param("ABS(NULL)", ["type of NULL"], id="a function of null"),
+        pytest.param("NULL + NULL", ["type of NULL"], id="nulls alone"),
+        pytest.param("CASE WHEN toll THEN NULL END", ["type of NULL"], id="a case of nothing but null"),
+        pytest.param("speed IS TRUE", ["go with conditions"], id="a number that is true"),
+        pytest.param("speed > kind", ["line 1, column 8", "values of the same kind"], id="values of different kinds"),
+        pytest.param("CAST(kind AS VARCHAR(2))", ["does not shorten"], id="a cast that cuts"),
+        pytest.param("CAST(ts AS TIMESTAMP(3))", ["does not shorten"], id="a cast that rounds"),
+        pytest.param("road BETWEEN SYMMETRIC 5 AND 1", ["SYMMETRIC", "smaller bound"], id="bounds in any order"),
+        pytest.param("kind LIKE 5", ["LIKE takes"], id="a number as a pattern"),
         pytest.param("kind LIKE 'a_c'", ["LIKE takes"], id="a wildcard for one letter"),
         pytest.param("kind LIKE '%ab'", ["LIKE takes"], id="an ending"),
         pytest.param("kind LIKE 'a!%' ESCAPE '!'", ["ESCAPE"], id="an escape"),
@@ -124,4 +147,21 @@ def test_what_is_not_supported_is_named_with_what_is(value: str, said: list[str]
 
 
 def test_a_constant_condition_that_never_holds_stays() -> None:
-    assert parameters("SELECT * FROM cars WHERE speed IS NULL", "filter")["condition"] == ["lit", False]
+    assert parameters("SELECT * FROM cars WHERE ts IS NULL", "filter")["condition"] == ["lit", False]
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("CASE WHEN toll THEN 1 END", if_(col("toll"), 1, null("int64"))),
+        ("CASE WHEN toll THEN NULL WHEN road > 1 THEN 2.5 END", _NESTED),
+        ("IF(toll, kind)", if_(col("toll"), col("kind"), null("string"))),
+        ("speed + NULL", col("speed") + null("float64")),
+        ("speed BETWEEN NULL AND 5", (col("speed") >= null("float64")) & (col("speed") <= 5)),
+        ("speed IN (1, 2.5)", col("speed").is_in([1.0, 2.5])),
+        ("ts IS NOT NULL", lit(True)),
+        ("ts IS DISTINCT FROM TIMESTAMP '1970-01-01 00:00:01'", ~(col("ts") == call("as_timestamp", lit(1_000_000)))),
+    ],
+)
+def test_a_null_has_the_type_of_what_stands_beside_it(sql: str, wanted: Expression) -> None:
+    assert parameters(f"SELECT {sql} AS x FROM cars", "select")["columns"] == [["x", wanted.data()]]

@@ -18,11 +18,12 @@ from shoal.model.query.aggregate import (
     variance,
 )
 from shoal.model.query.expression import col
-from shoal.model.query.functions import abs_, if_
+from shoal.model.query.functions import abs_, if_, null
 from shoal.model.query.window import hop, sessions, tumbling
 
 TUMBLE = "TUMBLE(ts, INTERVAL '10' SECOND)"
 TABLE = "TABLE(TUMBLE(TABLE cars, DESCRIPTOR(ts), INTERVAL '10' SECOND))"
+SESSIONS = "TABLE(SESSION(TABLE cars, DESCRIPTOR(ts), INTERVAL '10' SECOND))"
 HOPS = "TABLE(HOP(TABLE cars, DESCRIPTOR(ts), INTERVAL '10' SECOND, INTERVAL '30' SECOND))"
 WINDOWED = CARS.key_by("road").window(tumbling(10))
 
@@ -133,6 +134,20 @@ WINDOWED = CARS.key_by("road").window(tumbling(10))
             id="counting with FILTER",
         ),
         pytest.param(
+            f"SELECT road, window_end, SUM(speed) FILTER (WHERE toll) AS s, COUNT(speed) FILTER (WHERE toll) AS n "
+            f"FROM {TABLE} GROUP BY road, window_start, window_end",
+            CARS.with_columns(s=if_(col("toll"), col("speed"), null("float64")))
+            .key_by("road")
+            .window(tumbling(10))
+            .aggregate(s=sum_("s"), n=count("s")),
+            id="aggregates of some rows",
+        ),
+        pytest.param(
+            f"SELECT road, window_end, COUNT(ts) AS n FROM {TABLE} GROUP BY road, window_start, window_end",
+            WINDOWED.aggregate(n=count()),
+            id="a count of what is never null",
+        ),
+        pytest.param(
             f"SELECT road, SUM(speed) / COUNT(*) AS ratio FROM {TABLE} GROUP BY road, window_start, window_end",
             WINDOWED.aggregate(sum_speed=sum_("speed"), count=count()).select(
                 "road", ratio=col("sum_speed") / col("count")
@@ -180,7 +195,7 @@ def test_every_aggregate_has_its_own_name_in_sql() -> None:
         .window(tumbling(10))
         .aggregate(
             a=count(),
-            b=count(),
+            b=count("price"),
             c=sum_(price),
             d=mean(price),
             e=min_(price),
@@ -266,7 +281,15 @@ def test_a_key_that_is_computed_under_a_taken_name_leaves_that_column_alone() ->
         ),
         pytest.param(f"SELECT SUM(DISTINCT road) AS s FROM cars GROUP BY {TUMBLE}", ["SUM(DISTINCT"], id="distinct"),
         pytest.param(
-            f"SELECT AVG(speed) FILTER (WHERE toll) AS s FROM cars GROUP BY {TUMBLE}", ["COUNT(*) and SUM"], id="filter"
+            f"SELECT AVG(*) AS s FROM cars GROUP BY {TUMBLE}", ["only COUNT takes *"], id="an average of rows"
+        ),
+        pytest.param(f"SELECT TOP_K(speed, 'x') AS s FROM cars GROUP BY {TUMBLE}", ["whole number"], id="no number"),
+        pytest.param(f"SELECT COUNT(*) AS n FROM cars GROUP BY {TUMBLE}, 7", ["positions from 1 to 1"], id="no column"),
+        pytest.param("SELECT road FROM cars HAVING road > 3", ["retractions"], id="having without a group"),
+        pytest.param(
+            f"SELECT road, COUNT(*) AS n FROM {SESSIONS} GROUP BY road, window_start, window_end",
+            ["PARTITION BY, none"],
+            id="sessions of all rows, grouped by a key",
         ),
         pytest.param(f"SELECT STDDEV_POP(speed) AS s FROM cars GROUP BY {TUMBLE}", ["STDDEV_POP"], id="population"),
     ],

@@ -16,7 +16,7 @@ from shoal.model.query.pattern import prev
         pytest.param(
             """SELECT * FROM bids MATCH_RECOGNIZE (
                  PARTITION BY auction ORDER BY ts
-                 MEASURES FIRST(A.ts) AS began, LAST(B.ts) AS ended, COUNT(A.price) AS n, AVG(A.price) AS p,
+                 MEASURES FIRST(A.ts) AS began, LAST(B.ts) AS ended, COUNT(A.*) AS n, AVG(A.price) AS p,
                           MIN(A.price) AS least, MAX(price) AS most, SUM(B.price) AS s
                  ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
                  PATTERN (A+ B) WITHIN INTERVAL '1' HOUR

@@ -20,7 +20,7 @@ CREATE TABLE readings (
 """
 READINGS = Stream(
     "readings",
-    {"ts": "timestamp", "sensor": "int64", "place": "string", "value": "float64", "ok": "bool"},
+    {"ts": "timestamp", "sensor": "int64 not null", "place": "string", "value": "float64", "ok": "bool"},
     time="ts",
     lateness_s=5,
 )
@@ -101,6 +101,23 @@ def test_a_view_is_a_part_that_queries_share() -> None:
         pytest.param("DELETE FROM cars", ["'DELETE FROM cars'"], id="a deletion"),
         pytest.param("SET 'a' = 'b'", ["SET"], id="a setting"),
         pytest.param("CREATE TABLE cars (ts TIMESTAMP)", ["'cars' is created twice"], id="a table twice"),
+        pytest.param(
+            "CREATE TABLE t (a BIGINT, a DOUBLE)", ["line 1, column 27", "column 'a' twice"], id="one column twice"
+        ),
+        pytest.param(
+            "CREATE TABLE t (a BIGINT) WITH ('path' = 'x', 'path' = 'y')",
+            ["'path' is given twice"],
+            id="an option twice",
+        ),
+        pytest.param("CREATE TABLE IF NOT EXISTS t (a BIGINT)", ["EXISTS", "created once"], id="unless it exists"),
+        pytest.param("CREATE OR REPLACE VIEW v AS SELECT * FROM cars", ["REPLACE", "once"], id="a view again"),
+        pytest.param("CREATE TABLE t (a BIGINT UNIQUE)", ["UNIQUE"], id="a unique column"),
+        pytest.param("CREATE TABLE t (a BIGINT DEFAULT 1)", ["DEFAULT"], id="a default"),
+        pytest.param(
+            "CREATE TABLE t (a BIGINT NOT NULL); INSERT INTO t SELECT road FROM cars",
+            ["column 'a' of 't' is NOT NULL", "COALESCE"],
+            id="what may be null into a column that may not",
+        ),
         pytest.param("CREATE TABLE t (d DATE)", ["'d DATE'", "BIGINT"], id="a date"),
         pytest.param("CREATE TABLE t (a BIGINT, b AS a + 1)", ["neither computed"], id="a computed column"),
         pytest.param("CREATE TABLE t (a BIGINT, PRIMARY KEY (a))", ["PRIMARY KEY", "WATERMARK"], id="a key"),

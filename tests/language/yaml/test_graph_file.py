@@ -29,10 +29,11 @@ from shoal.model.query.aggregate import (
     variance,
 )
 from shoal.model.query.expression import col, lit
-from shoal.model.query.functions import Function, call, if_, udf
+from shoal.model.query.functions import Function, call, coalesce, if_, is_null, is_same, null, nullif, udf
 from shoal.model.query.graph import Graph
 from shoal.model.query.lookup import lookup
 from shoal.model.query.pattern import prev
+from shoal.model.query.schema import not_null
 from shoal.model.query.window import hop, rows, sessions, tumbling
 from shoal.workloads.traffic.queries import queries
 
@@ -79,6 +80,14 @@ FLOWS = {
     "select that computes first": CARS.select(twice=col("speed") * 2, speed=col("speed")),
     "with_columns": CARS.with_columns(speed=col("road"), fast=if_(col("speed") > 30, "yes", "no")),
     "functions": CARS.select(up=call("upper", "kind"), rank=lookup("road", {1: 10, 2: 20}, default=-1)),
+    "nulls": CARS.filter(~is_null("kind") | is_same("speed", null("float64"))).select(
+        "ts",
+        kind=nullif("kind", lit("null")),
+        speed=coalesce("speed", lit(math.inf)),
+        no=if_(col("toll"), 1, null("int64")),
+    ),
+    "columns that are never null": Stream("n", not_null({"ts": "timestamp", "x": "int64", "s": "string"}), time="ts"),
+    "count of values": CARS.key_by("kind").window(tumbling(1)).aggregate(n=count("speed"), seen=count("seen")),
     "user function": CARS.select("ts", cell=cell("speed", col("road") + 1)),
     "retime": CARS.retime("seen").key_by("kind").window(hop(4, 2)).aggregate(n=count()),
     "assign": CARS.assign(hop(4, 2)).key_by("window_end").rank("speed", 3),
@@ -154,6 +163,19 @@ def same(graph: Graph) -> str:
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS)
 def test_what_every_method_makes_comes_back(flow: Flow) -> None:
     same(Graph.of([flow.sink("q", table="results")]))
+
+
+def test_a_null_is_written_as_one_would_expect() -> None:
+    wanted = CARS.filter(is_same("speed", null("float64"))).sink("q")
+    text = save_graph(Graph.of([wanted]))
+    assert '["null", float64]' in text
+    assert loaded(text.replace('"null"', "null")) == Graph.of([wanted])
+
+
+def test_a_field_may_be_not_null() -> None:
+    file = load_file(SHORT.replace("type: double", "type: double not null"), "file.yaml")
+    assert file.streams["cars"].stream().schema.nullable == ("road",)
+    assert file.graph.queries["busy"].operators[0].parameters["schema"]["speed"] == "float64 not null"
 
 
 def test_a_cogroup_comes_back() -> None:

@@ -81,6 +81,8 @@ def expression(data: Any, functions: Named) -> Expression:
 def _with_code(data: Any, functions: Named) -> Any:
     if not isinstance(data, list) or data[:1] == ["lit"]:
         return data
+    if data[:1] == [None]:  # YAML's null
+        data = ["null", *data[1:]]
     inner = [_with_code(each, functions) for each in data]
     if data[:1] == ["udf"] and len(data) >= 2 and not (len(data) >= 4 and isinstance(data[2], str)):
         function = functions.get(data[1]) if isinstance(data[1], str) else None

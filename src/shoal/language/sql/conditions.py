@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from shoal.errors import SqlError
+from shoal.errors import SqlError, did_you_mean
 from shoal.language.python.flow import KEY_TYPES
 from shoal.language.python.join import Band
-from shoal.language.sql.dialect import call_name, quoted
+from shoal.language.sql.dialect import call_name, place, quoted
 from shoal.language.sql.expressions import interval_us
 from shoal.language.sql.relation import Relation
 from shoal.model.query.window import Window
@@ -160,7 +160,7 @@ class Conditions:
         if self.same_window:
             return 0, 0
         if self.lower_us is None or self.upper_us is None:
-            raise SqlError(f"{self.where}: {quoted(tree)!r} would keep rows for ever; {_BOUNDS}")
+            raise SqlError(f"{place(tree, self.where)}: {quoted(tree)!r} would keep rows for ever; {_BOUNDS}")
         return self.lower_us, self.upper_us
 
     def on(self) -> dict[str, str]:
@@ -181,11 +181,12 @@ def _owner(tree: exp.Expr, relations: Sequence[Relation], where: str) -> Relatio
     fitting = [relation for relation in relations if not table or table in relation.tables]
     found = [each for each in fitting if any(name in names for a, names in each.tables.items() if table in ("", a))]
     if len(found) > 1:
-        raise SqlError(f"{where}: column {name!r} is in several tables; write e.g. a.{name}")
+        raise SqlError(f"{place(tree, where)}: column {name!r} is in several tables; write e.g. a.{name}")
     if not found:
         tables = {alias: names for relation in relations for alias, names in relation.tables.items()}
         known = "; ".join(f"{alias}: {', '.join(names)}" for alias, names in tables.items())
-        raise SqlError(f"{where}: unknown column {quoted(tree)!r}; there are {known}")
+        near = did_you_mean(name, {each for names in tables.values() for each in names})
+        raise SqlError(f"{place(tree, where)}: unknown column {quoted(tree)!r}; there are {known}{near}")
     return found[0]
 
 

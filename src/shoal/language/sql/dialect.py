@@ -78,6 +78,8 @@ class StreamingParser(Parser):
 class Streaming(Dialect):
     """Standard SQL with Flink's additions; names in backticks or double quotes."""
 
+    NULL_ORDERING = "nulls_are_last"
+
     class Tokenizer(tokens.Tokenizer):
         """Words and quotes."""
 
@@ -107,15 +109,19 @@ def quoted(tree: exp.Expr) -> str:
 
 
 def place(tree: exp.Expr, where: str) -> str:
-    r"""The text, line and column of a name or a call; only the text if its place is unknown.
+    r"""The text, line and column at which a clause begins; only the text if that is unknown.
 
     >>> place(parse("SELECT road,\n  sped FROM cars")[0].expressions[1], "cars.sql")
     'cars.sql, line 2, column 3'
     """
-    meta = next((part.meta for part in (tree, *tree.find_all(exp.Identifier)) if "line" in part.meta), None)
-    if meta is None:
-        return where
-    return f"{where}, line {meta['line']}, column {meta['col'] - meta['end'] + meta['start']}"
+    around: exp.Expr | None = tree
+    while around is not None:
+        found = [node.meta for node in around.walk() if "line" in node.meta]
+        if found:
+            meta = min(found, key=lambda each: int(each["start"]))
+            return f"{where}, line {meta['line']}, column {meta['col'] - meta['end'] + meta['start']}"
+        around = around.parent
+    return where
 
 
 def call_name(tree: exp.Expr | None) -> str:

@@ -15,10 +15,24 @@ from typing import Any
 
 from sqlglot import exp
 
-from shoal.errors import SqlError, did_you_mean
+from shoal.errors import GraphError, SqlError, did_you_mean
 from shoal.language.sql.dialect import call_name, place, quoted
-from shoal.model.query.expression import Binary, Constant, Expression, Not, Value
-from shoal.model.query.functions import FUNCTIONS, Call, Function
+from shoal.language.sql.null_forms import (
+    UNKNOWN,
+    UntypedNull,
+    alike,
+    case,
+    choice,
+    condition,
+    is_,
+    is_in,
+    negation,
+    same,
+)
+from shoal.language.sql.null_forms import call as null_call
+from shoal.model.query.expression import Binary, Constant, Expression, Value
+from shoal.model.query.functions import FUNCTIONS, Call, Function, Null
+from shoal.model.query.schema import FieldType, Schema
 
 _UNITS_US = {
     "MILLISECOND": 1_000,
@@ -36,7 +50,7 @@ _OTHER_NAMES = {
     "POW": "power",
     "SUBSTR": "substring",
 }
-TYPES: Mapping[Any, str] = {
+TYPES: Mapping[Any, FieldType] = {
     **dict.fromkeys((exp.DType.BIGINT, exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT), "int64"),
     **dict.fromkeys((exp.DType.DOUBLE, exp.DType.FLOAT), "float64"),
     **dict.fromkeys((exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR), "string"),
@@ -58,26 +72,48 @@ _BINARY: Mapping[type[exp.Expr], str] = {
     exp.GT: "gt",
     exp.GTE: "ge",
 }
+_MICROSECONDS = 6
+"""Digits of a time's fraction of a second."""
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-NO_NULLS = "there are no NULLs in Shoal"
 
 
 @dataclass(frozen=True)
 class Translator:
     """Turns syntax trees into expressions.
 
-    `special` is called first at every node and resolves columns; `functions` are the user's.
+    `special` is called first at every node and resolves columns; `functions` are the user's. `schema` gives the
+    columns that expressions are over; without it types are not checked, and a NULL needs a CAST.
     """
 
     special: Callable[[exp.Expr], Expression | None]
     functions: Mapping[str, Function] = field(default_factory=dict)
     where: str = "sql"
+    schema: Callable[[], Schema] | None = None
 
     def __call__(self, tree: exp.Expr) -> Expression:
         """The expression a tree stands for."""
+        found = self.part(tree)
+        if isinstance(found, UntypedNull):
+            raise self.untyped(tree)
+        return found
+
+    def part(self, tree: exp.Expr) -> Expression:
+        """The same for a part of an expression, which may be a NULL without a type."""
         found = self.special(tree)
-        if found is not None:
-            return found
+        if found is None:
+            found = self._formed(tree)
+        if self.schema is not None and not isinstance(found, UntypedNull):
+            self.type_of(found, tree)
+        return found
+
+    def condition(self, tree: exp.Expr) -> Expression:
+        """The condition a tree stands for; a NULL is one that never holds."""
+        found = condition(self, tree)
+        if self.schema is not None and self.type_of(found, tree) != "bool":
+            raise SqlError(f"{place(tree, self.where)}: expected a condition; got {quoted(tree)!r}")
+        return found
+
+    def _formed(self, tree: exp.Expr) -> Expression:
         if type(tree) in _BINARY:
             return self._binary(_BINARY[type(tree)], tree)
         form = _FORMS.get(type(tree))
@@ -86,22 +122,44 @@ class Translator:
         found = form(self, tree)
         return negation(found) if tree.args.get("negate") else found
 
+    def type_of(self, value: Expression, tree: exp.Expr) -> FieldType:
+        """The type of a value; an error quotes the tree it comes from."""
+        if self.schema is None:
+            raise self.untyped(tree)
+        try:
+            return value.type_in(self.schema(), quoted(tree))
+        except GraphError as error:
+            raise SqlError(f"{place(tree, self.where)}: {error}") from None
+
+    def may_be_null(self, value: Expression) -> bool:
+        """Whether a value can be null."""
+        return self.schema is None or value.may_be_null(self.schema())
+
+    def untyped(self, tree: exp.Expr) -> SqlError:
+        """The error for a NULL whose type nothing says."""
+        return SqlError(
+            f"{place(tree, self.where)}: the type of NULL in {quoted(tree)!r} is not known; "
+            "write e.g. CAST(NULL AS BIGINT)"
+        )
+
     def unsupported(self, tree: exp.Expr, hint: str) -> SqlError:
         """The error for a clause that is not supported."""
-        return SqlError(f"{self.where}: {quoted(tree)!r} is not supported; {hint}")
+        return SqlError(f"{place(tree, self.where)}: {quoted(tree)!r} is not supported; {hint}")
 
     def constant(self, tree: exp.Expr) -> Value:
         """A constant's value; anything else is refused."""
         found = _plain(self(tree))
         if not isinstance(found, Constant):
-            raise SqlError(f"{self.where}: expected a constant; got {quoted(tree)!r}")
+            raise SqlError(f"{place(tree, self.where)}: expected a constant; got {quoted(tree)!r}")
         return found.value
 
     def _binary(self, op: str, tree: exp.Expr) -> Expression:
-        left, right = self(tree.this), self(tree.expression)
+        left, right = self.part(tree.this), self.part(tree.expression)
         if op in _COMPARISONS:
+            if isinstance(left, UntypedNull) and isinstance(right, UntypedNull):
+                return UNKNOWN
             left, right = _plain(left), _plain(right)
-        return Binary(op, left, right)
+        return Binary(op, *alike(self, (left, right), tree))
 
     def literal(self, tree: exp.Expr) -> Expression:
         text = str(tree.this)
@@ -116,24 +174,13 @@ class Translator:
         return Binary("sub", Constant(0), value)
 
     def between(self, tree: exp.Expr) -> Expression:
-        value, low, high = (_plain(self(tree.args[name])) for name in ("this", "low", "high"))
+        values = [self.part(tree.args[name]) for name in ("this", "low", "high")]
+        value, low, high = (_plain(each) for each in alike(self, values, tree))
         return Binary("and", Binary("ge", value, low), Binary("le", value, high))
-
-    def is_in(self, tree: exp.Expr) -> Expression:
-        if not tree.expressions:
-            raise self.unsupported(tree, "IN takes a list of constants; a sub-query belongs in FROM, with a JOIN")
-        return self(tree.this).is_in([self.constant(choice) for choice in tree.expressions])
-
-    def is_(self, tree: exp.Expr) -> Expression:
-        if isinstance(tree.expression, exp.Null):
-            self(tree.this)
-            return Constant(False)
-        condition = self(tree.this)
-        return condition if tree.expression.this else negation(condition)
 
     def like(self, tree: exp.Expr) -> Expression:
         wanted = self.constant(tree.expression)
-        text = str(wanted)
+        text = wanted if isinstance(wanted, str) else "%"
         inner = text.strip("%")
         forms = {inner: None, inner + "%": "starts_with", f"%{inner}%": "contains"}
         if text not in forms or any(mark in inner for mark in "%_") or not inner:
@@ -142,26 +189,20 @@ class Translator:
         value = self(tree.this)
         return Call(function, (value, Constant(inner))) if function else Binary("eq", value, Constant(inner))
 
-    def case(self, tree: exp.Expr) -> Expression:
-        if tree.args.get("default") is None:
-            raise SqlError(f"{self.where}: {quoted(tree)!r} needs an ELSE, since {NO_NULLS}")
-        chosen = self(tree.args["default"])
-        for branch in reversed(tree.args["ifs"]):
-            condition = self(branch.this)
-            if tree.this is not None:
-                condition = Binary("eq", self(tree.this), condition)
-            chosen = Call("if", (condition, self(branch.args["true"]), chosen))
-        return chosen
-
     def if_(self, tree: exp.Expr) -> Expression:
-        if tree.args.get("false") is None:
-            raise SqlError(f"{self.where}: {quoted(tree)!r} needs a third value, since {NO_NULLS}")
-        return Call("if", (self(tree.this), self(tree.args["true"]), self(tree.args["false"])))
+        otherwise = tree.args.get("false")
+        value = UntypedNull() if otherwise is None else self.part(otherwise)
+        return choice(self, condition(self, tree.this), self.part(tree.args["true"]), value, tree)
 
     def cast(self, tree: exp.Expr) -> Expression:
-        type_ = TYPES.get(tree.args["to"].this, "bool")
-        if type_ == "bool":
+        wanted = tree.args["to"]
+        type_ = TYPES.get(wanted.this)
+        if type_ is not None and isinstance(tree.this, exp.Null):
+            return Null(type_)
+        if type_ is None or type_ == "bool":
             raise self.unsupported(tree, "CAST is to BIGINT, DOUBLE, STRING or TIMESTAMP")
+        if wanted.expressions and not (type_ == "timestamp" and _precision(wanted) >= _MICROSECONDS):
+            raise self.unsupported(tree, "CAST does not shorten: write STRING or TIMESTAMP without a length")
         if type_ == "timestamp" and isinstance(tree.this, exp.Literal) and tree.this.is_string:
             return Call("as_timestamp", (Constant(_time_us(tree, self.where)),))
         return Call(f"as_{type_}", (self(tree.this),))
@@ -185,8 +226,9 @@ class Translator:
             return function(*(self(argument) for argument in arguments))
         if name == "MOD" and len(arguments) == 2:
             return Binary("mod", self(arguments[0]), self(arguments[1]))
-        if name == "COALESCE" and arguments:
-            return self(arguments[0])
+        found = null_call(self, tree)
+        if found is not None:
+            return found
         built_in = _OTHER_NAMES.get(name, name.lower())
         if built_in not in FUNCTIONS or built_in.startswith("as_"):
             known = sorted([*(key.upper() for key in FUNCTIONS if not key.startswith("as_")), *self.functions])
@@ -207,16 +249,9 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
 def conjunction(conditions: list[Expression]) -> Expression | None:
     """All conditions as one; None if there are none."""
     found: Expression = Constant(True)
-    for condition in conditions:
-        found = _logic("and", found, condition)
+    for each in conditions:
+        found = _logic("and", found, each)
     return None if isinstance(found, Constant) and found.value is True else found
-
-
-def negation(condition: Expression) -> Expression:
-    """The opposite of a condition."""
-    if isinstance(condition, Constant) and isinstance(condition.value, bool):
-        return Constant(not condition.value)
-    return Not(condition)
 
 
 def interval_us(tree: exp.Expr | None, where: str) -> int:
@@ -227,11 +262,14 @@ def interval_us(tree: exp.Expr | None, where: str) -> int:
     if tree is None or name not in _UNITS_US:
         got = quoted(tree) if tree is not None else "nothing"
         units = ", ".join(_UNITS_US)
-        raise SqlError(f"{where}: expected an interval such as INTERVAL '10' SECOND ({units}); got {got!r}")
+        at = where if tree is None else place(tree, where)
+        raise SqlError(f"{at}: expected an interval such as INTERVAL '10' SECOND ({units}); got {got!r}")
     try:
         return int(Decimal(tree.this.name) * _UNITS_US[name])
-    except InvalidOperation:
-        raise SqlError(f"{where}: an interval needs a number, as in INTERVAL '1' DAY; got {quoted(tree)!r}") from None
+    except (InvalidOperation, ValueError, OverflowError):
+        raise SqlError(
+            f"{place(tree, where)}: an interval needs a number, as in INTERVAL '1' DAY; got {quoted(tree)!r}"
+        ) from None
 
 
 def _logic(op: str, left: Expression, right: Expression) -> Expression:
@@ -248,11 +286,19 @@ def _plain(value: Expression) -> Expression:
     return constant if isinstance(constant, Constant) else value
 
 
+def _precision(type_: exp.Expr) -> int:
+    """The digits that a type such as TIMESTAMP(3) names; 0 if that is no number."""
+    text = type_.expressions[0].name
+    return int(text) if text.isdigit() else 0
+
+
 def _time_us(tree: exp.Expr, where: str) -> int:
     try:
         time = datetime.fromisoformat(str(tree.this.this))
     except ValueError:
-        raise SqlError(f"{where}: expected a time like '2024-01-31 12:00:00'; got {quoted(tree.this)}") from None
+        raise SqlError(
+            f"{place(tree, where)}: expected a time like '2024-01-31 12:00:00'; got {quoted(tree.this)}"
+        ) from None
     since = time.replace(tzinfo=time.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -260,16 +306,23 @@ def _time_us(tree: exp.Expr, where: str) -> int:
 _FORMS: Mapping[type[exp.Expr], Callable[[Translator, exp.Expr], Expression]] = {
     exp.Literal: Translator.literal,
     exp.Boolean: lambda _, tree: Constant(bool(tree.this)),
-    exp.Paren: lambda translate, tree: translate(tree.this),
+    exp.Null: lambda _, __: UntypedNull(),
+    exp.Paren: lambda translate, tree: translate.part(tree.this),
     exp.Neg: Translator.negative,
-    exp.And: lambda translate, tree: _logic("and", translate(tree.this), translate(tree.expression)),
-    exp.Or: lambda translate, tree: _logic("or", translate(tree.this), translate(tree.expression)),
-    exp.Not: lambda translate, tree: negation(translate(tree.this)),
+    exp.And: lambda translate, tree: _logic(
+        "and", condition(translate, tree.this), condition(translate, tree.expression)
+    ),
+    exp.Or: lambda translate, tree: _logic(
+        "or", condition(translate, tree.this), condition(translate, tree.expression)
+    ),
+    exp.Not: lambda translate, tree: negation(condition(translate, tree.this)),
     exp.Between: Translator.between,
-    exp.In: Translator.is_in,
-    exp.Is: Translator.is_,
+    exp.In: is_in,
+    exp.Is: is_,
+    exp.NullSafeEQ: same,
+    exp.NullSafeNEQ: lambda translate, tree: negation(same(translate, tree)),
     exp.Like: Translator.like,
-    exp.Case: Translator.case,
+    exp.Case: case,
     exp.If: Translator.if_,
     exp.Cast: Translator.cast,
     exp.Extract: Translator.extract,

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from shoal.errors import SqlError
 from shoal.language.python.flow import WINDOW_END, WINDOW_START
-from shoal.language.sql.dialect import call_name, quoted
+from shoal.language.sql.dialect import call_name, place, quoted
 from shoal.language.sql.expressions import Translator, conjunction, conjuncts
 from shoal.language.sql.relation import AT_END, Relation
 from shoal.language.sql.windows import PARTS, GroupWindow, Part, group_window, part_of, window_part
@@ -26,10 +26,12 @@ from shoal.model.query.aggregate import (
     variance,
 )
 from shoal.model.query.expression import Column, Constant, Expression, col
-from shoal.model.query.functions import Call, Function
+from shoal.model.query.functions import Call, Function, Null
+from shoal.model.query.schema import Field, Schema
 from shoal.model.query.window import Session, Window
 
 AGGREGATES: Mapping[str, Callable[[str], Aggregate]] = {
+    "COUNT": count,
     "SUM": sum_,
     "AVG": mean,
     "MIN": min_,
@@ -40,7 +42,7 @@ AGGREGATES: Mapping[str, Callable[[str], Aggregate]] = {
     "STDDEV_SAMP": stddev,
     "APPROX_COUNT_DISTINCT": approx_distinct,
 }
-NAMES = (*AGGREGATES, "COUNT", "TOP_K")
+NAMES = (*AGGREGATES, "TOP_K")
 RETRACTIONS = (
     "results that change later (retractions) are out of scope; add a window, "
     "e.g. GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)"
@@ -64,12 +66,27 @@ class Grouping:
     def take_group(self) -> None:
         """Read the GROUP BY clause."""
         group = self.select.args.get("group")
-        if group is not None and any(group.args.get(form) for form in ("grouping_sets", "rollup", "cube", "all")):
-            raise SqlError(f"{self.where}: {quoted(group)!r} is not supported; GROUP BY takes columns and a window")
+        if group is not None and any(
+            group.args.get(form) for form in ("grouping_sets", "rollup", "cube", "all", "totals")
+        ):
+            raise SqlError(
+                f"{place(group, self.where)}: {quoted(group)!r} is not supported; GROUP BY takes columns and a window"
+            )
         for tree in group.expressions if group is not None else ():
             self._take_item(self._meant(tree))
         if self.window is None:
             self._group_again(group)
+        self._check_sessions(group)
+
+    def _check_sessions(self, group: exp.Expr | None) -> None:
+        """Sessions of a table function are those of its PARTITION BY, which must be the keys."""
+        keys = set(self.keys.values())
+        if group is not None and isinstance(self.relation.pending, Session) and keys != set(self.relation.partition):
+            raise SqlError(
+                f"{place(group, self.where)}: {quoted(group)!r} must have the columns of the table function's "
+                f"PARTITION BY, {', '.join(sorted(self.relation.partition)) or 'none'}, and its window; write "
+                "SESSION(TABLE t PARTITION BY keys, DESCRIPTOR(ts), gap)"
+            )
 
     def _take_item(self, tree: exp.Expr) -> None:
         found = group_window(tree, self.where)
@@ -83,7 +100,11 @@ class Grouping:
     def _meant(self, tree: exp.Expr) -> exp.Expr:
         """What an item of the clause says: an expression, or the position or name of one in the select list."""
         items = self.select.expressions
-        if isinstance(tree, exp.Literal) and tree.this.isdigit() and 1 <= int(tree.this) <= len(items):
+        if isinstance(tree, exp.Literal) and not tree.is_string:
+            if not tree.this.isdigit() or not 1 <= int(tree.this) <= len(items):
+                raise SqlError(
+                    f"{place(tree, self.where)}: GROUP BY takes positions from 1 to {len(items)}; got {quoted(tree)!r}"
+                )
             return items[int(tree.this) - 1].unalias()
         named = {item.alias: item.unalias() for item in items if item.alias}
         known = any(tree.name in names for names in self.relation.tables.values())
@@ -94,7 +115,8 @@ class Grouping:
     def _take_window(self, found: GroupWindow) -> None:
         self.relation.check_time(found.time, self.where)
         if self.window is not None and self.window != found.window:
-            raise SqlError(f"{self.where}: a GROUP BY has one window; got {self.window} and {found.window}")
+            at = place(found.time, self.where)
+            raise SqlError(f"{at}: a GROUP BY has one window; got {self.window} and {found.window}")
         self.window = found.window
 
     def _take_key(self, tree: exp.Expr) -> None:
@@ -110,7 +132,8 @@ class Grouping:
         self.parts = {text: known[name] for text, name in self.keys.items() if name in known}
         if not self.parts or not isinstance(window, Window) or self.relation.pending is not None:
             clause = quoted(group) if group is not None else "an aggregate without GROUP BY"
-            raise SqlError(f"{self.where}: {clause!r} is not supported: {RETRACTIONS}")
+            at = place(self.select if group is None else group, self.where)
+            raise SqlError(f"{at}: {clause!r} is not supported: {RETRACTIONS}")
         self.window = Window(window.slide_us, window.slide_us)
         self.keys = {text: name for text, name in self.keys.items() if text not in self.parts}
 
@@ -141,7 +164,8 @@ class Grouping:
         if isinstance(tree, exp.Column):
             self.relation.resolve(tree, self.where)
             raise SqlError(
-                f"{self.where}: {quoted(tree)!r} must stand in GROUP BY or in an aggregate ({', '.join(NAMES)})"
+                f"{place(tree, self.where)}: {quoted(tree)!r} must stand in GROUP BY or in an aggregate "
+                f"({', '.join(NAMES)})"
             )
         return None
 
@@ -159,7 +183,8 @@ class Grouping:
             return None
         if found[0].window != self.window:
             raise SqlError(
-                f"{self.where}: {quoted(tree)!r} names another window than GROUP BY, which has {self.window}"
+                f"{place(tree, self.where)}: {quoted(tree)!r} names another window than GROUP BY, "
+                f"which has {self.window}"
             )
         return found[1]
 
@@ -177,36 +202,57 @@ class Grouping:
         return name
 
     def _read_aggregate(self, tree: exp.Expr, alias: str) -> Aggregate:
-        if isinstance(tree, exp.Filter):
-            return self._filtered(tree, alias)
-        name, arguments = call_name(tree), tree.expressions
+        """An aggregate; with FILTER it is that of the values of some rows and of nulls for the others."""
+        call, rows = (tree.this, tree.expression.this) if isinstance(tree, exp.Filter) else (tree, None)
         translate = self.relation.translator(self.functions, self.where)
-        distinct = arguments[0].expressions if arguments and isinstance(arguments[0], exp.Distinct) else []
-        if name == "TOP_K" and len(arguments) == 2:
-            return top_k(self._argument(arguments[0], tree, alias), int(translate.constant(arguments[1])))
-        if len(arguments) != 1 or (distinct and (name != "COUNT" or len(distinct) != 1)):
-            raise SqlError(f"{self.where}: {quoted(tree)!r} is not supported; aggregates take one value")
-        if name == "COUNT":
-            if distinct:
-                return count_distinct(self._argument(distinct[0], tree, alias))
-            if not isinstance(arguments[0], exp.Star):
-                translate(arguments[0])
+        where = None if rows is None else translate.condition(rows)
+        name, arguments = call_name(call), call.expressions
+        distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
+        if distinct:
+            arguments = arguments[0].expressions
+        wanted = 2 if name == "TOP_K" else 1
+        if len(arguments) != wanted or (distinct and name != "COUNT"):
+            raise SqlError(f"{place(tree, self.where)}: {quoted(tree)!r} is not supported; aggregates take one value")
+        if isinstance(arguments[0], exp.Star):
+            return self._counted(call, where, alias, distinct=distinct)
+        value = translate(arguments[0])
+        if where is not None:
+            value = Call("if", (where, value, Null(translate.type_of(value, arguments[0]))))
+        if name == "COUNT" and not distinct and not translate.may_be_null(value):
             return count()
-        return AGGREGATES[name](self._argument(arguments[0], tree, alias))
+        column = self._column(value, alias or default_name(tree))
+        if name == "TOP_K":
+            return top_k(column, self._k(arguments[1]))
+        return count_distinct(column) if distinct else AGGREGATES[name](column)
 
-    def _argument(self, value: exp.Expr, tree: exp.Expr, alias: str) -> str:
-        return self._column(self.relation.translator(self.functions, self.where)(value), alias or default_name(tree))
+    def _k(self, tree: exp.Expr) -> int:
+        k = self.relation.translator(self.functions, self.where).constant(tree)
+        if type(k) is not int:
+            raise SqlError(f"{place(tree, self.where)}: TOP_K takes a whole number of values; got {quoted(tree)!r}")
+        return k
 
-    def _filtered(self, tree: exp.Expr, alias: str) -> Aggregate:
-        """COUNT and SUM over some rows: a sum of the value, or 1, for those and 0 for all others."""
-        name = call_name(tree.this)
-        translate = self.relation.translator(self.functions, self.where)
-        if name not in ("COUNT", "SUM") or any(isinstance(each, exp.Distinct) for each in tree.this.expressions):
-            raise SqlError(f"{self.where}: {quoted(tree)!r} is not supported; FILTER goes with COUNT(*) and SUM(value)")
-        value = Constant(1) if name == "COUNT" else translate(tree.this.expressions[0])
-        condition = translate(tree.expression.this)
-        zero = 0.0 if value.type_in(self.relation.flow.schema, self.where) == "float64" else 0
-        return sum_(self._column(Call("if", (condition, value, Constant(zero))), alias or default_name(tree)))
+    def _counted(self, call: exp.Expr, where: Expression | None, alias: str, *, distinct: bool) -> Aggregate:
+        """COUNT(*): of all rows, or as a sum of 1 for those that FILTER wants and 0 for all others."""
+        if call_name(call) != "COUNT" or distinct:
+            raise SqlError(f"{place(call, self.where)}: {quoted(call)!r} is not supported; only COUNT takes *")
+        if where is None:
+            return count()
+        return sum_(self._column(Call("if", (where, Constant(1), Constant(0))), alias or default_name(call)))
+
+    def schema(self) -> Schema:
+        """The columns of the aggregate's results, as far as they are known."""
+        before = self.relation.flow.schema
+        computed = (
+            Field(name, value.type_in(before, self.where), nullable=value.may_be_null(before))
+            for name, value in self.computed.items()
+        )
+        rows = Schema((*before.fields, *computed))
+        found = {name: replace(rows.field(name), name=name) for name in self.keys.values()}
+        found |= {name: Field(name, "timestamp", nullable=False) for name in (WINDOW_START, WINDOW_END)}
+        for name, each in self.aggregates.items():
+            each.check(rows, f"{self.where}: {name!r}")
+            found[name] = Field(name, each.output_type(rows), nullable=each.may_be_null(rows))
+        return Schema(tuple(found.values()))
 
     def items(self, translate: Translator) -> list[tuple[str, Expression]]:
         """The select list after the aggregate."""
@@ -214,7 +260,7 @@ class Grouping:
         for number, item in enumerate(self.select.expressions, start=1):
             tree = item.unalias()
             if isinstance(tree, exp.Star):
-                raise SqlError(f"{self.where}: '*' does not go with GROUP BY; name the columns")
+                raise SqlError(f"{place(tree, self.where)}: '*' does not go with GROUP BY; name the columns")
             if is_aggregate(tree):
                 column = self._aggregate(tree, item.alias)
                 found.append((item.alias or column, col(column)))
@@ -233,7 +279,7 @@ def grouped(select: exp.Select, relation: Relation, functions: Mapping[str, Func
     """A relation after GROUP BY and HAVING, with the columns of the select list."""
     grouping = Grouping(select, relation, functions, where)
     grouping.take_group()
-    translate = Translator(grouping.special, functions, where)
+    translate = Translator(grouping.special, functions, where, grouping.schema)
     items = grouping.items(translate)
     named = {name: value for name, value in items if not any(name in names for names in relation.tables.values())}
 
@@ -242,7 +288,8 @@ def grouped(select: exp.Select, relation: Relation, functions: Mapping[str, Func
         return named[tree.name] if plain else grouping.special(tree)
 
     having = select.args.get("having")
-    conditions = [Translator(by_name, functions, where)(each) for each in conjuncts(having.this if having else None)]
+    after = Translator(by_name, functions, where, grouping.schema)
+    conditions = [after.condition(each) for each in conjuncts(having.this if having else None)]
     results = _aggregated(grouping)
     condition = conjunction(conditions)
     if condition is not None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from shoal.errors import SqlError
-from shoal.language.sql.dialect import call_name, quoted
+from shoal.language.sql.dialect import call_name, place, quoted
 from shoal.language.sql.expressions import interval_us
 from shoal.language.sql.relation import Relation
 from shoal.model.query.duration import MICROSECONDS
@@ -31,14 +31,15 @@ def matched(relation: Relation, tree: exp.Expr, functions: Mapping[str, Function
     _check_order(relation, tree, where)
     rows, after = tree.text("rows") or "ONE ROW PER MATCH", tree.text("after")
     if rows != "ONE ROW PER MATCH":
-        raise SqlError(f"{where}: {rows!r} is not supported; there is ONE ROW PER MATCH")
+        raise SqlError(f"{place(tree, where)}: {rows!r} is not supported; there is ONE ROW PER MATCH")
     if after not in _AFTER:
         raise SqlError(
-            f"{where}: {after!r} is not supported; there are {' and '.join(name for name in _AFTER if name)}"
+            f"{place(tree, where)}: {after!r} is not supported; there are "
+            f"{' and '.join(name for name in _AFTER if name)}"
         )
     text = tree.text("pattern")
     if not text:
-        raise SqlError(f"{where}: MATCH_RECOGNIZE needs a PATTERN, e.g. PATTERN (A+ B)")
+        raise SqlError(f"{place(tree, where)}: MATCH_RECOGNIZE needs a PATTERN, e.g. PATTERN (A+ B)")
     variables = pattern(text).variables
     define = {
         each.alias: _condition(relation, each.this, each.alias, variables, functions, where)
@@ -62,13 +63,13 @@ def _check_order(relation: Relation, tree: exp.Expr, where: str) -> None:
     by = order.expressions if order is not None else []
     if len(by) != 1 or by[0].args.get("desc"):
         got = quoted(order) if order is not None else "no ORDER BY"
-        raise SqlError(f"{where}: MATCH_RECOGNIZE goes by the event time, ORDER BY ts; got {got!r}")
+        raise SqlError(f"{place(tree, where)}: MATCH_RECOGNIZE goes by the event time, ORDER BY ts; got {got!r}")
     relation.check_time(_column(by[0].this, "ORDER BY", where), where)
 
 
 def _column(tree: exp.Expr, clause: str, where: str) -> exp.Column:
     if not isinstance(tree, exp.Column):
-        raise SqlError(f"{where}: {clause} of MATCH_RECOGNIZE takes columns; got {quoted(tree)!r}")
+        raise SqlError(f"{place(tree, where)}: {clause} of MATCH_RECOGNIZE takes columns; got {quoted(tree)!r}")
     return tree
 
 
@@ -91,10 +92,10 @@ def _condition(
 
     def _own(node: exp.Expr) -> str:
         if not isinstance(node, exp.Column):
-            raise SqlError(f"{where}: {quoted(node)!r} is not supported in DEFINE; there is PREV(column)")
+            raise SqlError(f"{place(node, where)}: {quoted(node)!r} is not supported in DEFINE; there is PREV(column)")
         if node.table and node.table != variable and node.table in variables:
             raise SqlError(
-                f"{where}: {variable!r} reads rows of {node.table!r} in {quoted(node)!r}; "
+                f"{place(node, where)}: {variable!r} reads rows of {node.table!r} in {quoted(node)!r}; "
                 "a condition sees its own row and, with PREV, the one before"
             )
         return relation.resolve(exp.column(node.name) if node.table == variable else node, where)
@@ -107,14 +108,16 @@ def _measure(tree: exp.Expr, relation: Relation, variables: tuple[str, ...], whe
     item = tree.this
     call = item.unalias()
     if tree.args.get("window_frame") == "RUNNING":
-        raise SqlError(f"{where}: {quoted(tree)!r} is not supported; measures are those of the whole match")
+        raise SqlError(
+            f"{place(tree, where)}: {quoted(tree)!r} is not supported; measures are those of the whole match"
+        )
     if isinstance(call, exp.Column):
         call = exp.Anonymous(this="LAST", expressions=[call])
     name = call_name(call)
     inner = call.expressions[0] if name in _MEASURES and len(call.expressions) == 1 else None
     if not isinstance(inner, exp.Column | exp.Star) or not item.alias:
         raise SqlError(
-            f"{where}: measures are {', '.join(_MEASURES)} of a column, such as FIRST(A.ts) AS began; "
+            f"{place(tree, where)}: measures are {', '.join(_MEASURES)} of a column, such as FIRST(A.ts) AS began; "
             f"got {quoted(tree)!r}"
         )
     if isinstance(inner, exp.Star):
@@ -123,6 +126,11 @@ def _measure(tree: exp.Expr, relation: Relation, variables: tuple[str, ...], whe
         return item.alias, f"{_MEASURES[name]}({inner.table})"
     variable = inner.table if inner.table in variables else ""
     column = relation.resolve(exp.column(inner.name) if variable else inner, where)
+    if name == "COUNT" and relation.flow.schema.may_be_null(column):
+        raise SqlError(
+            f"{place(tree, where)}: {quoted(tree)!r} would have to pass over nulls; write COUNT({variable or '*'}"
+            f"{'.*' if variable else ''}), or COUNT of a column that is NOT NULL"
+        )
     if name == "COUNT":
         return item.alias, f"count({variable or '*'})"
     return item.alias, f"{_MEASURES[name]}({variable + '.' if variable else ''}{column})"

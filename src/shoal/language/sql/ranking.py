@@ -6,12 +6,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from shoal.errors import SqlError
-from shoal.language.sql.dialect import call_name, quoted
+from shoal.language.sql.dialect import call_name, place, quoted
 from shoal.language.sql.relation import Rank, Relation
 from shoal.language.sql.windows import group_window, window_part
 from shoal.model.query.expression import Column, Expression
 
 _FUNCTIONS = {"ROW_NUMBER": False, "RANK": True}
+_SWAPPED = {"gte": "lte", "gt": "lt", "lte": "gte", "lt": "gt"}
+"""What a comparison is with its sides exchanged."""
 _FORM = "ROW_NUMBER() or RANK() OVER (PARTITION BY columns and a window ORDER BY columns)"
 
 
@@ -27,7 +29,7 @@ def ranked(
     name = call_name(tree.this)
     order = tree.args.get("order")
     if name not in _FUNCTIONS or tree.this.expressions or tree.args.get("spec") or order is None:
-        raise SqlError(f"{where}: {quoted(tree)!r} is not supported; there is {_FORM}, and no frame")
+        raise SqlError(f"{place(tree, where)}: {quoted(tree)!r} is not supported; there is {_FORM}, and no frame")
     for part in tree.args.get("partition_by") or ():
         found = group_window(part, where) or (window_part(part, where) or (None,))[0]
         if found is not None:
@@ -36,14 +38,16 @@ def ranked(
     keys = tuple(dict.fromkeys(_key(part, relation, where) for part in tree.args.get("partition_by") or ()))
     if not any(key in relation.times for key in keys):
         raise SqlError(
-            f"{where}: {quoted(tree)!r} would change with every row; PARTITION BY a window: window_end, or "
-            "TUMBLE(ts, INTERVAL '10' SECOND)"
+            f"{place(tree, where)}: {quoted(tree)!r} would change with every row; PARTITION BY a window: window_end, "
+            "or TUMBLE(ts, INTERVAL '10' SECOND)"
         )
     by = tuple(_order(each, relation, where) for each in order.expressions)
     values = [(each, value) for each, value in items if value is not None]
     replaced = [each for each, value in values if not isinstance(value, Column) and each in {*keys, *dict(by)}]
     if replaced:
-        raise SqlError(f"{where}: column {replaced[0]!r} is redefined beside {quoted(tree)!r}; name it otherwise")
+        raise SqlError(
+            f"{place(tree, where)}: column {replaced[0]!r} is redefined beside {quoted(tree)!r}; name it otherwise"
+        )
     relation = relation.extended(values)
     visible = relation.tables[""]
     names = {each: column if value is None else visible[each] for each, value in items}
@@ -56,14 +60,20 @@ def _key(tree: exp.Expr, relation: Relation, where: str) -> str:
     if group_window(tree, where) or window_part(tree, where):
         return end
     if not isinstance(tree, exp.Column):
-        raise SqlError(f"{where}: PARTITION BY takes columns and a window; got {quoted(tree)!r}")
+        raise SqlError(f"{place(tree, where)}: PARTITION BY takes columns and a window; got {quoted(tree)!r}")
     name = relation.resolve(tree, where)
     return end if name in relation.starts and end else name
 
 
 def _order(tree: exp.Expr, relation: Relation, where: str) -> tuple[str, bool]:
     if not isinstance(tree, exp.Ordered) or not isinstance(tree.this, exp.Column):
-        raise SqlError(f"{where}: a rank is ordered by columns; got {quoted(tree)!r}; compute it in a sub-query")
+        raise SqlError(
+            f"{place(tree, where)}: a rank is ordered by columns; got {quoted(tree)!r}; compute it in a sub-query"
+        )
+    if tree.args.get("nulls_first"):
+        raise SqlError(
+            f"{place(tree, where)}: {quoted(tree)!r} is not supported; nulls are ranked last, in both orders"
+        )
     return relation.resolve(tree.this, where), bool(tree.args.get("desc"))
 
 
@@ -85,10 +95,11 @@ def _limit(tree: exp.Expr, relation: Relation, where: str) -> int | None:
     """How many rows a condition on the rank keeps; None for other conditions."""
     value, limit, kind = tree.args.get("this"), tree.args.get("expression"), tree.key
     if isinstance(value, exp.Literal):
-        value, limit, kind = limit, value, {"gte": "lte", "gt": "lt"}.get(kind, kind)
+        value, limit, kind = limit, value, _SWAPPED.get(kind, kind)
     if relation.rank is None or not isinstance(value, exp.Column) or not isinstance(limit, exp.Literal):
         return None
-    if relation.resolve(value, where) != relation.rank.column or not str(limit.this).isdigit():
+    number_given = not limit.is_string and str(limit.this).isdigit()
+    if relation.resolve(value, where) != relation.rank.column or not number_given:
         return None
     number = int(limit.this)
     if kind == "lte" or (kind == "eq" and number == 1):

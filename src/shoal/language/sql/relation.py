@@ -1,19 +1,18 @@
 """Relations: the result of FROM, a flow with the SQL names of its columns."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from shoal.errors import SqlError, did_you_mean
 from shoal.language.python.flow import WINDOW_END, WINDOW_START, Flow
-from shoal.language.python.join import HAS_RIGHT
-from shoal.language.sql.dialect import call_name, place, quoted
-from shoal.language.sql.expressions import NO_NULLS, Translator, negation
+from shoal.language.sql.dialect import place, quoted
+from shoal.language.sql.expressions import Translator
 from shoal.language.sql.windows import ROWTIME, ROWTIME_US, WINDOW_TIME, part_of
 from shoal.model.query.expression import Column, Expression, col
 from shoal.model.query.functions import Function
-from shoal.model.query.schema import TIME
+from shoal.model.query.schema import TIME, Schema
 from shoal.model.query.window import Session, Window
 
 Later = tuple[int, int]
@@ -41,8 +40,8 @@ class Relation:
     what a window gives happens a microsecond before its end, and what a join gives at the later of two times,
     which `latest` are expressions of.
     `window`: the window each row stands for, `starts`: columns that hold its start.
-    `pending`: the window of a table function that nothing has used yet. `rank`: one without its limit.
-    `optional`: tables and names of columns that a LEFT JOIN may have found nothing for.
+    `pending`: the window of a table function that nothing has used yet, `partition`: the columns of its PARTITION BY.
+    `rank`: one without its limit.
     """
 
     flow: Flow
@@ -51,8 +50,8 @@ class Relation:
     window: Window | Session | None = None
     starts: frozenset[str] = frozenset()
     pending: Window | Session | None = None
+    partition: frozenset[str] = frozenset()
     rank: Rank | None = None
-    optional: frozenset[tuple[str, str]] = frozenset()
     latest: frozenset[str] = frozenset()
 
     @classmethod
@@ -70,15 +69,22 @@ class Relation:
     def columns(self) -> dict[str, str]:
         """The flow's columns by the names they would have in the result of SELECT *."""
         visible: dict[str, str] = {}
-        for names in self.tables.values():
+        for alias, names in self.tables.items():
             for name, column in names.items():
                 if column not in visible.values():
-                    visible[column if name in visible else name] = column
+                    free = (each for each in (name, column, f"{name}_right") if each not in visible)
+                    visible[next(free, f"{name}_{alias}")] = column
         return visible
 
-    def named(self, alias: str) -> "Relation":
-        """The relation under one name."""
-        return replace(self, tables={alias: self.columns})
+    def named(self, alias: str, columns: Sequence[str] = (), where: str = "sql") -> "Relation":
+        """The relation under one name, its columns under others if these are given: FROM t AS alias (columns)."""
+        visible = self.columns
+        if columns and (len(columns) != len(visible) or len(set(columns)) < len(columns)):
+            raise SqlError(
+                f"{where}: {alias!r} needs a name for each of the columns {', '.join(visible)}, all different; "
+                f"got {', '.join(columns)}"
+            )
+        return replace(self, tables={alias: dict(zip(columns or visible, visible.values(), strict=True))})
 
     def resolve(self, tree: exp.Expr, where: str) -> str:
         """The flow's column of a name."""
@@ -109,44 +115,23 @@ class Relation:
         functions: Mapping[str, Function],
         where: str,
         special: Callable[[exp.Expr], Expression | None] | None = None,
+        schema: Schema | None = None,
     ) -> Translator:
-        """Translates expressions over this relation's columns to the flow's columns."""
+        """Translates expressions over this relation's columns to the flow's columns, or to those of a schema."""
 
         def found(tree: exp.Expr) -> Expression | None:
             found = special(tree) if special else None
-            return self._column(tree, where) if found is None else found
+            if found is None and isinstance(tree, exp.Column):
+                return col(self.resolve(tree, where))
+            return found
 
-        return Translator(found, functions, where)
+        return Translator(found, functions, where, lambda: schema or self.flow.schema)
 
-    def _column(self, tree: exp.Expr, where: str) -> Expression | None:
-        """A column, or the expression for one that may be missing."""
-        if isinstance(tree, exp.Column):
-            name = self.resolve(tree, where)
-            if self.may_be_missing(tree):
-                raise SqlError(
-                    f"{where}: {quoted(tree)!r} may be missing behind a LEFT JOIN, and {NO_NULLS}; "
-                    f"write COALESCE({quoted(tree)}, constant), or ask {quoted(tree)} IS NULL"
-                )
-            return col(name)
-        if call_name(tree) == "COALESCE" and tree.expressions and self.may_be_missing(tree.expressions[0]):
-            return col(self.resolve(tree.expressions[0], where))
-        if isinstance(tree, exp.Is) and isinstance(tree.expression, exp.Null) and self.may_be_missing(tree.this):
-            return negation(col(HAS_RIGHT))
-        return None
-
-    def may_be_missing(self, tree: exp.Expr) -> bool:
-        """Whether a tree is a column that a LEFT JOIN may leave missing."""
-        if not isinstance(tree, exp.Column):
-            return False
-        within = [tree.text("table")] if tree.text("table") else list(self.tables)
-        alias = next((alias for alias in within if tree.name in self.tables.get(alias, ())), "")
-        return (alias, tree.name) in self.optional
-
-    def windowed(self, window: Window | Session) -> "Relation":
+    def windowed(self, window: Window | Session, partition: frozenset[str]) -> "Relation":
         """The relation with a table function around it, whose window columns are visible."""
         alias, names = next(iter(self.tables.items()))
         added = {name: name for name in (WINDOW_START, WINDOW_END, WINDOW_TIME)}
-        return replace(self, tables={alias: {**names, **added}}, pending=window)
+        return replace(self, tables={alias: {**names, **added}}, pending=window, partition=partition)
 
     def settled(self, where: str) -> "Relation":
         """The relation with the window of its table function given to every row."""
@@ -182,7 +167,7 @@ class Relation:
         if least != most:
             exact = " or ".join(name for name, (least, most) in self.times.items() if least == most)
             known = exact or "GREATEST(a.ts, b.ts) behind a join, LAST(ts) behind a match"
-            raise SqlError(f"{where}: a window must go by the event time, {known}; got {quoted(tree)!r}")
+            raise SqlError(f"{place(tree, where)}: a window must go by the event time, {known}; got {quoted(tree)!r}")
 
     def narrowed(self) -> "Relation":
         """The relation with visible columns and its event time only."""
@@ -200,7 +185,7 @@ class Relation:
             chosen[name] = value
         plain = {name: isinstance(value, Column) and value.name == name for name, value in chosen.items()}
         if all(plain.values()):
-            return replace(self, tables={"": {name: name for name in chosen}}, optional=frozenset())
+            return replace(self, tables={"": {name: name for name in chosen}})
         flow = _select(self.flow, chosen, plain)
         found = {name: self._later(value) for name, value in chosen.items()}
         times = {name: later for name, later in found.items() if later is not None}

@@ -56,7 +56,7 @@ def queried(tree: exp.Expr, scope: Scope) -> Relation:
     if isinstance(tree, exp.SetOperation):
         return _united(tree, scope)
     if not isinstance(tree, exp.Select):
-        raise SqlError(f"{scope.where}: expected a SELECT; got {quoted(tree)!r}")
+        raise SqlError(f"{place(tree, scope.where)}: expected a SELECT; got {quoted(tree)!r}")
     _refuse(tree, scope.where)
     return _selected(tree, scope)
 
@@ -73,7 +73,7 @@ def _selected(select: exp.Select, scope: Scope) -> Relation:
     relation, conditions = limited(relation, conditions, where)
     relation.check_limited(where)
     relation = _filtered(relation, conditions, scope)
-    if select.args.get("group") is not None or has_aggregates(select):
+    if any(select.args.get(clause) is not None for clause in ("group", "having")) or has_aggregates(select):
         relation = grouped(select, relation, functions, where)
     else:
         relation = _listed(select, relation.settled(where), scope)
@@ -86,10 +86,17 @@ def _with(tree: exp.Expr, scope: Scope) -> Scope:
     if found is None:
         return scope
     if found.args.get("recursive"):
-        raise SqlError(f"{scope.where}: WITH RECURSIVE is not supported")
+        raise SqlError(f"{place(found, scope.where)}: WITH RECURSIVE is not supported")
     for table in found.expressions:
-        scope = replace(scope, tables={**scope.tables, table.alias: queried(table.this, scope).named(table.alias)})
+        relation = _aliased(queried(table.this, scope), table, scope.where)
+        scope = replace(scope, tables={**scope.tables, table.alias: relation})
     return scope
+
+
+def _aliased(relation: Relation, tree: exp.Expr, where: str) -> Relation:
+    """A relation under the alias of a sub-query, a table or a WITH clause."""
+    name = tree.alias or (tree.name if isinstance(tree, exp.Table) else "")
+    return relation.named(name, tree.alias_column_names, place(tree, where))
 
 
 def _refuse(select: exp.Select, where: str) -> None:
@@ -97,29 +104,35 @@ def _refuse(select: exp.Select, where: str) -> None:
         found = select.args.get(clause)
         if found:
             text = quoted(found) if isinstance(found, exp.Expr) else clause.upper()
-            raise SqlError(f"{where}: {text!r} is not supported: {hint}")
+            at = place(found, where) if isinstance(found, exp.Expr) else place(select, where)
+            raise SqlError(f"{at}: {text!r} is not supported: {hint}")
     if select.args.get("from_") is None:
-        raise SqlError(f"{where}: {quoted(select)!r} must read FROM a table")
+        raise SqlError(f"{place(select, where)}: {quoted(select)!r} must read FROM a table")
     for clause in ("where", "having"):
         found = select.args.get(clause)
         inner = found.find(exp.Select) if found is not None else None
         if inner is not None:
-            raise SqlError(f"{where}: sub-query {quoted(inner)!r} belongs in FROM; join it there")
+            raise SqlError(f"{place(inner, where)}: sub-query {quoted(inner)!r} belongs in FROM; join it there")
 
 
 def _source(tree: exp.Expr, scope: Scope) -> Relation:
     """One table of FROM."""
     where = scope.where
     if isinstance(tree, exp.Subquery):
-        return queried(tree, scope).named(tree.alias)
-    if not isinstance(tree, exp.Table) or tree.args.get("version") or tree.args.get("pivots"):
-        raise SqlError(f"{where}: {quoted(tree)!r} is not supported in FROM; name a table, a window or a sub-query")
+        return _aliased(queried(tree, scope), tree, where)
+    if not isinstance(tree, exp.Table) or any(tree.args.get(each) for each in ("version", "pivots", "partition")):
+        raise SqlError(
+            f"{place(tree, where)}: {quoted(tree)!r} is not supported in FROM; name a table, a window or a sub-query"
+        )
     function = table_function(tree, where)
     if function is not None:
         relation = _table(function.table, scope).named(tree.alias or function.table.name)
         relation.check_time(function.time, where)
-        return relation.windowed(function.window)
-    return _table(tree, scope).named(tree.alias or tree.name)
+        if tree.alias_column_names:
+            raise SqlError(f"{place(tree, where)}: {quoted(tree)!r} is not supported; name the columns in a SELECT")
+        partition = frozenset(relation.resolve(column, where) for column in function.partition)
+        return relation.windowed(function.window, partition)
+    return _aliased(_table(tree, scope), tree, where)
 
 
 def _table(tree: exp.Table, scope: Scope) -> Relation:
@@ -143,7 +156,7 @@ def _from(select: exp.Select, conditions: list[exp.Expr], scope: Scope) -> tuple
     for part in parts:
         part.check_limited(where)
     parts = [part.settled(where).narrowed().timed() for part in parts]
-    always = [True, *(join.side == "" for join in joins)]
+    always = _always(joins)
     before: list[list[exp.Expr]] = [[] for _ in parts]
     within: list[list[exp.Expr]] = [[] for _ in parts]
     behind: list[exp.Expr] = []
@@ -160,11 +173,21 @@ def _from(select: exp.Select, conditions: list[exp.Expr], scope: Scope) -> tuple
     return relation, behind
 
 
+def _always(joins: Sequence[exp.Join]) -> list[bool]:
+    """Whether each table of FROM has a row in every joined row, which an outer join may lack."""
+    always = [True]
+    for join in joins:
+        if join.side in ("RIGHT", "FULL"):
+            always = [False] * len(always)
+        always.append(join.side not in ("LEFT", "FULL"))
+    return always
+
+
 def _filtered(relation: Relation, conditions: Sequence[exp.Expr], scope: Scope) -> Relation:
     if relation.pending is not None and any(_reads_window(each) for each in conditions):
         relation = relation.settled(scope.where)
     translate = relation.translator(scope.functions, scope.where)
-    condition = conjunction([translate(each) for each in conditions])
+    condition = conjunction([translate.condition(each) for each in conditions])
     return relation if condition is None else replace(relation, flow=relation.flow.filter(condition))
 
 
@@ -181,7 +204,7 @@ def _listed(select: exp.Select, relation: Relation, scope: Scope) -> Relation:
     parts = {name: _row_window(tree, relation, where) for name, tree in rows.items()}
     values = {name: value for name, _, value in items if value is not None}
     if len(ranks) > 1 or len({window for window, _ in parts.values()}) > 1:
-        raise SqlError(f"{where}: a SELECT has one ROW_NUMBER() or RANK() and one window; got several")
+        raise SqlError(f"{place(select, where)}: a SELECT has one ROW_NUMBER() or RANK() and one window; got several")
     for window, _ in list(parts.values())[:1]:
         timeless = relation.flow.time in relation.flow.schema and relation.flow.time not in values
         chosen = list(values.items())
@@ -214,12 +237,13 @@ def _items(select: exp.Select, relation: Relation, scope: Scope) -> Iterator[tup
 def _all(tree: exp.Expr, relation: Relation, where: str) -> dict[str, str]:
     """The columns that * or a.* stands for."""
     if tree.args.get("except_") or tree.args.get("replace") or tree.args.get("rename"):
-        raise SqlError(f"{where}: {quoted(tree)!r} is not supported; name the columns")
-    if relation.optional:
-        raise SqlError(f"{where}: {quoted(tree)!r} does not go with LEFT JOIN; name the columns, with COALESCE")
+        raise SqlError(f"{place(tree, where)}: {quoted(tree)!r} is not supported; name the columns")
     table = tree.text("table")
     if table and table not in relation.tables:
-        raise SqlError(f"{where}: there is no table {table!r}; there are {', '.join(relation.tables)}")
+        near = did_you_mean(table, relation.tables)
+        raise SqlError(
+            f"{place(tree, where)}: there is no table {table!r}; there are {', '.join(relation.tables)}{near}"
+        )
     if not table:
         return relation.columns
     columns = set(relation.tables[table].values())
@@ -231,7 +255,7 @@ def _row_window(tree: exp.Expr, relation: Relation, where: str) -> tuple[Window 
     part = window_part(tree, where)
     found = part[0] if part is not None else group_window(tree, where)
     if found is None or (part is not None and part[1] == "ROWTIME"):
-        raise SqlError(f"{where}: {quoted(tree)!r} needs a GROUP BY with that window")
+        raise SqlError(f"{place(tree, where)}: {quoted(tree)!r} needs a GROUP BY with that window")
     relation.check_time(found.time, where)
     return found.window, WINDOW_END if part is not None and part[1] == "END" else WINDOW_START
 
@@ -245,8 +269,8 @@ def _distinct(select: exp.Select, relation: Relation, where: str) -> Relation:
     in_window = set(names.values()) & {*relation.times, *relation.starts}
     if distinct.args.get("on") or not isinstance(relation.window, Window) or not in_window:
         raise SqlError(
-            f"{where}: 'SELECT DISTINCT' needs the end of a window among its columns, e.g. SELECT DISTINCT k, "
-            "window_end FROM TABLE(TUMBLE(...)); a stream without windows would have to be kept for ever"
+            f"{place(select, where)}: 'SELECT DISTINCT' needs the end of a window among its columns, e.g. SELECT "
+            "DISTINCT k, window_end FROM TABLE(TUMBLE(...)); a stream without windows would have to be kept for ever"
         )
     flow = relation.output(where)
     flow = flow.key_by(*flow.schema.names).deduplicate(relation.window.size_us / MICROSECONDS)
@@ -255,10 +279,11 @@ def _distinct(select: exp.Select, relation: Relation, where: str) -> Relation:
 
 def _united(tree: exp.SetOperation, scope: Scope) -> Relation:
     if not isinstance(tree, exp.Union) or tree.args.get("distinct") or tree.args.get("by_name"):
-        raise SqlError(f"{scope.where}: {tree.key.upper()} is not supported; there is UNION ALL")
+        raise SqlError(f"{place(tree, scope.where)}: {tree.key.upper()} is not supported; there is UNION ALL")
     for clause in ("order", "limit", "offset"):
         if tree.args.get(clause):
-            raise SqlError(f"{scope.where}: {quoted(tree.args[clause])!r} is not supported: {_CLAUSES[clause]}")
+            place_ = place(tree.args[clause], scope.where)
+            raise SqlError(f"{place_}: {quoted(tree.args[clause])!r} is not supported: {_CLAUSES[clause]}")
     relations = [queried(each, scope) for each in _branches(tree)]
     first = relations[0].output(scope.where)
     flows = [first]
@@ -266,7 +291,7 @@ def _united(tree: exp.SetOperation, scope: Scope) -> Relation:
         names = relation.columns
         if len(names) != len(first.schema.names):
             raise SqlError(
-                f"{scope.where}: UNION ALL needs queries with the same columns; "
+                f"{place(tree, scope.where)}: UNION ALL needs queries with the same columns; "
                 f"got {', '.join(first.schema.names)} and {', '.join(names)}"
             )
         renamed = dict(zip(first.schema.names, names.values(), strict=True))
@@ -285,6 +310,6 @@ def _united(tree: exp.SetOperation, scope: Scope) -> Relation:
 
 def _branches(tree: exp.Expr) -> list[exp.Expr]:
     """The queries of a UNION ALL, from left to right."""
-    if isinstance(tree, exp.Union) and not tree.args.get("distinct"):
+    if isinstance(tree, exp.Union) and not tree.args.get("distinct") and not tree.args.get("by_name"):
         return [*_branches(tree.this), *_branches(tree.expression)]
     return [tree]

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from shoal.errors import SqlError
 from shoal.language.python.flow import WINDOW_END, WINDOW_START
-from shoal.language.sql.dialect import call_name, quoted
+from shoal.language.sql.dialect import call_name, place, quoted
 from shoal.language.sql.expressions import interval_us
 from shoal.model.query.expression import Expression, col
 from shoal.model.query.window import Session, Window
@@ -39,11 +39,12 @@ class GroupWindow:
 
 @dataclass(frozen=True)
 class TableFunction:
-    """A window over a table: the table, the name of its time column and the window."""
+    """A window over a table: the table, its time column, the window, and the columns of PARTITION BY."""
 
     table: exp.Table
     time: exp.Expr
     window: Window | Session
+    partition: tuple[exp.Column, ...]
 
 
 def group_window(tree: exp.Expr, where: str) -> GroupWindow | None:
@@ -52,7 +53,7 @@ def group_window(tree: exp.Expr, where: str) -> GroupWindow | None:
     if name not in _SHAPES:
         return None
     if len(tree.expressions) != len(_SHAPES[name]) + 1:
-        raise SqlError(f"{where}: windows are {_EXAMPLES}; got {quoted(tree)!r}")
+        raise SqlError(f"{place(tree, where)}: windows are {_EXAMPLES}; got {quoted(tree)!r}")
     return GroupWindow(tree.expressions[0], _window(name, tree.expressions[1:], where))
 
 
@@ -84,30 +85,34 @@ def table_function(tree: exp.Expr, where: str) -> TableFunction | None:
         call = call.expressions[0]
     name = call_name(call)
     if name not in _SHAPES:
-        raise SqlError(f"{where}: {quoted(tree)!r} is not supported; table functions are {_TABLES}")
-    arguments = _arguments(call, name)
+        raise SqlError(f"{place(tree, where)}: {quoted(tree)!r} is not supported; table functions are {_TABLES}")
+    arguments, partition = _arguments(call, name)
     if len(arguments) != len(_SHAPES[name]) + 2 or not isinstance(arguments[0], exp.Table):
-        raise SqlError(f"{where}: table functions are {_TABLES}; got {quoted(call)!r}")
+        raise SqlError(f"{place(call, where)}: table functions are {_TABLES}; got {quoted(call)!r}")
     descriptor = arguments[1]
     if call_name(descriptor) != "DESCRIPTOR" or len(descriptor.expressions) != 1:
-        raise SqlError(f"{where}: expected DESCRIPTOR(column) as second argument; got {quoted(descriptor)!r}")
-    return TableFunction(arguments[0], descriptor.expressions[0], _window(name, arguments[2:], where))
+        raise SqlError(
+            f"{place(descriptor, where)}: expected DESCRIPTOR(column) as second argument; got {quoted(descriptor)!r}"
+        )
+    return TableFunction(arguments[0], descriptor.expressions[0], _window(name, arguments[2:], where), partition)
 
 
-def _arguments(call: exp.Expr, name: str) -> list[exp.Expr]:
-    """Arguments in order, named ones sorted; PARTITION BY, whose columns the GROUP BY repeats, is dropped."""
+def _arguments(call: exp.Expr, name: str) -> tuple[list[exp.Expr], tuple[exp.Column, ...]]:
+    """Arguments in order, named ones sorted, and the columns of PARTITION BY, which the parser adds arguments to."""
     found: list[exp.Expr] = []
+    partition: list[exp.Column] = []
     for argument in call.expressions:
         found.append(argument)
-        swallowed = argument.args.get("partition") if isinstance(argument, exp.Table) else None
-        found += [each for each in swallowed or () if not isinstance(each, exp.Column)]
-        if swallowed:
-            argument.set("partition", None)
+        table = argument.expression if isinstance(argument, exp.Kwarg) else argument
+        swallowed = (table.args.get("partition") or ()) if isinstance(table, exp.Table) else ()
+        found += [each for each in swallowed if not isinstance(each, exp.Column)]
+        partition += [each for each in swallowed if isinstance(each, exp.Column)]
     if not any(isinstance(argument, exp.Kwarg) for argument in found):
-        return found
+        return found, tuple(partition)
     named = {argument.this.name.upper(): argument.expression for argument in found if isinstance(argument, exp.Kwarg)}
     wanted = ("DATA", "TIMECOL", *(word.upper() for word in _SHAPES[name]))
-    return [named[word] for word in wanted if word in named] if set(named) == set(wanted) else []
+    complete = set(named) == set(wanted) and len(found) == len(wanted)
+    return [named[word] for word in wanted] if complete else [], tuple(partition)
 
 
 def _window(name: str, arguments: Sequence[exp.Expr], where: str) -> Window | Session:

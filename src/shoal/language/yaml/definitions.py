@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shoal.errors import ShoalError
+from shoal.errors import ShoalError, did_you_mean
 from shoal.language.python.stream import Stream
 from shoal.language.yaml.document import YamlPart
 from shoal.model.query.duration import MICROSECONDS, text_us
+from shoal.model.query.schema import NOT_NULL
 
 TYPES: Mapping[str, str] = {
     "int": "int64",
@@ -91,14 +92,21 @@ def _definition(item: YamlPart) -> StreamDefinition:
         parts = field.entries("field", ("name", "type"))
         if set(parts) != {"name", "type"}:
             field.fail(f"a field must have a name and a type; got {field.shown}")
-        type_ = parts["type"].text("type of a field")
+        written = parts["type"].text("type of a field")
+        type_ = written.removesuffix(NOT_NULL)
         if type_ not in TYPES:
-            parts["type"].fail(f"type of a field must be one of {', '.join(TYPES)}; got {type_!r}")
+            near = did_you_mean(type_, TYPES)
+            parts["type"].fail(
+                f"type of a field must be one of {', '.join(TYPES)}, perhaps with {NOT_NULL.strip()!r} behind it; "
+                f"got {written!r}{near}"
+            )
         column = parts["name"].text("name of a field")
         if column in columns:
             field.fail(f"stream {name!r} has field {column!r} twice")
-        columns[column] = TYPES[type_]
-    time, tick_ns = _rowtime(entries.get("rowtime-column"), columns, name)
+        columns[column] = TYPES[type_] + written.removeprefix(type_)
+    time, tick_ns = _rowtime(
+        entries.get("rowtime-column"), {each: type_.removesuffix(NOT_NULL) for each, type_ in columns.items()}, name
+    )
     return StreamDefinition(
         entries["stream-id"].text("stream-id") if "stream-id" in entries else "",
         name,

@@ -127,7 +127,8 @@ class Call(Expression):
             return False
         if self.function == "nullif":
             return True
-        each = [argument.may_be_null(schema) for argument in self.arguments]
+        given = self.arguments[1:] if self.function == "if" else self.arguments  # an unknown condition is a false one
+        each = [argument.may_be_null(schema) for argument in given]
         return all(each) if self.function in ("coalesce", "least", "greatest") else any(each)
 
 
