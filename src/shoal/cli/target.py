@@ -119,13 +119,24 @@ def _from_file(path: Path, attribute: str, source: Source | None) -> Job:
 
 
 def source_from_uri(uri: str, rows_per_epoch: int | None) -> Source:
-    """A source by its address: `parquet:DIR`, `arrow:DIR` or `csv:DIR`, `?follow` to wait for new files."""
+    """A source by its address: `parquet:DIR`, `arrow:DIR` or `csv:DIR`.
+
+    `?follow` waits for new files, `?time_unit=s` says what numbers count in columns of times; `&` joins both.
+    """
     kind, _, rest = uri.partition(":")
-    directory, _, option = rest.partition("?")
-    if kind not in FORMATS or not directory or option not in ("", "follow"):
+    directory, _, query = rest.partition("?")
+    options = dict(each.partition("=")[::2] for each in query.split("&") if each)
+    if kind not in FORMATS or not directory or set(options) - {"follow", "time_unit"} or options.get("follow"):
         raise ConfigError(
-            f"source must be {', '.join(f'{name}:DIR' for name in FORMATS)}, optionally with ?follow; got {uri!r}"
+            f"source must be {', '.join(f'{name}:DIR' for name in FORMATS)}, "
+            f"optionally with ?follow or ?time_unit=UNIT; got {uri!r}"
         )
-    files = Files(directory, format=kind, rows_per_epoch=rows_per_epoch, follow=bool(option))  # type: ignore[arg-type]
+    files = Files(
+        directory,
+        kind,  # type: ignore[arg-type]
+        rows_per_epoch,
+        follow="follow" in options,
+        time_unit=options.get("time_unit"),  # type: ignore[arg-type]
+    )
     files.check()
     return files

@@ -5,6 +5,7 @@ A row is refused, with one of these reasons, when
 - `null`: a column is null or NaN;
 - `type`: a column holds a value that is not of the declared type (see `conversion` for what is);
 - `range`: a time lies before the year 1 or after the year 9999;
+- `unit`: a number in a column of times would lie in 1970, and nobody has said what it counts;
 - `future`: the event time lies too far ahead of the clock;
 - `malformed`: the row could not be split into columns.
 
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from shoal.connectors.formats.conversion import converted
+from shoal.connectors.formats.conversion import WHOLE_NUMBER, TimeUnit, converted
 from shoal.connectors.sources.source import BadFile, RawBatch, column_fault
 from shoal.errors import SchemaError
 
@@ -35,6 +36,7 @@ DEAD_LETTER_SCHEMA = pa.schema(
 
 EARLIEST_US = -62_135_596_800_000_000
 LATEST_US = 253_402_300_799_999_999
+_YEAR_US = 365 * 86_400_000_000
 _TYPE_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16", "timestamp[us]": "timestamp"}
 
 
@@ -70,7 +72,7 @@ def admit(raw: RawBatch, expected: pa.Schema, time: str, not_after_us: int | Non
     refusals: list[Refusal] = []
     arrays: dict[str, pa.Array] = {}
     for wanted in expected:
-        array, refused = _checked(raw.batch.column(wanted.name), wanted)
+        array, refused = _checked(raw.batch.column(wanted.name), wanted, raw.time_unit)
         arrays[wanted.name] = array
         refusals += refused
     if not_after_us is not None and len(arrays[time]):
@@ -91,13 +93,13 @@ def _without_refused(batch: pa.RecordBatch, refusals: Sequence[Refusal]) -> Admi
     return Admitted(batch.filter(pa.array(good)), firsts)
 
 
-def _checked(array: pa.Array, wanted: pa.Field) -> tuple[pa.Array, list[Refusal]]:
-    """A column of the wanted type, and the rows whose value does not fit."""
+def _checked(array: pa.Array, wanted: pa.Field, unit: TimeUnit | None) -> tuple[pa.Array, list[Refusal]]:
+    """A column of the wanted type, and the rows whose value does not fit; `unit` is that of integers for times."""
     refusals = []
     missing = pc.is_null(array) if _has_nulls(array) else None
     if missing is not None:
         refusals.append(Refusal("null", f"column {wanted.name!r} is null", _rows(missing), wanted.name))
-    result = converted(array, wanted.type)
+    result = converted(array, wanted.type, unit or "us")
     if result.null_count:
         lost = result.is_null() if missing is None else pc.and_not(result.is_null(), missing)
         reason = "range" if _is_time(wanted.type) and _is_time(array.type) else "type"
@@ -106,6 +108,8 @@ def _checked(array: pa.Array, wanted: pa.Field) -> tuple[pa.Array, list[Refusal]
         refusals += _nan(result, wanted.name)
     elif _is_time(wanted.type) and len(result):
         refusals += _out_of_range(result, wanted.name)
+        if unit is None:
+            refusals += _of_unknown_unit(array, result, wanted.name)
     return result, refusals
 
 
@@ -146,6 +150,24 @@ def _out_of_range(array: pa.Array, name: str) -> list[Refusal]:
     outside = pc.or_(pc.less(times, EARLIEST_US), pc.greater(times, LATEST_US))
     rows = _rows(pc.fill_null(outside, False))
     return [Refusal("range", f"column {name!r} must lie in the years 1 to 9999", rows, name)]
+
+
+def _of_unknown_unit(given: pa.Array, times: pa.Array, name: str) -> list[Refusal]:
+    """Numbers that would be times in 1970 if they were microseconds: more likely seconds or milliseconds of today."""
+    if _is_time(given.type):
+        return []
+    us = times.view(pa.int64())
+    near = pc.fill_null(pc.and_(pc.greater(us, -_YEAR_US), pc.less(us, _YEAR_US)), False)
+    if not pc.any(near).as_py():
+        return []
+    if pa.types.is_dictionary(given.type):
+        given = given.dictionary_decode()
+    if not pa.types.is_integer(given.type):
+        texts = pc.utf8_trim_whitespace(given.cast(pa.string()))
+        near = pc.and_(near, pc.fill_null(pc.match_substring_regex(texts, WHOLE_NUMBER), False))
+    rows = _rows(near)
+    detail = f"column {name!r} has a number that would be a time in 1970; say what it counts with time_unit (s, ms, us)"
+    return [Refusal("unit", detail, rows, name)] if rows.size else []
 
 
 def _ahead(array: pa.Array, name: str, not_after_us: int) -> list[Refusal]:

@@ -86,14 +86,17 @@ def _sources(file: GraphFile, path: Path, rows_per_epoch: int | None) -> dict[st
             directory = str(path.parent / dataset.file)
             if stream in read:
                 kept: Any = dataset.format
-                sources[stream] = Files(directory, format=kept, rows_per_epoch=rows_per_epoch, follow=dataset.follow)
+                unit: Any = dataset.time_unit
+                sources[stream] = Files(
+                    directory, kept, rows_per_epoch=rows_per_epoch, follow=dataset.follow, time_unit=unit
+                )
     mixed = [dataset for dataset in file.datasets if dataset.type]
     rest = [stream for stream in read if stream not in sources]
     if mixed and not rest:
         mixed[0].part.fail(f"each of the streams {', '.join(read)} already has another dataset")
     if mixed:
         for stream, parts in _split(mixed, file, path.parent, rest).items():
-            sources[stream] = Files(str(parts), rows_per_epoch=rows_per_epoch, follow=False)
+            sources[stream] = Files(str(parts), rows_per_epoch=rows_per_epoch, follow=False, time_unit="us")
     return sources
 
 

@@ -12,7 +12,7 @@ from shoal.language.sql.script import Script, TableOptions, parse_script
 from shoal.model.query.functions import Function
 from shoal.session.job import Job
 
-_SOURCE_OPTIONS = ("connector", "path", "format", "follow", "rows_per_epoch")
+_SOURCE_OPTIONS = ("connector", "path", "format", "follow", "rows_per_epoch", "time_unit")
 _SINK_OPTIONS = ("connector", "path", "format")
 _TRUTHS = {"true": True, "false": False}
 
@@ -62,6 +62,7 @@ def source_of(table: TableOptions) -> Files:
         format=cast(Any, options.get("format", "parquet")),
         rows_per_epoch=None if rows is None else int(rows),
         follow=_TRUTHS[follow],
+        time_unit=cast(Any, options.get("time_unit")),
     )
 
 

@@ -180,3 +180,29 @@ def test_a_float_survives_the_way_through_text(values: list[float]) -> None:
 def test_a_time_survives_the_way_through_text(values: list[dt.datetime]) -> None:
     assert converted(texts(*(value.isoformat() for value in values)), TIME).to_pylist() == values
     assert converted(texts(*(value.isoformat() + "Z" for value in values)), TIME).to_pylist() == values
+
+
+@given(
+    st.datetimes(timezones=st.just(dt.UTC)),
+    st.sampled_from(["Z", "", "+02:00", "-0530", "+01"]),
+    st.booleans(),
+)
+def test_isos_basic_format_is_the_same_time_as_the_extended_one(time: dt.datetime, zone: str, fine: bool) -> None:
+    fraction = f".{time.microsecond:06d}" if fine else ""
+    year = f"{time.year:04d}"
+    extended = f"{year}{time.strftime('-%m-%dT%H:%M:%S')}{fraction}{zone}"
+    basic = f"{year}{time.strftime('%m%dT%H%M%S')}{fraction}{zone}"
+    found = converted(pa.array([basic, extended]), pa.timestamp("us"))
+    assert found[0].is_valid
+    assert found[0] == found[1]
+    short = converted(pa.array([f"{year}{time.strftime('%m%dT%H%M')}{zone}"]), pa.timestamp("us"))
+    assert short.is_valid().to_pylist() == [True]
+
+
+@pytest.mark.parametrize(("unit", "number"), [("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)])
+def test_integers_count_the_unit_that_is_given(unit: Any, number: int) -> None:
+    numbers = [1_496_275_211 * number, -number]
+    wanted = [dt.datetime.fromisoformat(text) for text in ("2017-06-01T00:00:11", "1969-12-31T23:59:59")]
+    for given_as in (pa.array(numbers), pa.array(map(str, numbers)), pa.array(map(str, numbers)).dictionary_encode()):
+        assert converted(given_as, pa.timestamp("us"), unit).to_pylist() == wanted
+    assert converted(pa.array([1 << 62]), pa.timestamp("us"), "s").to_pylist() == [None]

@@ -6,7 +6,7 @@
 | float64   | floats; integers and decimals; booleans; texts like `1.5`, `-2e3`, `inf` |
 | bool      | booleans; the numbers 0 and 1; the texts `true`, `false`, `1`, `0` in any case |
 | string    | texts and bytes in UTF-8; numbers, booleans, dates and times as their text |
-| timestamp | times of any unit and zone, cut to microseconds; dates; integers as microseconds since 1970; texts in ISO 8601, in UTC unless they name an offset; integers as texts |
+| timestamp | times of any unit and zone, cut to microseconds; dates; integers as microseconds since 1970, or in another unit if one is given; texts in ISO 8601, extended or basic (`20170601T000011Z`), in UTC unless they name an offset; integers as texts |
 
 Integers must fit into an int64, and lie within 2**53 of zero where a float64 is declared, so that nothing is
 rounded. Spaces around a text are ignored where a number, a boolean or a time is declared.
@@ -14,11 +14,16 @@ Whether a value fits does not depend on its neighbours.
 """  # noqa: E501  (a table's row is one line)
 
 from collections.abc import Callable
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+TimeUnit = Literal["s", "ms", "us", "ns"]
+"""What an integer counts where a time is declared, since 1970."""
+WHOLE_NUMBER = r"^-?[0-9]+$"
 Way = Callable[[pa.Array], pa.Array]
 """Converts all values of an array, or raises one of Arrow's errors."""
 
@@ -32,11 +37,12 @@ _WHOLE = r"^\+?(-?[0-9]+)(?:\.0*)?$"
 _FINE_FRACTION = r"(\.[0-9]{6})[0-9]+"
 _DATE = "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _CLOCK = r"[T ](?:[01][0-9]|2[0-3])(?::[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)?"
+_BASIC = r"^([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})"
 _OFFSET = "(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
 
 
-def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The column as another type; a dictionary of texts stays one.
+def converted(array: pa.Array, wanted: pa.DataType, unit: TimeUnit = "us") -> pa.Array:
+    """The column as another type; a dictionary of texts stays one. `unit`: that of integers where times are wanted.
 
     >>> converted(pa.array(["7", " 8.0", "x", None]), pa.int64()).to_pylist()
     [7, 8, None, None]
@@ -44,12 +50,12 @@ def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     array = _plain(array)
     given = array.type
     if pa.types.is_dictionary(given):
-        return _by_entry(array, wanted)
+        return _by_entry(array, wanted, unit)
     if pa.types.is_string(given):
-        return _valid(array) if pa.types.is_string(wanted) else _parsed(array, wanted)
+        return _valid(array) if pa.types.is_string(wanted) else _parsed(array, wanted, unit)
     if pa.types.is_binary(given):
-        return converted(_by_distinct(array, _cast_to(pa.string()), pa.string()), wanted)
-    return array if given == wanted else _from_values(array, wanted)
+        return converted(_by_distinct(array, _cast_to(pa.string()), pa.string()), wanted, unit)
+    return array if given == wanted else _from_values(array, wanted, unit)
 
 
 def _plain(array: pa.Array) -> pa.Array:
@@ -66,9 +72,9 @@ def _plain(array: pa.Array) -> pa.Array:
     return array
 
 
-def _by_entry(array: pa.DictionaryArray, wanted: pa.DataType) -> pa.Array:
+def _by_entry(array: pa.DictionaryArray, wanted: pa.DataType, unit: TimeUnit) -> pa.Array:
     """Only the entries are converted; texts stay a dictionary unless an entry is lost."""
-    entries = converted(array.dictionary, wanted)
+    entries = converted(array.dictionary, wanted, unit)
     if pa.types.is_string(entries.type) and not entries.null_count:
         return array if entries is array.dictionary else pa.DictionaryArray.from_arrays(array.indices, entries)
     return entries.take(array.indices)
@@ -89,7 +95,7 @@ def _valid(texts: pa.Array) -> pa.Array:
     return texts
 
 
-def _from_values(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _from_values(array: pa.Array, wanted: pa.DataType, unit: TimeUnit) -> pa.Array:
     """Convert values that are not texts; those that Arrow would reject or change become nulls first."""
     given = array.type
     if pa.types.is_temporal(given) and not (pa.types.is_timestamp(wanted) or pa.types.is_string(wanted)):
@@ -102,7 +108,7 @@ def _from_values(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         array = _between(array, -_LARGEST_EXACT_FLOAT, _LARGEST_EXACT_FLOAT)
     elif pa.types.is_uint64(given):
         array = _between(array, 0, _LARGEST_INT)
-    way = _as_times if pa.types.is_timestamp(wanted) else _cast_to(wanted)
+    way = partial(_as_times, unit=unit) if pa.types.is_timestamp(wanted) else _cast_to(wanted)
     at_once = _at_once(array, way)
     return _by_distinct(array, way, wanted) if at_once is None else at_once
 
@@ -132,18 +138,18 @@ def _zero_or_one(array: pa.Array) -> pa.Array:
     return pc.if_else(known, pc.equal(numbers, 1.0), pa.scalar(None, pa.bool_()))
 
 
-def _as_times(values: pa.Array) -> pa.Array:
-    """Times of any unit and zone, dates, and integers, as microseconds in UTC."""
+def _as_times(values: pa.Array, unit: TimeUnit) -> pa.Array:
+    """Times of any unit and zone, dates, and integers of a given unit, as microseconds in UTC."""
     if pa.types.is_integer(values.type):
-        values = values.cast(pa.int64())
-    elif pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64()).view(pa.timestamp(unit))
+    if pa.types.is_timestamp(values.type):
         unit = values.type.unit
         most = _LARGEST_INT // _MICROSECONDS[unit]
         values = _between(values.view(pa.int64()), -most, most).view(pa.timestamp(unit))
     return pc.cast(values, options=pc.CastOptions(pa.timestamp("us"), allow_time_truncate=True))
 
 
-def _parsed(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _parsed(texts: pa.Array, wanted: pa.DataType, unit: TimeUnit) -> pa.Array:
     """Texts as numbers, booleans or times: all at once if possible, else by the form of each text."""
     timed = pa.types.is_timestamp(wanted)
     at_once = _at_once(texts, _from_zoned if timed and _names_offset(texts) else _cast_to(wanted))
@@ -151,21 +157,28 @@ def _parsed(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
         return at_once
     tidy = pc.utf8_trim_whitespace(_valid(texts))
     if timed:
-        tidy = pc.replace_substring_regex(tidy, _FINE_FRACTION, r"\1")
+        tidy = _extended(pc.replace_substring_regex(tidy, _FINE_FRACTION, r"\1"))
     elif pa.types.is_integer(wanted):
         tidy = pc.replace_substring_regex(tidy, _WHOLE, r"\1")
     result = pa.nulls(len(tidy), wanted)
-    for form, way in _forms(wanted):
+    for form, way in _forms(wanted, unit):
         matches = pc.match_substring_regex(tidy, form)
         result = pc.replace_with_mask(result, matches, _salvaged(tidy.filter(matches), way, wanted))
     return result
 
 
-def _forms(wanted: pa.DataType) -> list[tuple[str, Way]]:
+def _extended(texts: pa.Array) -> pa.Array:
+    """Times in ISO's basic format as the extended one, which Arrow reads."""
+    seconds = rf"([0-9]{{2}})(\.[0-9]+)?({_OFFSET}?)$"
+    texts = pc.replace_substring_regex(texts, _BASIC + seconds, r"\1-\2-\3T\4:\5:\6\7\8")
+    return pc.replace_substring_regex(texts, f"{_BASIC}({_OFFSET}?)$", r"\1-\2-\3T\4:\5\6")
+
+
+def _forms(wanted: pa.DataType, unit: TimeUnit) -> list[tuple[str, Way]]:
     """Patterns for texts of a type, and how to read each; no text matches two."""
     if pa.types.is_timestamp(wanted):
         return [
-            (r"^-?[0-9]+$", lambda texts: texts.cast(pa.int64()).cast(wanted)),
+            (WHOLE_NUMBER, lambda texts: _as_times(texts.cast(pa.int64()), unit)),
             (f"^{_DATE}{_CLOCK}{_OFFSET}$", _from_zoned),
             (f"^{_DATE}(?:{_CLOCK})?$", _cast_to(wanted)),
         ]

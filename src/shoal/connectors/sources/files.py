@@ -4,13 +4,14 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
+from shoal.connectors.formats.conversion import TimeUnit
 from shoal.connectors.formats.format import FORMATS, Format
 from shoal.connectors.sources.file_log import FileLog, LoggedFile
 from shoal.connectors.sources.source import DRAIN, BadFile, Offset, RawBatch, Slice
@@ -33,6 +34,8 @@ class Files:
     the rows of a CSV file are estimated from its size); without `follow` the stream ends when all files are read.
     `on_bad_file`: "fail" stops the run at a file that cannot be read, that has changed since it was found or
     that lacks a column; "dead-letter" records it, with its first lost row, and continues.
+    `time_unit`: what whole numbers in a column of times count since 1970: "s", "ms", "us" or "ns". Without it they are
+    microseconds, and numbers that would then be times in 1970 are refused.
     """
 
     path: str
@@ -41,6 +44,7 @@ class Files:
     files_per_epoch: int | None = None
     follow: bool = True
     on_bad_file: Literal["fail", "dead-letter"] = "fail"
+    time_unit: TimeUnit | None = None
 
     def __post_init__(self) -> None:
         """Reject unknown formats and limits below 1; make the path absolute."""
@@ -48,6 +52,9 @@ class Files:
             raise ConfigError(f"format of {self.path!r} must be one of {', '.join(FORMATS)}; got {self.format!r}")
         if self.on_bad_file not in ("fail", "dead-letter"):
             raise ConfigError(f"on_bad_file must be 'fail' or 'dead-letter'; got {self.on_bad_file!r}")
+        if self.time_unit not in (None, *get_args(TimeUnit)):
+            units = ", ".join(get_args(TimeUnit))
+            raise ConfigError(f"time_unit of {self.path!r} must be one of {units}; got {self.time_unit!r}")
         for name in ("rows_per_epoch", "files_per_epoch"):
             limit = getattr(self, name)
             if limit is not None and limit < 1:
@@ -87,7 +94,7 @@ class Files:
         try:
             _check_unchanged(part)
             for raw in FORMATS[self.format].read(path, part["units"], row, columns):
-                yield raw
+                yield replace(raw, time_unit=self.time_unit)
                 row = max(row, raw.number(raw.batch.num_rows - 1) + 1)
         except (OSError, ValueError, pa.ArrowException) as error:
             yield self._skipped(path, row, _reason(error))

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from shoal.connectors.formats.conversion import TimeUnit
+
 Offset = Mapping[str, Any]
 """A position in a stream, as plain data; `ended` is true at the end of the stream."""
 
@@ -30,6 +32,8 @@ class RawBatch:
 
     Rows are counted from 0 at the start of `where`: from `first_row` on without gaps, or as in `numbers`.
     `malformed` says why none of these rows could be split into columns; they then hold the raw text.
+    `time_unit`: what integers count where a time is declared. None: nobody has said so; they are taken for
+    microseconds, and refused where that gives times in 1970.
     """
 
     batch: pa.RecordBatch
@@ -37,6 +41,7 @@ class RawBatch:
     first_row: int = 0
     numbers: NDArray[np.int64] | None = None
     malformed: str = ""
+    time_unit: TimeUnit | None = "us"
 
     def number(self, row: int) -> int:
         """The number of a row, counted from the start of `where`."""

@@ -22,7 +22,8 @@ TYPES: Mapping[str, str] = {
 }
 """Types in a tuple format and what they are here."""
 DEFINITION_KEYS = ("stream-id", "name", "tuple-format", "rowtime-column", "lateness-s", "max-ahead-s")
-DATASET_KEYS = ("id", "name", "file", "type", "format", "stream", "follow")
+TIME_UNITS = ("s", "ms", "us", "ns")
+DATASET_KEYS = ("id", "name", "file", "type", "format", "stream", "follow", "time-unit")
 DATASET_TYPES = ("csv", "yaml")
 FORMATS = ("parquet", "arrow", "csv")
 
@@ -65,6 +66,7 @@ class Dataset:
     stream: str
     follow: bool
     part: YamlPart
+    time_unit: str | None = None
 
 
 def definitions(part: YamlPart | None) -> dict[str, StreamDefinition]:
@@ -162,7 +164,9 @@ def _dataset(item: YamlPart) -> Dataset:
     if "file" not in entries:
         item.fail("a dataset must have a file")
     said: dict[str, str] = {
-        key: entries[key].text(f"{key} of a dataset") for key in ("file", "type", "format", "stream") if key in entries
+        key: entries[key].text(f"{key} of a dataset")
+        for key in ("file", "type", "format", "stream", "time-unit")
+        if key in entries
     }
     if ("type" in said) == ("format" in said):
         item.fail("a dataset must have either a type (one file of DCEP-Sim's) or a format (a directory of files)")
@@ -172,4 +176,9 @@ def _dataset(item: YamlPart) -> Dataset:
     follow = entries["follow"].data() if "follow" in entries else False
     if not isinstance(follow, bool) or (follow and "type" in said):
         item.fail("follow of a dataset must be true or false, and is for directories of files")
-    return Dataset(said["file"], said.get("type", ""), said.get("format", ""), said.get("stream", ""), follow, item)
+    unit = said.get("time-unit")
+    if unit is not None and ("type" in said or unit not in TIME_UNITS):
+        item.fail(f"time-unit of a dataset must be {', '.join(TIME_UNITS)}, and is for directories of files")
+    return Dataset(
+        said["file"], said.get("type", ""), said.get("format", ""), said.get("stream", ""), follow, item, unit
+    )
