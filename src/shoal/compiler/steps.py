@@ -25,8 +25,8 @@ from shoal.model.query.window import Window
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """Multiplier of hashes."""
-_NULL_BITS = np.uint64(0xD6E8FEB86659FD93)
-"""The number of nulls."""
+NULL_BITS = np.uint64(0xD6E8FEB86659FD93)
+"""The hash of null."""
 
 
 class Step(Protocol):
@@ -288,7 +288,7 @@ def bits_of(column: Column) -> NDArray[np.uint64]:
     if isinstance(column, pa.Array):
         texts = encoded(column)
         hashes = np.array([zlib.crc32(entry.encode()) for entry in texts.dictionary.to_pylist()] or [0], np.uint64)
-        return entry_values(hashes, texts, _NULL_BITS)
+        return entry_values(hashes, texts, NULL_BITS)
     if isinstance(column, Nullable):
-        return np.where(column.valid, bits_of(column.values), _NULL_BITS)
+        return np.where(column.valid, bits_of(column.values), NULL_BITS)
     return column.astype(np.int64).view(np.uint64)

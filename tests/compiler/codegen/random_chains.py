@@ -23,7 +23,9 @@ from shoal.compiler.steps import (
     Step,
 )
 from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.nullable import nullable
 from shoal.kernels.columns.table import INSTANCE
+from shoal.model.query.expression import col
 from shoal.model.query.schema import TIME, FieldType
 from shoal.model.query.window import Window
 
@@ -45,8 +47,12 @@ Types = Mapping[str, FieldType]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
-def wild_block(rows: int, seed: int, *, encode: bool = False) -> Block:
-    """Rows with every combination of what is likely to go wrong."""
+TIMES = ("ts", "due", "window_start", "window_end")
+"""Columns that may become event time, which is never null."""
+
+
+def wild_block(rows: int, seed: int, *, encode: bool = False, nulls: float = 0.0) -> Block:
+    """Rows with every combination of what is likely to go wrong; `nulls` is the share of nulls in other columns."""
     random = np.random.default_rng(seed)
     columns: dict[str, Any] = {}
     for name, type_ in TYPES.items():
@@ -63,7 +69,21 @@ def wild_block(rows: int, seed: int, *, encode: bool = False) -> Block:
             columns[name] = np.where(
                 random.random(rows) < 0.6, random.choice(np.array(pool), rows), random.integers(-9, 9, rows)
             )
+    if nulls:
+        columns = {
+            name: column if name in TIMES else _with_nulls(column, random.random(rows) >= nulls)
+            for name, column in columns.items()
+        }
     return Block(columns, rows)
+
+
+def _with_nulls(column: Any, valid: Any) -> Any:
+    if isinstance(column, pa.DictionaryArray):
+        indices = pa.array(column.indices.to_numpy(), mask=~valid)
+        return pa.DictionaryArray.from_arrays(indices, column.dictionary)
+    if isinstance(column, pa.Array):
+        return pa.array(column.to_pylist(), pa.string(), mask=~valid)
+    return nullable(column, valid)
 
 
 def names_of(types: Types, *wanted: str) -> list[str]:
@@ -95,8 +115,7 @@ def _filter(draw: Draw, types: Types) -> Step:
 
 def _select(draw: Draw, types: Types) -> Step:
     kept = draw(st.lists(st.sampled_from(sorted(_plain(types))), min_size=1, max_size=5, unique=True))
-    columns = {name: expressions(_plain(types), types[name], 0) for name in kept}
-    chosen = {name: draw(columns[name]) for name in kept}
+    chosen = {name: col(name) if name in TIMES else draw(expressions(_plain(types), types[name], 0)) for name in kept}
     for number in range(draw(st.integers(0, 3))):
         wanted = draw(st.sampled_from(["int64", "float64", "string", "bool", "timestamp"]))
         fits = wanted != "timestamp" or names_of(_plain(types), "timestamp")  # type: ignore[arg-type]
@@ -135,18 +154,19 @@ def _attach(draw: Draw, types: Types) -> Step | None:
         ("label", "string", tuple(TEXTS[number % 6] for number in range(length))),
         ("rank", "int64", tuple(range(length))),
     )
-    defaults = draw(st.sampled_from([None, (("limit", -0.0), ("label", "none"), ("rank", -1))]))
+    given = (("limit", -0.0), ("label", "none"), ("rank", -1))
+    defaults = draw(st.sampled_from([None, given, (("limit", None), ("label", None), ("rank", None))]))
     return Attach(keys[0], keys[1], columns, defaults)
 
 
 def _assign(draw: Draw, types: Types) -> Step | None:
-    times = names_of(_plain(types), "timestamp")  # type: ignore[arg-type]
+    times = [name for name in TIMES if name in types]
     window = draw(st.sampled_from([Window(10_000_000, 10_000_000), Window(6_000_000, 2_000_000)]))
     return Assign(window, draw(st.sampled_from(times))) if times else None
 
 
 def _retime(draw: Draw, types: Types) -> Step | None:
-    times = names_of(_plain(types), "timestamp")  # type: ignore[arg-type]
+    times = [name for name in TIMES if name in types]
     return Retime(draw(st.sampled_from(times))) if times else None
 
 

@@ -13,15 +13,22 @@ from shoal.compiler.codegen.fused import Chain, fused, prepare, types_after
 from shoal.compiler.program import compile_graph
 from shoal.compiler.steps import Assign, Attach, DispatchByGroup, DispatchByValue, Filter, Select, Step
 from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.nullable import Nullable
 from shoal.kernels.columns.table import INSTANCE
 from shoal.model.query.expression import Binary, Expression, col, lit
-from shoal.model.query.functions import call, floor, if_, round_, udf
+from shoal.model.query.functions import call, coalesce, floor, if_, is_null, is_same, null, nullif, round_, udf
 from shoal.model.query.lookup import lookup
 from shoal.model.query.window import Window
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
 
 BLOCKS = [wild_block(3000, 1), wild_block(2500, 2, encode=True), wild_block(1, 3), wild_block(40, 4), wild_block(0, 5)]
+WITH_NULLS = [
+    wild_block(2000, 6, nulls=0.3),
+    wild_block(1500, 7, encode=True, nulls=0.1),
+    wild_block(40, 8, nulls=0.9),
+    wild_block(3, 9, nulls=1.0),
+]
 
 PHASES = (Phase.reuse, Phase.generate)
 """To find a smaller example would mean to compile hundreds."""
@@ -35,6 +42,8 @@ def one_by_one(steps: Sequence[Step], block: Block) -> Block:
 
 def bits(column: Any) -> Any:
     """What a column holds, where all that are no numbers are alike."""
+    if isinstance(column, Nullable):
+        return "nullable", bits(column.values), column.valid.tobytes()
     if not isinstance(column, np.ndarray):
         return column.type, column.to_pylist()
     if column.dtype == np.float64:
@@ -49,7 +58,13 @@ def check_same(got: Block, wanted: Block) -> None:
         assert bits(got.columns[name]) == bits(column), name
 
 
-def check(chain: Chain | None, steps: Sequence[Step], blocks: Sequence[Block] = BLOCKS) -> None:
+@pytest.fixture(autouse=True)
+def loops_for_nulls_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile loops for nulls with the first block that has some."""
+    monkeypatch.setattr("shoal.compiler.codegen.fused.WORTH_ROWS", 1)
+
+
+def check(chain: Chain | None, steps: Sequence[Step], blocks: Sequence[Block] = (*WITH_NULLS, *BLOCKS)) -> None:
     assert chain is not None
     prepare([chain])
     with np.errstate(all="ignore"):
@@ -63,7 +78,7 @@ def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOAL_CACHE_DIR", "/dev/null/nowhere")
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck), phases=PHASES)
+@settings(deadline=None, max_examples=8, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(chains())
 def test_any_steps_give_the_same_blocks_fused(nothing_kept: None, steps: list[Step]) -> None:
     chain = fused(steps, TYPES)
@@ -73,7 +88,7 @@ def test_any_steps_give_the_same_blocks_fused(nothing_kept: None, steps: list[St
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@settings(deadline=None, max_examples=200, suppress_health_check=list(HealthCheck), phases=PHASES)
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(chains())
 def test_many_more_steps_give_the_same_blocks_fused(nothing_kept: None, steps: list[Step]) -> None:
     chain = fused(steps, TYPES)
@@ -141,6 +156,26 @@ EXPRESSIONS: dict[str, Expression] = {
     "constant": lit(2**62) + lit(2**62),
     "infinite": lit(-1) / lit(0),
     "text": lit("x"),
+    "nan_or_more": (col("x") >= col("y")) & (col("x") < 1.5),
+    "is_null": is_null("x"),
+    "text_is_null": is_null("s"),
+    "both_null": is_null("i") & is_null("s") | is_null("flag"),
+    "first": coalesce("i", "j", lit(0)),
+    "first_float": coalesce("x", "i"),
+    "first_text": coalesce("s", lit("none")),
+    "unlike": nullif("i", 1),
+    "unlike_column": nullif("x", "y"),
+    "unlike_text": nullif("s", lit("car")),
+    "unlike_itself": nullif("flag", "flag"),
+    "same": is_same("x", "y"),
+    "same_constant": is_same("i", 1),
+    "null": null("float64"),
+    "null_text": null("string"),
+    "of_null": null("int64") + col("i"),
+    "or_null": null("bool") | col("flag"),
+    "greatest": call("greatest", "i", "j"),
+    "upper_or_null": call("upper", nullif("s", lit("a"))),
+    "chosen_null": if_(col("x") > 0, null("int64"), col("i")),
 }
 
 
@@ -150,6 +185,43 @@ def test_every_kind_of_expression_has_a_loop_of_its_own_kind() -> None:
     assert chain is not None
     assert len(chain.steps) == 1
     check(chain, steps)
+    (loop,) = chain.fused
+    assert loop.has_loop_for_nulls
+
+
+def test_steps_that_only_ask_for_nulls_see_them() -> None:
+    steps: list[Step] = [Select((("missing", is_null("x")), ("i", col("i")))), Filter(~col("missing"))]
+    check(fused(steps, TYPES), steps)
+
+
+def test_a_lookup_join_has_nulls_where_it_has_no_defaults() -> None:
+    columns: Any = (("limit", "float64", (0.5, None)), ("label", "string", ("one", "two")), ("rank", "int64", (1, 2)))
+    defaults = (("limit", 1.5), ("label", None), ("rank", None))
+    steps: list[Step] = [
+        Attach("i", (1, 2), columns, defaults),
+        Select((("label", call("upper", "label")), ("more", col("limit") + col("rank")), ("known", col("has_right")))),
+        Filter(~is_same(col("label"), lit("TWO"))),
+    ]
+    chain = fused(steps, TYPES)
+    check(chain, steps)
+    assert chain is not None
+    assert len(chain.steps) == 1
+
+
+def test_blocks_with_few_nulls_go_through_the_steps_until_a_loop_is_worth_it(
+    monkeypatch: pytest.MonkeyPatch, nothing_kept: None
+) -> None:
+    monkeypatch.setattr("shoal.compiler.codegen.fused.WORTH_ROWS", 3000)
+    steps: list[Step] = [Filter(col("i") > 17), Select((("twice", col("i") * 2), ("x", col("x"))))]
+    chain = fused(steps, TYPES)
+    assert chain is not None
+    prepare([chain])
+    (loop,) = chain.fused
+    ready = []
+    for block in (WITH_NULLS[0], BLOCKS[0], WITH_NULLS[0], WITH_NULLS[1]):
+        check_same(chain.apply(block), one_by_one(steps, block))
+        ready.append(loop.has_loop_for_nulls)
+    assert ready == [False, False, True, True]
 
 
 def test_without_a_filter_columns_are_passed_as_they_are() -> None:

@@ -40,7 +40,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ready = chain()
     prepare([ready], said.append)
     assert ready.apply(BLOCK).columns["i"].tolist() == [-5, -4, -3, -2, -1, 0, 1, 2]
-    assert ready.fused[0]._function is not None
+    assert ready.fused[0]._run is not None
     return said
 
 
@@ -55,7 +55,7 @@ from shoal.compiler.codegen.fused import prepare
 said = []
 ready = chain()
 prepare([ready], said.append)
-stats = ready.fused[0]._function.stats
+stats = ready.fused[0]._run._function.stats
 print(said, sum(stats.cache_hits.values()), sum(stats.cache_misses.values()), ready.apply(BLOCK).length)
 """
 

@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numba.core.errors import NumbaError
-from numpy.typing import NDArray
 
-from shoal.compiler.codegen.generated import function_of
-from shoal.compiler.codegen.row_code import CODE, DTYPES, Argument, Drawn, Fixed, FusionError, Number, Passed, Value
+from shoal.compiler.codegen.loop_run import LoopRun
+from shoal.compiler.codegen.row_code import DTYPES, FusionError, Number
 from shoal.compiler.codegen.row_loop import Loop, fusable, loop_of
 from shoal.compiler.steps import Assign, Attach, DispatchByGroup, Filter, Retime, Select, Step
 from shoal.errors import GraphError, SchemaError
-from shoal.kernels.columns.block import ARROW_TYPES, Block, Column, encoded, take
+from shoal.kernels.columns.block import ARROW_TYPES, Block, Column
+from shoal.kernels.columns.nullable import Nullable
 from shoal.kernels.columns.table import INSTANCE
-from shoal.kernels.expression.evaluate import repeated
 from shoal.language.python.flow import WINDOW_END, WINDOW_START
 from shoal.language.python.join import HAS_RIGHT
 from shoal.model.query.schema import TIME, FieldType, Schema
@@ -30,101 +29,86 @@ Types = Mapping[str, FieldType]
 """The type of every column, in order."""
 FEWEST_STEPS = 2
 """Number of steps that is always worth a loop."""
+WORTH_ROWS = 1_000_000
+"""Rows in blocks with nulls that are worth the time to compile a loop for them."""
 
 
 class FusedSteps:
-    """Several steps as one step. Every node needs its own: results are in buffers that the next block overwrites."""
+    """Several steps as one step. Every node needs its own: results are in buffers that the next block overwrites.
+
+    There is a loop for blocks without nulls, and another one for those with nulls in columns that the steps read. The
+    second is compiled once many rows have needed it; until then such blocks go through the steps one by one.
+    """
 
     def __init__(self, steps: Sequence[Step], types: Types, wanted: Collection[str] | None = None) -> None:
         """Write the loop; it is compiled by `prepare`, and until then the steps are applied one by one."""
         self.steps = tuple(steps)
         self.loop: Loop = loop_of(steps, types, wanted)
-        self._types = dict(types)
-        self._buffers: list[NDArray[Any]] = []
-        self._function: Callable[..., int] | None = None
-        self._texts: dict[str, pa.DictionaryArray] = {}
-        self._tables: dict[str, tuple[pa.Array, dict[str, Column]]] = {}
-        self._check()
+        self._types, self._wanted = dict(types), wanted
+        self._read = sorted(types.keys() & (self.reads() | {argument.column for argument in self.loop.arguments}))
+        self._run: LoopRun | None = None
+        self._nulls: frozenset[str] = frozenset()
+        self._loop_with_nulls: Loop | None = None
+        self._run_with_nulls: LoopRun | None = None
+        self._rows_with_nulls = 0
+        self._check(self.loop)
 
     @property
     def text(self) -> str:
         """Canonical text."""
         return "; ".join(step.text for step in self.steps)
 
+    @property
+    def has_loop_for_nulls(self) -> bool:
+        """Whether blocks with nulls in the columns of which some was null already go through a loop."""
+        return self._run_with_nulls is not None
+
     def reads(self) -> frozenset[str]:
         """Columns that some step reads."""
         return frozenset().union(*(step.reads() for step in self.steps))
 
     def prepare(self) -> None:
-        """Compile the loop, or load it."""
-        self._function = function_of(self.loop.code)
+        """Compile the loop for blocks without nulls, or load it."""
+        self._run = LoopRun(self.loop)
 
     def apply(self, block: Block) -> Block:
-        """The block after the steps; blocks of other types than expected, or with nulls, go through them one by one."""
-        if self._function is None or not block.length or not self._fits(block):
-            for step in self.steps:
-                block = step.apply(block)
-            return block
-        loop, function = self.loop, self._function
-        self._texts = {}
-        arrays = [self._array(argument, block) for argument in loop.arguments]
-        buffers = self._buffers_for(block.length * loop.most)
-        length = function(block.length, *arrays, *buffers)
-        made = [array[:length] for array in buffers]
-        same_rows = loop.same_rows or (loop.most == 1 and length == block.length)
-        rows = made.pop() if loop.writes_rows else np.empty(0, np.int64)
-        numbers = {id(number): array for number, array in zip(loop.written, made, strict=True)}
+        """The block after the steps; blocks of other types than expected go through them one by one."""
+        run = self._run_for(block) if self._run is not None and block.length and self._fits(block) else None
+        if run is not None:
+            return run.apply(block)
+        for step in self.steps:
+            block = step.apply(block)
+        return block
 
-        def column(value: Value) -> Column:
-            match value:
-                case Number(column=name) | Passed(name) if name and same_rows:
-                    return block.columns[name]
-                case Number():
-                    return numbers[id(value)]
-                case Passed(name):
-                    return take(block.columns[name], rows)
-                case Drawn(table, at):
-                    return take(self._table(table, block), numbers[id(at)])
-                case Fixed(text):
-                    return repeated(text, length)
+    def _run_for(self, block: Block) -> LoopRun | None:
+        """The loop for a block, if it is ready."""
+        nulls = [name for name in self._read if _has_nulls(block.columns[name])]
+        if not nulls:
+            return self._run
+        if not self._nulls.issuperset(nulls):
+            self._expect_nulls(nulls)
+        if self._loop_with_nulls is not None and self._run_with_nulls is None:
+            self._rows_with_nulls += block.length
+            if self._rows_with_nulls >= WORTH_ROWS:
+                self._compile_for_nulls(self._loop_with_nulls)
+        return self._run_with_nulls
 
-        return Block({name: column(value) for name, value in loop.columns.items()}, length)
+    def _compile_for_nulls(self, loop: Loop) -> None:
+        try:
+            self._run_with_nulls = LoopRun(loop)
+        except NumbaError:
+            self._loop_with_nulls = None
 
-    def _buffers_for(self, rows: int) -> list[NDArray[Any]]:
-        """Output buffers, allocated once: new memory costs more than writing to it."""
-        if not self._buffers or self._buffers[0].size < rows:
-            self._buffers = [np.empty(rows, dtype) for dtype in self.loop.dtypes]
-        return self._buffers
-
-    def _array(self, argument: Argument, block: Block) -> NDArray[Any]:
-        """What the function gets for an argument."""
-        if argument.kind == "column":
-            column: NDArray[Any] = block.columns[argument.column]
-        elif argument.kind == "codes":
-            column = self._encoded(argument.column, block).indices.to_numpy(zero_copy_only=False)
-            column = column.astype(CODE, copy=False)
-        else:
-            column = self._table(argument, block)
-        return column if column.flags.c_contiguous and column.flags.aligned else np.array(column)
-
-    def _table(self, argument: Argument, block: Block) -> Column:
-        """A constant table, or one computed from the dictionary of a text column, until that changes."""
-        if argument.make is None:
-            return argument.table
-        entries = self._encoded(argument.column, block).dictionary
-        before, tables = self._tables.get(argument.column, (None, {}))
-        if before is None or not before.equals(entries):
-            tables = {}
-            self._tables[argument.column] = entries, tables
-        if argument.name not in tables:
-            tables[argument.name] = argument.make(entries)
-        return tables[argument.name]
-
-    def _encoded(self, name: str, block: Block) -> pa.DictionaryArray:
-        """The texts of a column with their dictionary, made once per block."""
-        if name not in self._texts:
-            self._texts[name] = encoded(block.columns[name])
-        return self._texts[name]
+    def _expect_nulls(self, names: Collection[str]) -> None:
+        """Write the loop for blocks that have nulls in some more columns."""
+        self._nulls = self._nulls.union(names)
+        self._loop_with_nulls = self._run_with_nulls = None
+        with suppress(FusionError):
+            loop = loop_of(self.steps, self._types, self._wanted, self._nulls)
+            self._check(loop)
+            self._loop_with_nulls = loop
+            if loop.code.is_kept:
+                self._compile_for_nulls(loop)
 
     def _fits(self, block: Block) -> bool:
         columns = block.columns
@@ -132,12 +116,12 @@ class FusedSteps:
             _is(columns[name], type_) for name, type_ in self._types.items()
         )
 
-    def _check(self) -> None:
+    def _check(self, loop: Loop) -> None:
         """Compare the planned columns with those the steps give for an empty block."""
         block = Block({name: _empty(type_) for name, type_ in self._types.items()}, 0)
         for step in self.steps:
             block = step.apply(block)
-        planned = {name: v.dtype.name if isinstance(v, Number) else "" for name, v in self.loop.columns.items()}
+        planned = {name: v.dtype.name if isinstance(v, Number) else "" for name, v in loop.columns.items()}
         made = {name: c.dtype.name if isinstance(c, np.ndarray) else "" for name, c in block.columns.items()}
         if [(name, type_) for name, type_ in made.items() if name in planned] != list(planned.items()):
             raise FusionError(f"columns {made} would become {planned}")
@@ -261,9 +245,14 @@ def _empty(type_: FieldType) -> Column:
 
 def _is(column: Column, type_: FieldType) -> bool:
     if type_ in DTYPES:
-        return isinstance(column, np.ndarray) and column.dtype == DTYPES[type_] and column.ndim == 1
+        numbers = column.values if isinstance(column, Nullable) else column
+        return isinstance(numbers, np.ndarray) and numbers.dtype == DTYPES[type_] and numbers.ndim == 1
     if type_ != "string":
         return True
-    if not isinstance(column, pa.Array) or column.null_count:
+    if not isinstance(column, pa.Array):
         return False
     return pa.types.is_string(column.type.value_type if pa.types.is_dictionary(column.type) else column.type)
+
+
+def _has_nulls(column: Column) -> bool:
+    return not isinstance(column, np.ndarray) and (isinstance(column, Nullable) or bool(column.null_count))

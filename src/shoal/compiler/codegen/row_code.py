@@ -1,11 +1,13 @@
 """Row code: the variables of a generated loop, how each is computed, and the arrays that the loop needs for it.
 
-A number of the current row is a variable. A loop never reads a text, only the number of its dictionary entry.
+A number of the current row is a variable. If it may be null, another variable says whether it is valid; where it is
+not, the number means nothing. A loop never reads a text, only the number of its dictionary entry; null is an entry too,
+the last one, in columns that have nulls.
 Array indices are unsigned: for signed ones Numba would add code that checks for negative indices.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +18,7 @@ from shoal.compiler.codegen.scalars import found
 from shoal.errors import ShoalError
 from shoal.kernels.columns.block import Column
 from shoal.kernels.columns.index import DENSE_TABLE, Index
-from shoal.kernels.columns.nullable import valid_of
+from shoal.kernels.columns.nullable import Nullable, valid_of, values_of
 
 Dtype = np.dtype[Any]
 INT, FLOAT, BOOL = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)
@@ -34,22 +36,24 @@ class FusionError(ShoalError):
 class Argument:
     """An array that a loop reads, or that its result is taken from.
 
-    A column as it is; the codes of a text column; what `make` gives for its entries; or a table that never changes.
+    A column as it is, with 0 for null; which of its rows are valid; the codes of a text column; what `make` gives for
+    its entries; or a table that never changes. `nullable`: whether null is an entry of the text column.
     """
 
     name: str
-    kind: Literal["column", "codes", "entries", "table"]
+    kind: Literal["column", "valid", "codes", "entries", "table"]
     dtype: Dtype
     column: str = ""
     make: Callable[[pa.Array], Column] | None = None
     table: Column = None
+    nullable: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Number:
     """A number of the current row: its variable or constant, and the numbers it is computed from.
 
-    `column`: its input column, if it is one unchanged.
+    `column`: its input column, if it is one unchanged; `valid`: whether it is not null, None if it never is.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Number:
     needs: tuple["Number", ...] = ()
     column: str = ""
     constant: Any = None
+    valid: "Number | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +71,7 @@ class Passed:
 
     column: str
     is_text: bool
+    may_be_null: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +80,7 @@ class Drawn:
 
     table: Argument
     at: Number
+    may_be_null: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +96,9 @@ Value = Number | Passed | Drawn | Fixed
 class RowCode:
     """Variables and arrays, each created once."""
 
-    def __init__(self) -> None:
-        """Nothing is computed yet."""
+    def __init__(self, nullable: Collection[str] = ()) -> None:
+        """Nothing is computed yet; `nullable` are the columns that have nulls."""
+        self._nullable = frozenset(nullable)
         self.arguments: dict[Any, Argument] = {}
         self.functions: dict[str, Callable[..., Any]] = {}
         self._numbers: dict[tuple[str, Dtype], Number] = {}
@@ -98,16 +106,47 @@ class RowCode:
     def column(self, name: str, type_: str) -> Value:
         """A column of the block."""
         if type_ not in DTYPES:
-            return Passed(name, type_ == "string")
+            return Passed(name, type_ == "string", name in self._nullable)
         key, dtype = ("column", name), DTYPES[type_]
         array = self._argument(key, lambda short: Argument(short, "column", dtype, name))
-        return self.number(f"{array.name}[i]", dtype, column=name)
+        number = self.number(f"{array.name}[i]", dtype, column=name)
+        if name not in self._nullable:
+            return number
+        there = self._argument(("valid", name), lambda short: Argument(short, "valid", BOOL, name))
+        return replace(number, valid=self.number(f"{there.name}[i]", BOOL))
 
     def number(self, text: str, dtype: Dtype, *needs: Number, column: str = "") -> Number:
         """A variable computed from others."""
         if (text, dtype) not in self._numbers:
             self._numbers[text, dtype] = Number(f"v{len(self._numbers)}", dtype, text, needs, column)
         return self._numbers[text, dtype]
+
+    def valid_if(self, *valid: Number | None) -> Number | None:
+        """Whether several numbers are valid; None if they always are."""
+        some = [each for each in dict.fromkeys(valid) if each is not None]
+        if len(some) < 2:
+            return some[0] if some else None
+        return self.number(" & ".join(each.name for each in some), BOOL, *some)
+
+    def otherwise(self, number: Number, other: str) -> Number:
+        """A number, or another one where it is null; never null."""
+        valid = number.valid
+        if valid is None:
+            return number
+        return self.number(f"{number.name} if {valid.name} else {other}", number.dtype, number, valid)
+
+    def holding(self, condition: Number) -> Number:
+        """Whether a condition is true, neither false nor null."""
+        valid = condition.valid
+        if valid is None:
+            return condition
+        return self.number(f"{condition.name} & {valid.name}", BOOL, condition, valid)
+
+    def cleaned(self, number: Number) -> Number:
+        """A number that is 0 where it is null, as columns are that have nulls."""
+        if number.valid is None or number.column:
+            return number
+        return replace(self.otherwise(number, repr(number.dtype.type(0).item())), valid=number.valid)
 
     def constant(self, value: Any) -> Number:
         """A number that is always the same."""
@@ -180,44 +219,70 @@ class RowCode:
 
     def at(self, values: Column, position: Number) -> Number | Drawn:
         """The value at a position of a constant table."""
-        if valid_of(values) is not None:
-            raise FusionError("tables with nulls are left to columns")
-        if not isinstance(values, np.ndarray):
-            return Drawn(Argument("", "table", TEXT, table=values), position)
+        if isinstance(values, pa.Array):
+            return Drawn(Argument("", "table", TEXT, table=values), position, bool(values.null_count))
         position = self.cast(position, BITS)
-        return self.number(f"{self.table(values).name}[{position.name}]", values.dtype, position)
+        numbers = values_of(values)
+        number = self.number(f"{self.table(numbers).name}[{position.name}]", numbers.dtype, position)
+        if not isinstance(values, Nullable):
+            return number
+        return replace(number, valid=self.number(f"{self.table(values.valid).name}[{position.name}]", BOOL, position))
 
-    def by_entry(self, value: Passed | Drawn, make: Callable[[pa.Array], Column], key: str) -> Number | Drawn:
+    def by_entry(
+        self, value: Passed | Drawn, make: Callable[[pa.Array], Column], key: str, *, may_be_null: bool = False
+    ) -> Number | Drawn:
         """What `make` gives for a text, computed once per entry of the table that the text comes from."""
         given = make(pa.array([], pa.string()))
         dtype = given.dtype if isinstance(given, np.ndarray) else TEXT
         if dtype not in (INT, FLOAT, BOOL, BITS, TEXT):
             raise FusionError(f"entries of type {dtype} are left to columns")
+        at = self._entry(value)
+        if dtype == TEXT:
+            return Drawn(self._entries(value, make, TEXT, key), at, may_be_null)
+        if not may_be_null:
+            return self.number(f"{self._entries(value, make, dtype, key).name}[{at.name}]", dtype, at)
+        numbers = self._entries(value, lambda texts: values_of(make(texts)), dtype, key)
+        there = self._entries(value, lambda texts: _present(make(texts)), BOOL, f"valid {key}")
+        valid = self.number(f"{there.name}[{at.name}]", BOOL, at)
+        return replace(self.number(f"{numbers.name}[{at.name}]", dtype, at), valid=valid)
+
+    def _entry(self, value: Passed | Drawn) -> Number:
+        """The number of a text's entry."""
+        if isinstance(value, Drawn):
+            return value.at
+        column, nullable = value.column, value.may_be_null
+        codes = self._argument(
+            ("codes", column), lambda short: Argument(short, "codes", CODE, column, nullable=nullable)
+        )
+        return self.number(f"np.uint64({codes.name}[i])", BITS)
+
+    def _entries(self, value: Passed | Drawn, make: Callable[[pa.Array], Column], dtype: Dtype, key: str) -> Argument:
+        """What a function gives for every entry."""
         if isinstance(value, Passed):
-            column = value.column
-            codes = self._argument(("codes", column), lambda short: Argument(short, "codes", CODE, column))
-            at = self.number(f"np.uint64({codes.name}[i])", BITS)
-            return self._entry(Argument("", "entries", dtype, column, make), at, (column, key))
+            column, nullable, of = value.column, value.may_be_null, make
+            return self._argument(
+                ("of texts", column, key),
+                lambda short: Argument(short, "entries", dtype, column, of, nullable=nullable),
+            )
         before = value.table
+        whole = ("of texts", before, key)
         if before.kind == "table":
-            return self._entry(Argument("", "table", dtype, table=make(before.table)), value.at, (before, key))
+            return self._argument(whole, lambda short: Argument(short, "table", dtype, table=make(before.table)))
         inner = before.make
         assert inner is not None
-        both = Argument("", "entries", dtype, before.column, lambda entries: make(inner(entries)))
-        return self._entry(both, value.at, (before, key))
-
-    def _entry(self, made: Argument, at: Number, key: Any) -> Number | Drawn:
-        array = self._argument(
-            ("of texts", key), lambda short: Argument(short, made.kind, made.dtype, made.column, made.make, made.table)
+        return self._argument(
+            whole,
+            lambda short: Argument(
+                short, "entries", dtype, before.column, lambda texts: make(inner(texts)), nullable=before.nullable
+            ),
         )
-        return Drawn(array, at) if made.dtype == TEXT else self.number(f"{array.name}[{at.name}]", made.dtype, at)
 
     def position(self, value: Value, keys: Sequence[Any], index: Index) -> Number:
-        """Position of a value among some keys, or -1."""
+        """Position of a value among some keys, or -1, also for null."""
         if not keys:
             return self.constant(-1)
         if isinstance(value, Number) and value.dtype == INT and all(type(key) is int for key in keys):
-            return self.by_key(value, keys, index.positions, -1)
+            return self.otherwise(replace(self.by_key(value, keys, index.positions, -1), valid=value.valid), "-1")
         if isinstance(value, Drawn) or (isinstance(value, Passed) and value.is_text):
             position = self.by_entry(value, index.positions, f"position {keys!r}")
             if isinstance(position, Number):
@@ -228,3 +293,9 @@ class RowCode:
         if key not in self.arguments:
             self.arguments[key] = make(f"a{len(self.arguments)}")
         return self.arguments[key]
+
+
+def _present(column: Column) -> NDArray[np.bool_]:
+    """Which rows of a column have a value."""
+    valid = valid_of(column)
+    return np.ones(len(column), bool) if valid is None else valid

@@ -3,13 +3,14 @@
 What NumPy computes in its own way (exponentials, the sign of the minimum of two zeros) gets no row code.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, reduce
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shoal.compiler.codegen.row_code import (
     BOOL,
@@ -24,31 +25,33 @@ from shoal.compiler.codegen.row_code import (
     RowCode,
     Value,
 )
+from shoal.compiler.codegen.row_condition import (
+    ABOUT_NULLS,
+    COMPARISONS,
+    Rule,
+    both,
+    common_type,
+    compared,
+    either,
+    integers_only,
+)
 from shoal.compiler.codegen.scalars import floor_divided, remainder
 from shoal.errors import RunError
 from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.index import Index
+from shoal.kernels.columns.nullable import Nullable, nullable
 from shoal.kernels.expression.evaluate import evaluate, repeated
 from shoal.kernels.expression.functions import DAY_US
 from shoal.model.query.expression import Binary, Expression, IsIn, Not
 from shoal.model.query.expression import Column as ColumnOf
-from shoal.model.query.functions import Call, Null, Udf
+from shoal.model.query.functions import Call, Udf
 from shoal.model.query.lookup import Lookup
 from shoal.model.query.pattern import Previous
+from shoal.model.query.schema import Schema
 
 Scope = Mapping[str, Value]
 """The value of each column at some point of the loop."""
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|"}
-_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_MIRRORED = {"gt": "lt", "ge": "le"}
-_OPPOSITES = {"lt": ">=", "le": ">"}
-_OF_NANS = {
-    "eq": "({a} == {b}) | (({a} != {a}) & ({b} != {b}))",
-    "ne": "not (({a} == {b}) | (({a} != {a}) & ({b} != {b})))",
-    "lt": "(not ({a} >= {b})) & ({a} == {a})",
-    "le": "({a} <= {b}) | ({b} != {b})",
-}
-"""Comparisons of two numbers that may both be NaN."""
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 FEW_CHOICES = 8
 """Choices that are compared one by one; more are looked up."""
 
@@ -57,11 +60,8 @@ def value_of(code: RowCode, expression: Expression, scope: Scope) -> Value:
     """The value of an expression for the current row; raises `FusionError` if it has no row code."""
     if isinstance(expression, ColumnOf):
         return scope[expression.name]
-    parts = list(_parts(expression))
-    if any(isinstance(part, Udf | Previous) for part in parts):
+    if any(isinstance(part, Udf | Previous) for part in _parts(expression)):
         raise FusionError("functions of the user's own and earlier rows are left to columns")
-    if any(isinstance(part, Null) or (isinstance(part, Call) and part.function == "nullif") for part in parts):
-        raise FusionError("expressions that make nulls are left to columns")
     names = sorted(set(expression.columns()))
     constants = [_constant_of(scope[name]) for name in names]
     if all(constant is not None for constant in constants):
@@ -98,8 +98,13 @@ def _parts(expression: Expression) -> Iterator[Expression]:
 
 def _constant_of(value: Value) -> Column | None:
     """One row of a column that holds the same value everywhere."""
-    constant = value.text if isinstance(value, Fixed) else value.constant if isinstance(value, Number) else None
-    return None if constant is None else repeated(constant, 1)
+    if isinstance(value, Fixed):
+        return repeated(value.text, 1)
+    if not isinstance(value, Number) or value.constant is None:
+        return None
+    if value.valid is None:
+        return repeated(value.constant, 1)
+    return nullable(np.zeros(1, value.dtype), np.zeros(1, bool)) if value.valid.constant is False else None
 
 
 def _may_fail(expression: Expression) -> bool:
@@ -114,6 +119,8 @@ def _constant(code: RowCode, expression: Expression, row: Block) -> Value:
         raise FusionError(str(error)) from error
     if isinstance(column, np.ndarray):
         return code.constant(column[0].item())
+    if isinstance(column, Nullable):
+        return replace(code.constant(column.values[0].item()), valid=code.constant(False))
     is_repeated = pa.types.is_dictionary(column.type)
     return Fixed(column[0].as_py()) if is_repeated else code.at(column, code.constant(0))
 
@@ -130,27 +137,27 @@ def _of_text(code: RowCode, expression: Expression, name: str, value: Value) -> 
     def computed(texts: pa.Array) -> Column:
         return evaluate(expression, Block({name: texts}, len(texts)))
 
-    return code.by_entry(value, computed, expression.text)
-
-
-def _common(left: Number, right: Number) -> Dtype:
-    return np.result_type(left.dtype, right.dtype)
+    schema = Schema.of({name: "string" if value.may_be_null else "string not null"})
+    return code.by_entry(value, computed, expression.text, may_be_null=expression.may_be_null(schema))
 
 
 def _not(code: RowCode, expression: Not, scope: Scope) -> Number:
     condition = condition_of(code, expression.condition, scope)
-    return code.number(f"not {condition.name}", BOOL, condition)
+    return replace(code.number(f"not {condition.name}", BOOL, condition), valid=condition.valid)
 
 
 def _binary(code: RowCode, expression: Binary, scope: Scope) -> Number:
     op = expression.op
     of = condition_of if op in ("and", "or") else number_of
     left, right = of(code, expression.left, scope), of(code, expression.right, scope)
-    type_ = _common(left, right)
-    if op in _COMPARISONS:
-        return _compared(code, op, left, right)
     if op in ("and", "or"):
-        return _operation(code, _SIGNS[op], left, right, BOOL)
+        return both(code, left, right) if op == "and" else either(code, left, right)
+    made = compared(code, op, left, right) if op in COMPARISONS else _arithmetic(code, op, left, right)
+    return replace(made, valid=code.valid_if(left.valid, right.valid))
+
+
+def _arithmetic(code: RowCode, op: str, left: Number, right: Number) -> Number:
+    type_ = common_type(left, right)
     if BOOL in (left.dtype, right.dtype):
         raise FusionError("arithmetic with conditions is left to columns")
     type_ = FLOAT if op == "div" else type_
@@ -160,26 +167,6 @@ def _binary(code: RowCode, expression: Binary, scope: Scope) -> Number:
     if op == "div":
         return _operation(code, _SIGNS[op], left, right, FLOAT)
     return code.computed(left, _SIGNS[op], right)
-
-
-def _compared(code: RowCode, op: str, left: Number, right: Number) -> Number:
-    """A comparison in which NaN equals itself and is greater than every other number."""
-    left_nan, right_nan = _may_be_nan(left), _may_be_nan(right)
-    type_ = INT if _common(left, right) == BOOL else _common(left, right)
-    left, right = code.cast(left, type_), code.cast(right, type_)
-    if op in _MIRRORED and left_nan:
-        op, left, right, left_nan, right_nan = _MIRRORED[op], right, left, right_nan, left_nan
-    a, b = left.name, right.name
-    text = f"{a} {_COMPARISONS[op]} {b}"
-    if left_nan and right_nan:
-        text = _OF_NANS[op].format(a=a, b=b)
-    elif right_nan and op in _OPPOSITES:
-        text = f"not ({a} {_OPPOSITES[op]} {b})"
-    return code.number(text, BOOL, left, right)
-
-
-def _may_be_nan(number: Number) -> bool:
-    return number.dtype == FLOAT and (number.constant is None or math.isnan(number.constant))
 
 
 def _operation(code: RowCode, sign: str, left: Number, right: Number, dtype: Dtype) -> Number:
@@ -200,7 +187,11 @@ def _divided(code: RowCode, op: str, left: Number, right: Number) -> Number:
 
 
 def _is_in(code: RowCode, expression: IsIn, scope: Scope) -> Number:
-    value, choices = number_of(code, expression.value, scope), np.array(expression.choices)
+    value = number_of(code, expression.value, scope)
+    return replace(_is_one_of(code, value, np.array(expression.choices)), valid=value.valid)
+
+
+def _is_one_of(code: RowCode, value: Number, choices: NDArray[Any]) -> Number:
     if not choices.size:
         return code.constant(False)
     if choices.dtype != value.dtype:
@@ -224,31 +215,19 @@ def _lookup(code: RowCode, expression: Lookup, scope: Scope) -> Value:
         raise FusionError(f"keys of a look-up must be integers or texts; got {key.dtype}")
     if not keys:
         return code.constant(column[0].item())
-    return code.by_key(key, keys, lambda slots: column[index.positions(slots) + 1], column[0].item())
+    default = column[0].item()
+    found = code.by_key(key, keys, lambda slots: column[index.positions(slots) + 1], default)
+    return code.otherwise(replace(found, valid=key.valid), code.constant(default).name)
 
 
 def _call(code: RowCode, expression: Call, scope: Scope) -> Value:
-    rule = _CALLS.get(expression.function)
-    if rule is None:
-        raise FusionError(f"{expression.function} is left to columns")
-    return rule(code, [number_of(code, argument, scope) for argument in expression.arguments])
-
-
-Rule = Callable[[RowCode, Sequence[Number]], Number]
-
-
-def _integers_only(numbers: Sequence[Number]) -> None:
-    if any(number.dtype != INT for number in numbers):
-        raise FusionError("a function of integers; others are left to columns")
-
-
-def _if(code: RowCode, arguments: Sequence[Number]) -> Number:
-    condition, then, otherwise = arguments
-    if condition.dtype != BOOL:
-        raise FusionError("a condition must be a bool")
-    type_ = _common(then, otherwise)
-    then, otherwise = code.cast(then, type_), code.cast(otherwise, type_)
-    return code.number(f"{then.name} if {condition.name} else {otherwise.name}", type_, condition, then, otherwise)
+    function = expression.function
+    if function not in _CALLS and function not in ABOUT_NULLS:
+        raise FusionError(f"{function} is left to columns")
+    arguments = [number_of(code, argument, scope) for argument in expression.arguments]
+    if function in ABOUT_NULLS:
+        return ABOUT_NULLS[function](code, arguments)
+    return replace(_CALLS[function](code, arguments), valid=code.valid_if(*(each.valid for each in arguments)))
 
 
 def _of_number(code: RowCode, arguments: Sequence[Number], *, function: str, of_floats: bool) -> Number:
@@ -268,13 +247,8 @@ def _rounded(code: RowCode, arguments: Sequence[Number], *, function: str) -> Nu
     return code.cast(code.number(f"np.{function}({x.name})", FLOAT, x), INT)
 
 
-def _extreme(code: RowCode, arguments: Sequence[Number], *, function: str) -> Number:
-    _integers_only(arguments)
-    return reduce(lambda a, b: code.number(f"{function}({a.name}, {b.name})", INT, a, b), arguments)
-
-
 def _clock(code: RowCode, arguments: Sequence[Number], *, whole_us: int, part_us: int) -> Number:
-    _integers_only(arguments)
+    integers_only(arguments)
     (time,) = arguments
     rest = code.number(f"{time.name} % {whole_us}", INT, time)
     return code.number(f"{rest.name} // {part_us}", INT, rest)
@@ -292,14 +266,11 @@ _RULES: Mapping[type[Expression], Callable[[RowCode, Any, Scope], Value]] = {
     Call: _call,
 }
 _CALLS: Mapping[str, Rule] = {
-    "if": _if,
     "abs": partial(_of_number, function="abs", of_floats=False),
     "sqrt": partial(_of_number, function="np.sqrt", of_floats=True),
     "floor": partial(_rounded, function="floor"),
     "ceil": partial(_rounded, function="ceil"),
     "round": partial(_rounded, function="rint"),
-    "least": partial(_extreme, function="min"),
-    "greatest": partial(_extreme, function="max"),
     "hour": partial(_clock, whole_us=DAY_US, part_us=3_600_000_000),
     "minute": partial(_clock, whole_us=3_600_000_000, part_us=60_000_000),
     "second": partial(_clock, whole_us=60_000_000, part_us=1_000_000),

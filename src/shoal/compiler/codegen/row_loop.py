@@ -7,7 +7,7 @@ what the remaining conditions and columns need is computed.
 import inspect
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from shoal.compiler.codegen.row_code import (
 from shoal.compiler.codegen.row_expression import condition_of, value_of
 from shoal.compiler.steps import (
     MIX,
+    NULL_BITS,
     Assign,
     Attach,
     DispatchByGroup,
@@ -105,8 +106,8 @@ class Loop:
 class _Steps:
     """The columns of a row after the steps so far."""
 
-    def __init__(self, types: Mapping[str, FieldType]) -> None:
-        self.code = RowCode()
+    def __init__(self, types: Mapping[str, FieldType], nullable: Collection[str] = ()) -> None:
+        self.code = RowCode(nullable)
         self.columns: dict[str, Value] = {name: self.code.column(name, type_) for name, type_ in types.items()}
         self.actions: list[Keep | Repeat] = []
 
@@ -114,7 +115,8 @@ class _Steps:
         """Apply one more step."""
         match step:
             case Filter(condition):
-                self.actions.append(Keep(condition_of(self.code, condition, self.columns), number))
+                holds = self.code.holding(condition_of(self.code, condition, self.columns))
+                self.actions.append(Keep(holds, number))
             case Select():
                 kept = {name: self.columns[name] for name in (INSTANCE, TIME) if name in self.columns}
                 values = {name: value_of(self.code, expression, self.columns) for name, expression in step.columns}
@@ -124,7 +126,7 @@ class _Steps:
             case Assign():
                 self._assign(step)
             case Retime(column):
-                self.columns[TIME] = self.columns[column]
+                self.columns[TIME] = self._present(column)
             case DispatchByGroup():
                 self.columns[INSTANCE] = self._group(step)
             case DispatchByValue():
@@ -136,8 +138,14 @@ class _Steps:
             case _:
                 raise FusionError(f"{type(step).__name__} is left to columns")
 
-    def _integer(self, name: str) -> Number:
+    def _present(self, name: str) -> Value:
         value = self.columns[name]
+        if isinstance(value, Number) and value.valid is not None:
+            raise FusionError(f"column {name!r} may be null")
+        return value
+
+    def _integer(self, name: str) -> Number:
+        value = self._present(name)
         if not isinstance(value, Number) or value.dtype != INT:
             raise FusionError(f"column {name!r} is no integer")
         return self.code.held(value)
@@ -175,7 +183,7 @@ class _Steps:
     def _group(self, step: DispatchByGroup) -> Number:
         code, values = self.code, [self.columns[name] for name in step.columns]
         if len(values) == 1 and isinstance(values[0], Number):
-            number = code.held(code.cast(values[0], INT))
+            number = code.held(code.cast(code.otherwise(values[0], "0"), INT))
             return code.number(f"{number.name} % {step.groups}", INT, number)
         mixed = code.number("np.uint64(0)", BITS)
         for value in values:
@@ -187,11 +195,12 @@ class _Steps:
     def _bits(self, value: Value) -> Number:
         code = self.code
         if isinstance(value, Number):
-            return code.cast(code.held(code.cast(value, INT)), BITS)
+            bits = code.cast(code.held(code.cast(value, INT)), BITS)
+            return code.otherwise(replace(bits, valid=value.valid), f"np.uint64({NULL_BITS})")
         if isinstance(value, Drawn) or (isinstance(value, Passed) and value.is_text):
-            bits = code.by_entry(value, bits_of, "bits")
-            if isinstance(bits, Number):
-                return bits
+            of_text = code.by_entry(value, bits_of, "bits")
+            if isinstance(of_text, Number):
+                return of_text
         raise FusionError("groups of lists and of constant texts are left to columns")
 
 
@@ -222,15 +231,26 @@ class _Text:
         return number.name
 
 
-def loop_of(steps: Sequence[Step], types: Mapping[str, FieldType], wanted: Collection[str] | None = None) -> Loop:
-    """One loop for some steps over columns of some types, with the columns that are wanted; raises `FusionError`."""
-    state = _Steps(types)
+def loop_of(
+    steps: Sequence[Step],
+    types: Mapping[str, FieldType],
+    wanted: Collection[str] | None = None,
+    nullable: Collection[str] = (),
+) -> Loop:
+    """One loop for some steps over columns of some types, with the columns that are wanted; raises `FusionError`.
+
+    `nullable`: the columns that have nulls.
+    """
+    state = _Steps(types, nullable)
     for number, step in enumerate(steps):
         state.add(number, step)
-    columns = {name: value for name, value in state.columns.items() if wanted is None or name in wanted}
+    columns = {
+        name: state.code.cleaned(value) if isinstance(value, Number) else value
+        for name, value in state.columns.items()
+        if wanted is None or name in wanted
+    }
     same_rows = not state.actions
-    written = [_written(value, same_rows) for value in columns.values()]
-    numbers = {id(each): each for each in written if each is not None}
+    numbers = {id(each): each for value in columns.values() for each in _written(value, same_rows)}
     most = math.prod(action.times for action in state.actions if isinstance(action, Repeat))
     if same_rows and not numbers:
         raise FusionError("nothing is computed")
@@ -248,11 +268,14 @@ def fusable(steps: Sequence[Step], types: Mapping[str, FieldType]) -> int:
     return len(steps)
 
 
-def _written(value: Value, same_rows: bool) -> Number | None:
-    """The number that the loop writes for a column, if any."""
+def _written(value: Value, same_rows: bool) -> Iterator[Number]:
+    """The numbers that the loop writes for a column."""
     if isinstance(value, Drawn):
-        return value.at
-    return value if isinstance(value, Number) and not (same_rows and value.column) else None
+        yield value.at
+    elif isinstance(value, Number) and not (same_rows and value.column):
+        yield value
+        if value.valid is not None:
+            yield value.valid
 
 
 def _with_code(loop: Loop, state: _Steps) -> Loop:
