@@ -12,9 +12,9 @@ from tests.runtimes.spark.crashing import Crash, crash_at
 from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 from tests.small_city import city, city_events
 
-from shoal.errors import QueryError
+from shoal.errors import QueryError, SignatureError
 from shoal.kernels.expression import user
-from shoal.model.control.messages import Repartition
+from shoal.model.control.messages import AddQuery, Repartition
 from shoal.model.control.partitioning import Split
 from shoal.model.query import code
 from shoal.model.query.aggregate import count, sum_, user_aggregate
@@ -25,6 +25,7 @@ from shoal.model.query.window import tumbling
 from shoal.runtimes.spark.driver.repair import new_ids
 from shoal.runtimes.spark.state.store import hot_directory
 from shoal.storage.directory import Directory
+from shoal.storage.signature import VARIABLE
 from shoal.workloads.traffic.queries import vehicles
 
 __all__ = ["roots", "small_spark"]
@@ -182,9 +183,9 @@ def test_old_functions_are_not_loaded_by_a_restart_that_supplies_new_ones(
     with pytest.raises(QueryError):
         run.go()
     old = set(_codes(run.graph))
+    _as_another_user(monkeypatch, run.root)
     run.graph = graph_with(in_a_column(broken=False))
     loaded: list[str] = []
-    code.load.cache_clear()
 
     def load(text: str) -> Any:
         loaded.append(text)
@@ -194,6 +195,24 @@ def test_old_functions_are_not_loaded_by_a_restart_that_supplies_new_ones(
     run.go()
     assert loaded
     assert old.isdisjoint(loaded)
+
+
+@pytest.mark.usefixtures("small_spark")
+def test_functions_that_only_the_checkpoint_has_must_be_signed(
+    roots: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = SmallRun(roots(), EPOCHS, commands={1: [AddQuery(in_a_column(broken=False))]})
+    run.go(until=2)
+    _as_another_user(monkeypatch, run.root)
+    with pytest.raises(SignatureError, match="so it is not run"):
+        run.go()
+
+
+def _as_another_user(patched: pytest.MonkeyPatch, root: Path) -> None:
+    """Go on as a process with another key, which has no functions of its own yet."""
+    patched.setattr(code, "_TRUSTED", set())
+    code.load.cache_clear()
+    patched.setenv(VARIABLE, str(root / "other" / "key"))
 
 
 def _codes(graph: Graph) -> list[str]:

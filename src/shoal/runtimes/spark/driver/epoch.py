@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from shoal.compiler.program import Program
+from shoal.compiler.program import Program, compile_graph
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.refused_rows import refused_rows
 from shoal.connectors.sinks import Sink
@@ -76,7 +76,7 @@ class EpochRunner:
         An earlier attempt may have written results of queries that have changed. They are replaced by none first,
         since the queries of the new plan need not have results in this epoch.
         """
-        old = program(self.checkpoint.uri, before.graph, before.partitioning)
+        old = compile_graph(self.checkpoint.unverified_graph(before.graph), before.partitioning)
         same = {name for name, query in old.graph.queries.items() if self.position.graph.queries.get(name) == query}
         for outlet in (outlet for lane in old.lanes for outlet in lane.outlets):
             if not same.issuperset(name for name in outlet.query_of if name is not None):

@@ -7,10 +7,12 @@ from shoal.compiler.program import program_instances
 from shoal.errors import CheckpointError
 from shoal.model.control.binding import Binding
 from shoal.model.control.parked import ParkedQuery, digest
+from shoal.model.query.code import untrusted
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position
 from shoal.runtimes.spark.rebinding.rebinding import Rebinding
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, Standing, StateRef
+from shoal.runtimes.spark.state.signed_code import codes_of
 from shoal.runtimes.spark.state.store import StateStore
 
 
@@ -24,7 +26,7 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
         return None
     manifest = checkpoint.manifest(last)
     checkpoint.check_offsets(manifest)
-    graph = checkpoint.graph(manifest.graph)
+    graph = checkpoint.unverified_graph(manifest.graph)
     homes, sizes = _homes(manifest.states, store)
     position = Position(
         graph,
@@ -44,7 +46,7 @@ def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Positi
     """The position with the graph and the binding that an interrupted epoch was planned with."""
     plan = checkpoint.plan(epoch)
     checkpoint.check_offsets(plan)
-    graph = checkpoint.graph(plan.graph)
+    graph = checkpoint.unverified_graph(plan.graph)
     return under_way(position, _standing(position, checkpoint, graph, plan))
 
 
@@ -57,6 +59,15 @@ def under_way(before: Position, planned: Position) -> Position:
     moves = before.binding.diff(planned.binding)
     now = rebinding.moving(move for move in moves if worker_of[move.instance] == move.target)
     return replace(planned, rebinding=now)
+
+
+def verify_code(checkpoint: Checkpoint, graph: Graph, planned: Graph) -> None:
+    """Raise if a graph has code that comes from the checkpoint, e.g. with a command, and is not signed.
+
+    Code that the job supplies needs no signature, and code that is no longer used is not looked at.
+    """
+    if untrusted(codes_of(graph.operators.values())):
+        checkpoint.graph(planned.digest)
 
 
 def check_streams(position: Position, streams: set[str], uri: str) -> None:

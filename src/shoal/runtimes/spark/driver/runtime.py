@@ -40,7 +40,7 @@ from shoal.runtimes.spark.cluster.session import set_up
 from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position
 from shoal.runtimes.spark.driver.repair import repaired
-from shoal.runtimes.spark.driver.restore import as_planned, check_streams, desired, restored, still_parked
+from shoal.runtimes.spark.driver.restore import as_planned, check_streams, desired, restored, still_parked, verify_code
 from shoal.runtimes.spark.rebinding.commands import Commands
 from shoal.runtimes.spark.rebinding.mailbox import Mailbox
 from shoal.runtimes.spark.rebinding.migration import Limits
@@ -186,6 +186,7 @@ class SparkRuntime(WallClock, Unmeasured):
         if interrupted:
             planned = as_planned(self._checkpoint, position, self._last + 1)
         now = desired(graph, planned)
+        verify_code(self._checkpoint, now, planned.graph)
         position = repaired(planned, before, now, store)
         parked = still_parked(graph, planned)
         wanted = replace(position.with_graph(now, binding), declared=tuple(graph.queries), parked=parked)
