@@ -27,7 +27,9 @@ directory = Path(tempfile.mkdtemp())
 (directory / "1.csv").write_text(FIRST)
 (directory / "2.csv").write_text(SECOND)
 
-readings = Stream("readings", {"ts": "timestamp", "sensor": "string", "celsius": "float64"}, time="ts", lateness_s=5)
+readings = Stream(
+    "readings", {"ts": "timestamp", "sensor": "string", "celsius": "float64 not null"}, time="ts", lateness_s=5
+)
 query = readings.key_by("sensor").window(tumbling(10)).aggregate(n=count(), celsius=mean("celsius")).sink("celsius")
 source = Files(str(directory), format="csv", follow=False, files_per_epoch=1)
 

@@ -11,7 +11,7 @@ from pyarrow import feather
 
 from shoal.connectors.admission import admit, dead_letters
 from shoal.connectors.sources.files import Files
-from shoal.connectors.sources.source import BadFile
+from shoal.connectors.sources.source import BadFile, Wanted, rows_of
 from shoal.kernels.columns.block import arrow_schema
 from shoal.model.query.schema import Schema
 
@@ -49,22 +49,24 @@ def take_in(
     format_: Format,
     on_bad_file: Literal["fail", "dead-letter"] = "fail",
     columns: Sequence[str] = (),
+    read: Sequence[str] = (),
     not_after_us: int | None = None,
 ) -> Taken:
-    """All files of a directory, the time being the first column of the schema."""
+    """All files of a directory, the time being the first column of the schema; with `read`, others are checked only."""
     source = Files(str(directory), format=format_, follow=False, on_bad_file=on_bad_file)
     full = arrow_schema(Schema.of(schema))
-    expected = pa.schema([full.field(name) for name in columns or schema])
+    expected = pa.schema([full.field(name) for name in read or columns or schema])
+    wanted = Wanted.of(full, expected.names) if read else Wanted(tuple(expected.names), pa.schema([]))
     cursor = source.cursor(str(directory / "_cursor"))
     taken, at = Taken(), source.start()
     while not at["ended"]:
         end = cursor.latest(at)
         for piece in cursor.slices(at, end, 2):
-            for raw in source.read(piece, expected.names):
+            for raw in rows_of(source, piece, wanted):
                 if isinstance(raw, BadFile):
                     taken.bad.append(raw)
                     continue
-                admitted = admit(raw, expected, expected.names[0], not_after_us)
+                admitted = admit(raw, expected, expected.names[0], not_after_us, wanted.checked)
                 admitted.batch.validate(full=True)
                 taken.rows += admitted.batch.to_pylist()
                 taken.letters += dead_letters("cars", raw, admitted.refusals).to_pylist()

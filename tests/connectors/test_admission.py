@@ -11,8 +11,11 @@ import pytest
 from tests.connectors.intake import COLUMNAR, Format, take_in, write
 
 from shoal.connectors.admission import admit, dead_letters
-from shoal.connectors.sources.source import RawBatch
+from shoal.connectors.formats.format import FORMATS
+from shoal.connectors.sources.source import RawBatch, Wanted
 from shoal.errors import SchemaError
+from shoal.kernels.columns.block import arrow_schema
+from shoal.model.query.schema import Schema
 
 T0 = dt.datetime(2024, 1, 1)  # noqa: DTZ001  (Shoal's times have no zone)
 T0_US = 1_704_067_200_000_000
@@ -24,8 +27,7 @@ def times(values: list[int], unit: str = "us", zone: str | None = None) -> pa.Ar
 
 
 REFUSED = [
-    pytest.param("int64", pa.array([1, None, 3]), ["null"], "column 'x' is null", id="a null key"),
-    pytest.param("float64", pa.array([1, np.nan, 3]), ["null"], "column 'x' is NaN", id="NaN"),
+    pytest.param("int64 not null", pa.array([1, None, 3]), ["null"], "column 'x' is null", id="a null key"),
     pytest.param(
         "float64",
         pa.array(["1.5", "abc", "2"]),
@@ -102,14 +104,13 @@ def test_only_the_bad_row_is_refused(
 
 
 CSV_REFUSED = [
-    pytest.param("int64", "", "null", id="an empty field where a number belongs"),
-    pytest.param("string", "", "null", id="an empty field where a text belongs"),
-    pytest.param("timestamp", "", "null", id="an empty field where a time belongs"),
+    pytest.param("int64 not null", "", "null", id="an empty field where a number must be"),
+    pytest.param("string not null", "", "null", id="an empty field where a text must be"),
+    pytest.param("timestamp not null", "", "null", id="an empty field where a time must be"),
     pytest.param("int64", '""', "type", id="an empty text where a number belongs"),
     pytest.param("int64", "abc", "type", id="a word where a number belongs"),
     pytest.param("int64", "1.5", "type", id="a fraction where an integer belongs"),
     pytest.param("int64", "9223372036854775808", "type", id="an integer that is too large"),
-    pytest.param("float64", "nan", "null", id="NaN"),
     pytest.param("bool", "yes", "type", id="a word that is no boolean"),
     pytest.param("timestamp", "32.12.2024", "type", id="a text that is no time"),
     pytest.param("timestamp", "253402300800000000", "range", id="a time after the year 9999"),
@@ -118,7 +119,8 @@ CSV_REFUSED = [
 
 @pytest.mark.parametrize(("declared", "value", "reason"), CSV_REFUSED)
 def test_only_the_bad_row_of_a_csv_file_is_refused(tmp_path: Path, declared: str, value: str, reason: str) -> None:
-    good = {"int64": "7", "float64": "7", "string": "7", "bool": "1", "timestamp": "1704067200000000"}[declared]
+    kind = declared.split(maxsplit=1)[0]
+    good = {"int64": "7", "float64": "7", "string": "7", "bool": "1", "timestamp": "1704067200000000"}[kind]
     lines = ["ts,x", f"2024-01-01,{good}", f"2024-01-01,{value}", f"2024-01-01,{good}"]
     write(tmp_path / "a.csv", "\n".join(lines))
     taken = take_in(tmp_path, {"ts": "timestamp", "x": declared}, format_="csv")
@@ -142,7 +144,8 @@ def test_an_event_too_far_ahead_of_the_clock_is_refused(tmp_path: Path, format_:
 
 def test_a_row_with_several_faults_is_refused_once() -> None:
     batch = pa.record_batch({"ts": times([0, T0_US]), "x": pa.array([None, 1.5]), "y": pa.array([None, np.nan])})
-    expected = pa.schema([("ts", pa.timestamp("us")), ("x", pa.int64()), ("y", pa.float64())])
+    required = pa.field("x", pa.int64(), nullable=False)
+    expected = pa.schema([("ts", pa.timestamp("us")), required, ("y", pa.float64())])
     admitted = admit(RawBatch(batch, "here"), expected, "ts", 0)
     assert admitted.batch.num_rows == 0
     assert [(refusal.reason, refusal.rows.tolist()) for refusal in admitted.refusals] == [("null", [0]), ("type", [1])]
@@ -187,6 +190,44 @@ def test_a_null_among_the_entries_of_a_dictionary_is_a_null() -> None:
     admitted = admit(RawBatch(pa.record_batch({"x": column}), "here"), pa.schema([("x", pa.string())]), "x", None)
     assert [refusal.rows.tolist() for refusal in admitted.refusals] == [[1]]
     assert admitted.batch.column(0).to_pylist() == ["a", "a"]
+
+
+def test_nulls_and_nan_get_in_where_they_may_be() -> None:
+    batch = pa.record_batch({"ts": times([0, 1]), "x": pa.array([None, 1]), "y": pa.array([None, np.nan])})
+    expected = pa.schema([("ts", pa.timestamp("us")), ("x", pa.int64()), ("y", pa.float64())])
+    admitted = admit(RawBatch(batch, "here"), expected, "ts", 5)
+    assert admitted.refusals == []
+    assert [column.null_count for column in admitted.batch.columns] == [0, 1, 1]
+
+
+def test_event_time_is_never_null() -> None:
+    batch = pa.record_batch({"ts": pa.array([None, 1], pa.timestamp("us"))})
+    admitted = admit(RawBatch(batch, "here"), pa.schema([("ts", pa.timestamp("us"))]), "ts", 5)
+    assert [(refusal.reason, refusal.rows.tolist()) for refusal in admitted.refusals] == [("null", [0])]
+
+
+@pytest.mark.parametrize("format_", ["parquet", "arrow", "csv"])
+def test_a_row_gets_in_or_not_whichever_columns_are_read(tmp_path: Path, format_: Format) -> None:
+    schema = {"ts": "timestamp", "a": "int64", "b": "int64 not null", "c": "float64", "d": "string"}
+    path = tmp_path / f"a.{format_}"
+    if format_ == "csv":
+        write(path, "ts,a,b,c,d\n2024-01-01,1,1,1,x\n2024-01-01,,,1,x\n2024-01-01,1,2,oops,x\n2024-01-01,,3,1,")
+    else:
+        columns = {"a": pa.array([1, None, 1, None], pa.int32()), "b": pa.array([1, None, 2, 3])}
+        columns |= {"c": pa.array(["1", "1", "oops", "1"]), "d": pa.array(["x", "x", "x", None])}
+        write(path, {"ts": pa.array([T0] * 4, pa.timestamp("us")), **columns})
+    for read in (["ts"], ["ts", "a"], ["ts", "b"], ["ts", "c", "d"], list(schema)):
+        taken = take_in(tmp_path, schema, format_=format_, read=read)
+        assert (len(taken.rows), sorted(taken.reasons)) == (2, ["null", "type"])
+
+
+def test_columns_that_always_fit_are_not_read_to_be_checked(tmp_path: Path) -> None:
+    columns = {"a": pa.array([1, None], pa.int32()), "b": pa.array([1, 2]), "c": pa.array([0.5, None])}
+    write(tmp_path / "a.parquet", {"ts": times([0, 1]), **columns, "d": pa.array(["x", "y"])})
+    declared = arrow_schema(Schema.of({"ts": "timestamp", "a": "int64", "b": "int64 not null", "c": "float64"}))
+    declared = declared.append(pa.field("d", pa.string()))
+    (raw,) = FORMATS["parquet"].read(str(tmp_path / "a.parquet"), [0], 0, Wanted.of(declared, ["ts"]))
+    assert raw.batch.schema.names == ["ts", "d"]
 
 
 def test_infinite_numbers_get_in_without_a_warning() -> None:

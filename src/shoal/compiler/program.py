@@ -10,6 +10,8 @@ from shoal.compiler.family import families
 from shoal.compiler.having import with_conditions
 from shoal.compiler.lane import Feed, Lane, Origin
 from shoal.compiler.section import sections, sinks
+from shoal.connectors.sources.source import Wanted
+from shoal.kernels.columns.block import arrow_schema
 from shoal.model.control.partitioning import DECLARED, Partitioning
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.model.query.schema import Schema
@@ -70,6 +72,10 @@ class Program:
         """The columns of a stream that some lane reads, event time included, in schema order."""
         wanted = {self.inputs[stream].time}.union(*(lane.reads() for lane in self.lanes_of(stream)))
         return tuple(name for name in self.inputs[stream].schema.names if name in wanted)
+
+    def wanted(self, stream: str) -> Wanted:
+        """What to ask the source of a stream for."""
+        return Wanted.of(arrow_schema(self.inputs[stream].schema), self.columns(stream))
 
 
 def compile_graph(graph: Graph, partitioning: Partitioning = DECLARED) -> Program:

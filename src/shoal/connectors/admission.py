@@ -2,14 +2,15 @@
 
 A row is refused, with one of these reasons, when
 
-- `null`: a column is null or NaN;
+- `null`: a column that is declared `not null`, or event time, is null;
 - `type`: a column holds a value that is not of the declared type (see `conversion` for what is);
 - `range`: a time lies before the year 1 or after the year 9999;
 - `unit`: a number in a column of times would lie in 1970, and nobody has said what it counts;
 - `future`: the event time lies too far ahead of the clock;
 - `malformed`: the row could not be split into columns.
 
-Only the columns that some query reads are checked.
+All columns that the stream declares are checked, also those that no query reads: whether a row gets in is a matter of
+the row and the stream alone. A null in any other column is a value like others, and so is NaN.
 """
 
 import datetime as dt
@@ -30,6 +31,7 @@ from shoal.errors import SchemaError
 
 DEAD_LETTERS = "dead_letters"
 """Name of the table of refused rows."""
+NO_COLUMNS = pa.schema([])
 DEAD_LETTER_SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("stream", "reason", "column", "detail", "place", "row")]
 )
@@ -58,8 +60,12 @@ class Admitted:
     refusals: list[Refusal] = field(default_factory=list)
 
 
-def admit(raw: RawBatch, expected: pa.Schema, time: str, not_after_us: int | None) -> Admitted:
+def admit(
+    raw: RawBatch, expected: pa.Schema, time: str, not_after_us: int | None, checked: pa.Schema = NO_COLUMNS
+) -> Admitted:
     """Check a batch against the expected columns; `not_after_us` is the latest event time accepted.
+
+    Of the columns that are only `checked`, those that the batch has are checked, too.
 
     A refused row has one reason, the first that was found. A batch that lacks a column is an error: file sources
     check their columns earlier, under their own rule for bad files.
@@ -72,9 +78,13 @@ def admit(raw: RawBatch, expected: pa.Schema, time: str, not_after_us: int | Non
     refusals: list[Refusal] = []
     arrays: dict[str, pa.Array] = {}
     for wanted in expected:
-        array, refused = _checked(raw.batch.column(wanted.name), wanted, raw.time_unit)
+        field = _required(wanted) if wanted.name == time else wanted
+        array, refused = _checked(raw.batch.column(wanted.name), field, raw.time_unit)
         arrays[wanted.name] = array
         refusals += refused
+    for wanted in checked:
+        if wanted.name in raw.batch.schema.names:
+            refusals += _checked(raw.batch.column(wanted.name), wanted, raw.time_unit)[1]
     if not_after_us is not None and len(arrays[time]):
         refusals += _ahead(arrays[time], time, not_after_us)
     batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
@@ -97,20 +107,23 @@ def _checked(array: pa.Array, wanted: pa.Field, unit: TimeUnit | None) -> tuple[
     """A column of the wanted type, and the rows whose value does not fit; `unit` is that of integers for times."""
     refusals = []
     missing = pc.is_null(array) if _has_nulls(array) else None
-    if missing is not None:
+    if missing is not None and not wanted.nullable:
         refusals.append(Refusal("null", f"column {wanted.name!r} is null", _rows(missing), wanted.name))
     result = converted(array, wanted.type, unit or "us")
     if result.null_count:
         lost = result.is_null() if missing is None else pc.and_not(result.is_null(), missing)
         reason = "range" if _is_time(wanted.type) and _is_time(array.type) else "type"
         refusals.append(Refusal(reason, _misfit(wanted, array.type), _rows(lost), wanted.name))
-    if pa.types.is_floating(wanted.type):
-        refusals += _nan(result, wanted.name)
-    elif _is_time(wanted.type) and len(result):
+    if _is_time(wanted.type) and len(result):
         refusals += _out_of_range(result, wanted.name)
         if unit is None:
             refusals += _of_unknown_unit(array, result, wanted.name)
     return result, refusals
+
+
+def _required(field: pa.Field) -> pa.Field:
+    """Event time is never null."""
+    return field.with_nullable(False)
 
 
 def _has_nulls(array: pa.Array) -> bool:
@@ -131,15 +144,6 @@ def _misfit(wanted: pa.Field, given: pa.DataType) -> str:
 
 def _type_name(type_: pa.DataType) -> str:
     return _TYPE_NAMES.get(str(type_), str(type_))
-
-
-def _nan(array: pa.Array, name: str) -> list[Refusal]:
-    values = array.to_numpy(zero_copy_only=False)
-    nan = np.isnan(values)
-    if not nan.any():
-        return []
-    rows = np.flatnonzero(nan) if not array.null_count else _rows(pc.fill_null(pc.is_nan(array), False))
-    return [Refusal("null", f"column {name!r} is NaN", rows, name)] if rows.size else []
 
 
 def _out_of_range(array: pa.Array, name: str) -> list[Refusal]:

@@ -31,10 +31,11 @@ class AdmittedStream:
             self.dead.append(file_letter(self.stream, raw))
             return None
         source = self.program.inputs[self.stream]
-        full = arrow_schema(source.schema)
-        expected = pa.schema([full.field(name) for name in self.program.columns(self.stream)])
+        full, wanted = arrow_schema(source.schema), self.program.wanted(self.stream)
+        expected = pa.schema([full.field(name) for name in wanted.read])
         ahead = source.max_ahead_us
-        admitted = admit(raw, expected, source.time, None if ahead is None else self.now_us + ahead)
+        not_after_us = None if ahead is None else self.now_us + ahead
+        admitted = admit(raw, expected, source.time, not_after_us, wanted.checked)
         self.rows += raw.batch.num_rows
         for refusal in admitted.refusals:
             self.refused[refusal.reason] += int(refusal.rows.size)

@@ -15,7 +15,7 @@ from shoal.compiler.query_failure import lane_failure, raise_instead
 from shoal.compiler.router import Router
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.refused_rows import refused_rows
-from shoal.connectors.sources.source import Slice, Source
+from shoal.connectors.sources.source import Slice, Source, rows_of
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.model.control.messages import RefusedRows
@@ -44,7 +44,7 @@ class Interpreted:
         """Admit and route rows of a stream; returns the newest event time among them."""
         admitted, router = AdmittedStream(self._program, stream, self._now_us), self._router()
         for piece in pieces:
-            for block in map(admitted.block, source.read(piece, self._program.columns(stream))):
+            for block in map(admitted.block, rows_of(source, piece, self._program.wanted(stream))):
                 if block is not None:
                     router.take(stream, block)
         self.rows += admitted.rows

@@ -13,7 +13,7 @@ from tests.connectors.intake import Taken, take_in, write
 
 from shoal.connectors.formats import delimited
 from shoal.connectors.formats.delimited import Csv
-from shoal.connectors.sources.source import RawBatch
+from shoal.connectors.sources.source import RawBatch, Wanted
 from shoal.errors import SourceError
 
 SCHEMA = {"n": "int64", "s": "string"}
@@ -131,7 +131,7 @@ def test_every_row_comes_out_once_with_its_number_and_its_fields(
     path.write_bytes(end.join(["x,y", *map(quoted, rows), ""]).encode())
     good: dict[int, Any] = {}
     malformed: dict[int, Any] = {}
-    for raw in Csv().read(str(path), [0], 0, ["x", "y"]):
+    for raw in Csv().read(str(path), [0], 0, Wanted(("x", "y"), pa.schema([]))):
         assert isinstance(raw, RawBatch)
         for at, row in enumerate(raw.batch.to_pylist()):
             (malformed if raw.malformed else good)[raw.number(at)] = list(row.values())
@@ -144,7 +144,7 @@ def test_malformed_rows_follow_the_batch_they_stood_in(tmp_path: Path, monkeypat
     lines = ["1" if number % 40 == 7 else f"{number},a" for number in range(200)]
     path = tmp_path / "a.csv"
     path.write_text("\n".join(["n,s", *lines]))
-    batches = list(Csv().read(str(path), [0], 0, ["n"]))
+    batches = list(Csv().read(str(path), [0], 0, Wanted(("n",), pa.schema([]))))
     positions = [raw.number(0) for raw in batches]
     assert len([raw for raw in batches if raw.malformed]) == 5
     assert all(abs(raw.number(0) - at) < 40 for raw, at in zip(batches, sorted(positions), strict=True))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from shoal.connectors.sources.source import RawBatch, column_fault
+from shoal.connectors.sources.source import RawBatch, Wanted, column_fault
 
 ROW_BYTES = 40
 """Assumed length of a row: rows are not counted before they are read."""
@@ -50,12 +50,13 @@ class Csv:
         _header(path)
         return [max(1, Path(path).stat().st_size // ROW_BYTES)]
 
-    def read(self, path: str, units: Sequence[int], first_row: int, columns: Sequence[str]) -> Iterator[RawBatch]:
+    def read(self, path: str, units: Sequence[int], first_row: int, wanted: Wanted) -> Iterator[RawBatch]:
         """The good rows in order, each batch followed by the malformed rows found in it."""
         del units
         names, has_rows = _header(path)
-        if fault := column_fault(names, columns):
+        if fault := column_fault(names, wanted.read):
             raise ValueError(f"it {fault}")
+        columns = [*wanted.read, *(name for name in wanted.checked.names if names.count(name) == 1)]
         if not has_rows:
             return
         clean, quotes = _surveyed(path)

@@ -1,6 +1,6 @@
 """File formats: the units of a file, their rows, and how to read some of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -8,9 +8,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shoal.connectors.formats.delimited import Csv
-from shoal.connectors.sources.source import RawBatch, column_fault
+from shoal.connectors.sources.source import RawBatch, Wanted, column_fault
 
 BATCH_ROWS = 1 << 20
+_ALWAYS_FIT: Mapping[pa.DataType, tuple[pa.DataType, ...]] = {
+    pa.int64(): (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()),
+    pa.float64(): (pa.float32(), pa.float64(), pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()),
+    pa.bool_(): (pa.bool_(),),
+}
+"""For declared types, the types in a file all of whose values can be converted; texts may not be UTF-8."""
 
 
 class Format(Protocol):
@@ -23,11 +29,11 @@ class Format(Protocol):
     def units(self, path: str) -> list[int]:
         """Rows of each unit that can be read on its own; called when a file is found, and again if it has changed."""
 
-    def read(self, path: str, units: Sequence[int], first_row: int, columns: Sequence[str]) -> Iterator[RawBatch]:
-        """Yield the named columns of some units in order; the first unit begins at `first_row`.
+    def read(self, path: str, units: Sequence[int], first_row: int, wanted: Wanted) -> Iterator[RawBatch]:
+        """Yield the wanted columns of some units in order; the first unit begins at `first_row`.
 
-        `units` may name unit 0 of a file without units: it has no rows. Raise `ValueError` if a column is missing,
-        also then.
+        `units` may name unit 0 of a file without units: it has no rows. Raise `ValueError` if a column to read is
+        missing, also then. A column that is only checked may be missing, or left out if all its values fit.
         """
 
 
@@ -41,12 +47,13 @@ class Parquet:
         footer = pq.read_metadata(path)
         return [footer.row_group(i).num_rows for i in range(footer.num_row_groups)]
 
-    def read(self, path: str, units: Sequence[int], first_row: int, columns: Sequence[str]) -> Iterator[RawBatch]:
+    def read(self, path: str, units: Sequence[int], first_row: int, wanted: Wanted) -> Iterator[RawBatch]:
         """The footer is read once; texts are read as dictionaries, which is twice as fast and what kernels need."""
         with pa.OSFile(path) as handle:
             footer = pq.read_metadata(handle)
             schema = footer.schema.to_arrow_schema()
-            _require(schema, columns)
+            _require(schema, wanted.read)
+            columns = [*wanted.read, *_doubtful(schema, wanted.checked, lambda name: _without_nulls(footer, name))]
             texts = [name for name in columns if _is_bytes(schema.field(name).type)]
             with pq.ParquetFile(handle, metadata=footer, read_dictionary=texts) as file:
                 groups = [unit for unit in units if unit < file.num_row_groups]
@@ -66,11 +73,12 @@ class ArrowFile:
             file = pa.ipc.open_file(mapped, options=pa.ipc.IpcReadOptions(included_fields=[0]))
             return [file.get_batch(i).num_rows for i in range(file.num_record_batches)]
 
-    def read(self, path: str, units: Sequence[int], first_row: int, columns: Sequence[str]) -> Iterator[RawBatch]:
+    def read(self, path: str, units: Sequence[int], first_row: int, wanted: Wanted) -> Iterator[RawBatch]:
         """The batches, mapped from the file or decompressed."""
         with pa.memory_map(path) as mapped:
             schema = pa.ipc.open_file(mapped).schema
-            _require(schema, columns)
+            _require(schema, wanted.read)
+            columns = [*wanted.read, *_doubtful(schema, wanted.checked, lambda _: False)]
             fields = [schema.names.index(name) for name in columns]
             file = pa.ipc.open_file(mapped, options=pa.ipc.IpcReadOptions(included_fields=fields))
             for unit in units:
@@ -83,6 +91,28 @@ class ArrowFile:
 def _require(schema: pa.Schema, columns: Sequence[str]) -> None:
     if fault := column_fault(schema.names, columns):
         raise ValueError(f"it {fault}")
+
+
+def _doubtful(schema: pa.Schema, checked: pa.Schema, without_nulls: Callable[[str], bool]) -> Iterator[str]:
+    """Columns of a file in which a value may be refused."""
+    for field in checked:
+        if field.name not in schema.names:
+            continue
+        given = schema.field(field.name).type
+        always_fits = given in _ALWAYS_FIT.get(field.type, ()) and (field.nullable or without_nulls(field.name))
+        if not always_fits:
+            yield field.name
+
+
+def _without_nulls(footer: pq.FileMetaData, name: str) -> bool:
+    """Whether the footer of a Parquet file says that a column has no nulls."""
+    at = footer.schema.names.index(name)
+    for number in range(footer.num_row_groups):
+        column = footer.row_group(number).column(at)
+        known = column.is_stats_set and column.statistics.has_null_count and column.path_in_schema == name
+        if not known or column.statistics.null_count:
+            return False
+    return True
 
 
 def _is_bytes(type_: pa.DataType) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from shoal.connectors.formats.conversion import TimeUnit
 from shoal.connectors.formats.format import FORMATS, Format
 from shoal.connectors.sources.file_log import FileLog, LoggedFile
-from shoal.connectors.sources.source import DRAIN, BadFile, Offset, RawBatch, Slice
+from shoal.connectors.sources.source import DRAIN, BadFile, Offset, RawBatch, Slice, Wanted
 from shoal.errors import CheckpointError, ConfigError, SourceError
 from shoal.storage.directory import Directory, local_path
 
@@ -83,17 +83,21 @@ class Files:
 
     def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch | BadFile]:
         """The rows of a slice's row groups."""
-        for part in piece.data["parts"]:
-            yield from self._read_part(part, columns)
+        return self.read_wanted(piece, Wanted(tuple(columns), pa.schema([])))
 
-    def _read_part(self, part: Mapping[str, Any], columns: Sequence[str]) -> Iterator[RawBatch | BadFile]:
+    def read_wanted(self, piece: Slice, wanted: Wanted) -> Iterator[RawBatch | BadFile]:
+        """The same, with the columns that are only checked where the file's types do not make them fit."""
+        for part in piece.data["parts"]:
+            yield from self._read_part(part, wanted)
+
+    def _read_part(self, part: Mapping[str, Any], wanted: Wanted) -> Iterator[RawBatch | BadFile]:
         path, row = part["path"], part["first_row"]
         if part["bad"]:
             yield self._skipped(path, row, part["bad"])
             return
         try:
             _check_unchanged(part)
-            for raw in FORMATS[self.format].read(path, part["units"], row, columns):
+            for raw in FORMATS[self.format].read(path, part["units"], row, wanted):
                 yield replace(raw, time_unit=self.time_unit)
                 row = max(row, raw.number(raw.batch.num_rows - 1) + 1)
         except (OSError, ValueError, pa.ArrowException) as error:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.connectors.sources.rate import Rate
-from shoal.connectors.sources.source import DRAIN, Offset, RawBatch, Slice
+from shoal.connectors.sources.source import DRAIN, Offset, RawBatch, Slice, Wanted
 from shoal.errors import ConfigError, SourceError
 from shoal.storage.directory import Directory
 
@@ -68,6 +68,11 @@ class Generator:
     def plain(self) -> PlainEvents | None:
         """The events as plain arrays, which need no admission, if available."""
         return self.made_by if isinstance(self.made_by, PlainEvents) else None
+
+    def read_wanted(self, piece: Slice, wanted: Wanted) -> Iterator[RawBatch]:
+        """The same; plain events fit, so that columns which nobody reads need no check."""
+        checked = () if self.plain is not None else wanted.checked.names
+        return self.read(piece, (*wanted.read, *checked))
 
     def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch]:
         """Generate the events of a slice; a column that the events lack is left out, and admission reports it."""

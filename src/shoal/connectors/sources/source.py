@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +68,22 @@ class Cursor(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What a run wants of a stream: the columns that its queries read, and those that are only checked.
+
+    Whether a row gets in depends on all columns that the stream declares, so that it does not depend on the queries.
+    """
+
+    read: tuple[str, ...]
+    checked: pa.Schema
+
+    @classmethod
+    def of(cls, declared: pa.Schema, read: Sequence[str]) -> "Wanted":
+        """The columns to read, and the other declared ones."""
+        return cls(tuple(read), pa.schema([field for field in declared if field.name not in read]))
+
+
 class Source(Protocol):
     """Where a stream's events come from; a picklable value."""
 
@@ -81,6 +97,23 @@ class Source(Protocol):
         """Yield the rows of a slice, with at least the named columns; called on any worker, it must give the same
         rows every time.
         """
+
+
+@runtime_checkable
+class SelectiveSource(Protocol):
+    """A source that knows of some columns that every value in them fits, and need not deliver them to be checked."""
+
+    def read_wanted(self, piece: Slice, wanted: Wanted) -> Iterator[RawBatch | BadFile]:
+        """Yield the rows of a slice as `read` does, with the columns to read; of those that are only checked, with all
+        that the data has and in which a value may be refused.
+        """
+
+
+def rows_of(source: Source, piece: Slice, wanted: Wanted) -> Iterator[RawBatch | BadFile]:
+    """The rows of a slice with the columns that are read or checked."""
+    if isinstance(source, SelectiveSource):
+        return source.read_wanted(piece, wanted)
+    return source.read(piece, (*wanted.read, *wanted.checked.names))
 
 
 DRAIN = "drain"

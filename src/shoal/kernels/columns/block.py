@@ -32,7 +32,7 @@ ARROW_TYPES: Mapping[FieldType, pa.DataType] = {
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of a stream or a result."""
-    return pa.schema([(field.name, ARROW_TYPES[field.type]) for field in schema.fields])
+    return pa.schema([pa.field(field.name, ARROW_TYPES[field.type], field.nullable) for field in schema.fields])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from shoal.compiler.program import Input
 from shoal.connectors.admission import EARLIEST_US, LATEST_US, admit, dead_letters, file_letter
 from shoal.connectors.sources.generator import Generator, GeneratorCursor
-from shoal.connectors.sources.source import BadFile, Cursor, Offset, RawBatch, Slice, Source
+from shoal.connectors.sources.source import BadFile, Cursor, Offset, RawBatch, Slice, Source, Wanted, rows_of
 from shoal.kernels.columns.block import Block, arrow_schema
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.loops import range_of
@@ -41,6 +41,7 @@ class SourceNode(Node):
         self._input = input_
         self._source = source
         self._columns = tuple(columns)
+        self._wanted = Wanted.of(full, columns)
         self._expected = pa.schema([full.field(name) for name in columns])
         self._cursor: Cursor = source.cursor(location)
         self._offset = source.start()
@@ -142,7 +143,7 @@ class SourceNode(Node):
             if block is not None:
                 yield block
             else:
-                yield from self._source.read(piece, self._columns)
+                yield from rows_of(self._source, piece, self._wanted)
 
     def _plain_block(self, piece: Slice) -> Block | None:
         """Generated events, if they are plain arrays of the right types and times; others must be admitted."""
@@ -164,7 +165,7 @@ class SourceNode(Node):
         return None if ahead is None else time.time_ns() // 1000 + ahead
 
     def _admit(self, raw: RawBatch) -> None:
-        admitted = admit(raw, self._expected, self._input.time, self._limit_us())
+        admitted = admit(raw, self._expected, self._input.time, self._limit_us(), self._wanted.checked)
         self.consumed += raw.batch.num_rows
         for refusal in admitted.refusals:
             self.results.refused[refusal.reason] += int(refusal.rows.size)

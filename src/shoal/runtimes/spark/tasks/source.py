@@ -10,7 +10,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from shoal.connectors.sources.source import Cursor, Slice, Source
+from shoal.connectors.sources.source import Cursor, Slice, Source, rows_of
 from shoal.errors import CheckpointError, RunError
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.tasks import wire
@@ -78,7 +78,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
         compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning, told_code())
         wanted = self._feed.stream in compiled.inputs
-        raw = self._feed.source.read(partition.slice, compiled.columns(self._feed.stream)) if wanted else iter(())
+        raw = rows_of(self._feed.source, partition.slice, compiled.wanted(self._feed.stream)) if wanted else iter(())
         read = SliceRead(partition.slice.where, partition.slice.rows, partition.ended, partition.planned_us)
         with query_errors_encoded():
             done = list(Intake(compiled, plan, self._feed.stream).run(raw, read))
