@@ -67,7 +67,7 @@ def test_a_rank_may_be_made_in_a_table_of_with() -> None:
         "WITH r AS (SELECT road, ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY speed) AS rn "
         f"FROM {TABLE}) SELECT road FROM r WHERE rn = 1"
     )
-    assert kinds(sql) == ["source", "assign", "select", "rank", "select", "sink"]
+    assert kinds(sql) == ["source", "assign", "rank", "select", "sink"]
     assert columns(sql) == {"road": "int64"}
 
 

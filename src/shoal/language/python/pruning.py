@@ -1,7 +1,8 @@
-"""Pruning: what no operator behind needs is dropped before rows are joined, deduplicated, matched, ranked or kept.
+"""Pruning: what no operator behind needs is dropped before rows are joined, deduplicated or matched.
 
-It happens for every query alone, before queries share operators. So what a query keeps, and with it its result, does
-not depend on the other queries of a run.
+Ranks and windows of rows are left alone: which of two rows of equal time comes first is decided by all their columns,
+and decides every result. It happens for every query alone, before queries share operators. So what a query keeps, and
+with it its result, does not depend on the other queries of a run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from shoal.model.query.schema import TIME, Schema
 from shoal.model.query.window import window_from_data
 
 Names = frozenset[str]
-_KEPT = ("join", "deduplicate", "rank", "match")
+_PRUNED = ("join", "deduplicate", "match")
 """Operators that keep whole rows, so that every column of their input costs state and exchange."""
 
 
@@ -35,7 +36,7 @@ def pruned(flow: Flow) -> Flow:
         inputs = [rebuilt[id_] for id_ in operator.inputs]
         if operator.kind == "union":
             inputs = _alike(inputs, needed[operator.id])
-        elif _keeps_rows(operator):
+        elif operator.kind in _PRUNED:
             wanted = _reads(operator, needed[operator.id])
             inputs = [_narrow(each, wanted[port]) for port, each in enumerate(inputs)]
         rebuilt[operator.id] = _again(operator, inputs, needed[operator.id])
@@ -47,8 +48,12 @@ def _needed(flow: Flow) -> dict[OperatorId, Names]:
     """The columns of every operator's output that are needed behind it."""
     needed: dict[OperatorId, Names] = {operator.id: frozenset() for operator in flow.operators}
     needed[flow.operators[-1].id] = frozenset(flow.schema.names)
+    windows = {operator.id: operator for operator in flow.operators if operator.kind == "window"}
     for operator in reversed(flow.operators):
-        for id_, names in zip(operator.inputs, _reads(operator, needed[operator.id]), strict=True):
+        reads = _reads(operator, needed[operator.id])
+        if operator.kind == "aggregate" and closed_by_rows(window_from_data(windows[operator.inputs[0]].parameters)):
+            reads = [frozenset(operator.parameters["types"])]
+        for id_, names in zip(operator.inputs, reads, strict=True):
             needed[id_] |= names
     return needed
 
@@ -67,12 +72,6 @@ def _again(operator: Operator, inputs: Sequence[Flow], needed: Names) -> Flow:
         left = {name for outputs, flow in sides for name, column in outputs.items() if column in flow.schema}
         data["defaults"] = {name: value for name, value in data["defaults"].items() if name in left}
     return replayed(operator.kind, inputs, data, {})
-
-
-def _keeps_rows(operator: Operator) -> bool:
-    return operator.kind in _KEPT or (
-        operator.kind == "window" and closed_by_rows(window_from_data(operator.parameters))
-    )
 
 
 def _narrow(flow: Flow, wanted: Names) -> Flow:
@@ -151,7 +150,7 @@ _READS: Mapping[str, Callable[[Mapping[str, Any], Names], Names]] = {
     "union": lambda _, needed: needed,
     "window": lambda data, needed: needed | ({data["on"]} if data.get("on") else frozenset()),
     "aggregate": _aggregate_reads,
-    "rank": lambda data, needed: needed | {name for name, _ in data["by"]} | _keys(data),
+    "rank": lambda data, _: frozenset(data["types"]),
     "deduplicate": lambda data, needed: needed | _keys(data),
     "match": _match_reads,
 }
