@@ -98,13 +98,17 @@ _HINTS: Mapping[tuple[type[exp.Expr], str], str] = {
     (exp.Between, "symmetric"): "write the smaller bound first",
     (exp.CTE, "materialized"): "WITH only names a query; leave it out",
     (exp.Column, "db"): "name columns as table.column",
+    (exp.ColumnConstraint, "this"): "constraints have no names here",
     (exp.Create, "exists"): "every table is created once; leave IF NOT EXISTS out",
     (exp.Create, "replace"): "every table is created once; leave OR REPLACE out",
     (exp.Insert, "with_"): "write INSERT INTO t WITH ... SELECT",
+    (exp.Order, "this"): "the order of rows changes no aggregate",
     (exp.Select, "hint"): "there are no hints here; leave it out",
     (exp.Table, "db"): "tables have one name, without a schema before it",
     (exp.Table, "joins"): "write joins one after another, without parentheses",
+    (exp.Subquery, "sample"): "write a condition in WHERE",
     (exp.Table, "sample"): "write a condition in WHERE",
+    (exp.Window, "alias"): "write the window behind OVER",
 }
 _ELSEWHERE = "there is nothing like it here"
 
@@ -118,8 +122,8 @@ def check_clauses(tree: exp.Expr, where: str) -> None:
         for name in _given(node):
             if name not in known.split():
                 hint = _HINTS.get((type(node), name), _ELSEWHERE)
-                said = f"{name.strip('_').upper().replace('_', ' ')} of {quoted(node)!r}"
-                raise SqlError(f"{place(node, where)}: {said} is not supported; {hint}")
+                clause = "" if name in ("this", "alias") else f"{name.strip('_').upper().replace('_', ' ')} of "
+                raise SqlError(f"{place(node, where)}: {clause}{quoted(node)!r} is not supported; {hint}")
 
 
 def check_read(tree: exp.Expr, where: str) -> None:

@@ -294,7 +294,7 @@ def grouped(select: exp.Select, relation: Relation, functions: Mapping[str, Func
     condition = conjunction(conditions)
     if condition is not None:
         results = replace(results, flow=results.flow.filter(condition))
-    return results.projected(items, where)
+    return results.projected(items, place(select, where))
 
 
 def _aggregated(grouping: Grouping) -> Relation:

@@ -84,7 +84,7 @@ class _Reading:
 
     def _query(self, tree: exp.Expr) -> Relation:
         relation = queried(tree, Scope(self.relations, self.functions, self.where))
-        relation.check_limited(self.where)
+        relation.check_limited(place(tree, self.where))
         return relation
 
     def _check_new(self, tree: exp.Table) -> None:

@@ -71,7 +71,7 @@ def _selected(select: exp.Select, scope: Scope) -> Relation:
     else:  # WHERE is about the matches
         relation = matched(_from(select, [], scope)[0], match, functions, where)
     relation, conditions = limited(relation, conditions, where)
-    relation.check_limited(where)
+    relation.check_limited(place(select, where))
     relation = _filtered(relation, conditions, scope)
     if any(select.args.get(clause) is not None for clause in ("group", "having")) or has_aggregates(select):
         relation = grouped(select, relation, functions, where)
@@ -154,7 +154,7 @@ def _from(select: exp.Select, conditions: list[exp.Expr], scope: Scope) -> tuple
         check_join(join, where)
     parts = [relation, *(_source(join.this, scope) for join in joins)]
     for part in parts:
-        part.check_limited(where)
+        part.check_limited(place(select, where))
     parts = [part.settled(where).narrowed().timed() for part in parts]
     always = _always(joins)
     before: list[list[exp.Expr]] = [[] for _ in parts]
@@ -208,14 +208,14 @@ def _listed(select: exp.Select, relation: Relation, scope: Scope) -> Relation:
     for window, _ in list(parts.values())[:1]:
         timeless = relation.flow.time in relation.flow.schema and relation.flow.time not in values
         chosen = list(values.items())
-        relation = relation.extended(chosen) if timeless else relation.projected(chosen, where)
+        relation = relation.extended(chosen) if timeless else relation.projected(chosen, place(select, where))
         values = {name: col(column) for name, column in relation.columns.items()}
         relation = relation.assigned(window, where)
         values |= {name: col(part) for name, (_, part) in parts.items()}
     listed = [(name, values.get(name)) for name, _, _ in items]
     for column, tree in ranks.items():
         return ranked(relation, tree, column, listed, where)
-    return relation.projected([(name, value) for name, value in listed if value is not None], where)
+    return relation.projected([(name, value) for name, value in listed if value is not None], place(select, where))
 
 
 def _items(select: exp.Select, relation: Relation, scope: Scope) -> Iterator[tuple[str, exp.Expr, Expression | None]]:
