@@ -1,10 +1,12 @@
 """Files: which are read, in which order, how much at a time, and at what price."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from shoal.connectors.sources.file_log import FileLog, LoggedFile
 from shoal.connectors.sources.files import SCAN_INTERVAL_S, FileCursor, Files
-from shoal.connectors.sources.source import Offset, RawBatch, Slice
+from shoal.connectors.sources.source import BadFile, Offset, RawBatch, Slice
 from shoal.errors import CheckpointError, ConfigError, SourceError
 from shoal.storage.directory import Directory
 
@@ -282,3 +284,38 @@ REFUSED = [
 def test_invalid_options_are_rejected_at_once(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Files(**{"path": "in", **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", ["fail", "dead-letter"])
+def test_a_file_that_changes_after_it_was_read_is_reported_once(rule: Any, inbox: Path, clock: Clock) -> None:
+    put(inbox, "a.parquet", 1)
+    put(inbox, "b.parquet", 2)
+    source = Files(str(inbox), on_bad_file=rule)
+    cursor = cursor_of(source, inbox, clock)
+    at, read = advance(source, cursor, source.start())
+    assert read == [1, 2]
+    put(inbox, "a.parquet", *range(5_000))
+    put(inbox, "c.parquet", 3)
+    clock.now_s += 60
+    end = cursor.latest(at)
+    found = [raw for piece in cursor.slices(at, end, 3) for raw in source.read(piece, ["n"])]
+    assert [raw.batch.column("n").to_pylist() for raw in found if isinstance(raw, RawBatch)] == [[3]]
+    (report,) = [raw for raw in found if isinstance(raw, BadFile)]
+    assert report.where == str(inbox / "a.parquet")
+    assert re.match(r"it had \d+ bytes and has \d+ after it was read; what is new in it is not read", report.reason)
+    for later in (cursor, cursor_of(source, inbox, clock)):  # the second is that of a restart
+        put(inbox, "a.parquet", 9, 9, 9)
+        clock.now_s += 60
+        assert later.latest(end) == end
+
+
+def test_a_file_that_is_touched_after_it_was_read_is_reported(inbox: Path, clock: Clock) -> None:
+    put(inbox, "a.parquet", 1)
+    source = Files(str(inbox))
+    cursor = cursor_of(source, inbox, clock)
+    at, _ = advance(source, cursor, source.start())
+    os.utime(inbox / "a.parquet", (2e9, 2e9))
+    clock.now_s += 60
+    (report,) = [raw for piece in cursor.slices(at, cursor.latest(at), 1) for raw in source.read(piece, ["n"])]
+    assert isinstance(report, BadFile)
+    assert report.reason.startswith("it was written again after it was read")

@@ -16,13 +16,17 @@ MERGED_ENTRIES = 256
 
 @dataclass(frozen=True)
 class LoggedFile:
-    """A file as it was when it was found; `units` has the rows per row group, record batch or whole file."""
+    """A file as it was when it was found; `units` has the rows per row group, record batch or whole file.
+
+    `bad` says why it cannot be read. `again`: it had been read before, and has changed since; that is only reported.
+    """
 
     path: str
     size: int
     changed_ns: int
     units: tuple[int, ...]
     bad: str = ""
+    again: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -30,6 +30,7 @@ class Files:
 
     Names that begin with . or _, names with another suffix and subdirectories are ignored.
     Write a new file under another name, then rename it: a file must be complete when it appears, and must not change.
+    One that changes after it was read is reported by a dead letter; what is new in it is not read.
     `rows_per_epoch` and `files_per_epoch` bound the input of one epoch (at least one row group, of any size;
     the rows of a CSV file are estimated from its size); without `follow` the stream ends when all files are read.
     `on_bad_file`: "fail" stops the run at a file that cannot be read, that has changed since it was found or
@@ -93,7 +94,7 @@ class Files:
     def _read_part(self, part: Mapping[str, Any], wanted: Wanted) -> Iterator[RawBatch | BadFile]:
         path, row = part["path"], part["first_row"]
         if part["bad"]:
-            yield self._skipped(path, row, part["bad"])
+            yield BadFile(path, part["bad"]) if part["again"] else self._skipped(path, row, part["bad"])
             return
         try:
             _check_unchanged(part)
@@ -123,7 +124,7 @@ class FileCursor:
         self._clock = clock
         self._scan_at_s = float("-inf")
         self._log = FileLog(directory)
-        self._known = {file.path for file in self._log.files}
+        self._known = {file.path: file for file in self._log.files}
         self._rechecked = False
 
     def latest(self, start: Offset) -> Offset:
@@ -134,7 +135,7 @@ class FileCursor:
         self._recheck(start)
         if self._directory.exists(DRAIN):
             return {**start, "ended": True}
-        self._scan()
+        self._scan(start["file"])
         file, unit = self._limit(start["file"], start["unit"])
         return {"file": file, "unit": unit, "ended": not self._files.follow and file >= len(self._log.files)}
 
@@ -163,30 +164,37 @@ class FileCursor:
             logged = self._log.files[number]
             with contextlib.suppress(OSError):
                 status = Path(logged.path).stat()
-                if logged.bad or (status.st_size, status.st_mtime_ns) != (logged.size, logged.changed_ns):
+                current = (status.st_size, status.st_mtime_ns) == (logged.size, logged.changed_ns)
+                if not logged.again and (logged.bad or not current):
                     changed[number] = _probe(FORMATS[self._files.format], logged.path, status)
         self._log.replace(changed)
 
-    def _scan(self) -> None:
+    def _scan(self, read: int) -> None:
+        """Log new files, and those of the first `read` files of the log that have changed since."""
         began_s = self._clock()
         if began_s < self._scan_at_s:
             return
-        fresh = self._fresh()
+        fresh = self._fresh({file.path for file in self._log.files[:read]})
         if fresh:
-            self._known.update(file.path for file in fresh)
+            self._known.update({file.path: file for file in fresh})
             self._log.append(fresh)
         took_s = self._clock() - began_s
         self._scan_at_s = began_s + took_s + max(SCAN_INTERVAL_S, took_s / SCAN_SHARE)
 
-    def _fresh(self) -> list[LoggedFile]:
-        """New files, in the order in which they will be read."""
+    def _fresh(self, read: Collection[str]) -> list[LoggedFile]:
+        """New files, in the order in which they will be read, and then files that have changed after they were read."""
         suffixes = FORMATS[self._files.format].suffixes
         found: list[tuple[int, str, os.stat_result]] = []
         foreign: list[str] = []
+        changed: list[LoggedFile] = []
         try:
             with os.scandir(self._files.path) as entries:
                 for entry in entries:
-                    if entry.name[0] in "._" or entry.path in self._known or not entry.is_file():
+                    if entry.name[0] in "._" or not entry.is_file():
+                        continue
+                    if (known := self._known.get(entry.path)) is not None:
+                        if entry.path in read and not known.again and (status := _status(entry)) is not None:
+                            changed += _changed(known, status)
                         continue
                     if not entry.name.endswith(suffixes):
                         foreign.append(entry.name)
@@ -203,7 +211,7 @@ class FileCursor:
             )
         found.sort(key=lambda file: file[:2])
         format_ = FORMATS[self._files.format]
-        return [_probe(format_, f"{self._files.path}/{name}", status) for _, name, status in found]
+        return [*(_probe(format_, f"{self._files.path}/{name}", status) for _, name, status in found), *changed]
 
     def _limit(self, file: int, unit: int) -> tuple[int, int]:
         """The position after the units that one epoch may read."""
@@ -245,11 +253,12 @@ def _slice(units: Sequence[Mapping[str, Any]]) -> Slice:
     parts: list[dict[str, Any]] = []
     for unit in units:
         logged: LoggedFile = unit["logged"]
-        if parts and parts[-1]["path"] == logged.path:
+        if parts and (parts[-1]["path"], parts[-1]["again"]) == (logged.path, logged.again):
             parts[-1]["units"].append(unit["unit"])
         else:
             part = {"path": logged.path, "size": logged.size, "changed_ns": logged.changed_ns, "bad": logged.bad}
-            parts.append({**part, "first_row": unit["first_row"], "units": [unit["unit"]]})
+            own = {"again": logged.again, "first_row": unit["first_row"], "units": [unit["unit"]]}
+            parts.append({**part, **own})
     where = f"{parts[0]['path']} to {parts[-1]['path']}" if parts else "nothing"
     return Slice(where, sum(unit["rows"] for unit in units), {"parts": parts})
 
@@ -271,6 +280,15 @@ def _probe(format_: Format, path: str, status: os.stat_result) -> LoggedFile:
     except (OSError, ValueError, pa.ArrowException) as error:
         bad = _reason(error)
     return LoggedFile(path, status.st_size, status.st_mtime_ns, tuple(units) or (0,), bad)
+
+
+def _changed(known: LoggedFile, status: os.stat_result) -> list[LoggedFile]:
+    """An entry of the log that reports a file which has changed after it was read; none if it has not."""
+    if (status.st_size, status.st_mtime_ns) == (known.size, known.changed_ns):
+        return []
+    how = f"had {known.size} bytes and has {status.st_size}" if status.st_size != known.size else "was written again"
+    reason = f"it {how} after it was read; what is new in it is not read, since files must not change"
+    return [LoggedFile(known.path, status.st_size, status.st_mtime_ns, (0,), reason, again=True)]
 
 
 def _check_unchanged(part: Mapping[str, Any]) -> None:
