@@ -50,6 +50,10 @@ class MemorySink:
     _parts: dict[str, dict[int, pa.Table]] = field(default_factory=lambda: defaultdict(dict))
     _columns: dict[str, pa.Schema] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """The tables; their rows would fill the screen."""
+        return f"MemorySink({', '.join(self.names()) or 'no tables'})"
+
     def opened(self, opening: Opening) -> "MemorySink":  # noqa: ARG002  (the protocol's)
         """The sink itself: any run may add to it."""
         return self

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.errors import GraphError
-from shoal.model.query.graph import Graph, Query
+from shoal.model.query.graph import Graph, Query, shortened
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,10 @@ class Job:
     name: str
     graph: Graph
     sources: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """The name, and the first queries."""
+        return f"Job({self.name!r}, {shortened(self.graph.queries, 'queries')})"
 
     def __post_init__(self) -> None:
         """Reject a job without queries, or with a stream that has no source."""

@@ -84,6 +84,11 @@ class Run:
     _attempts: deque[Command] = field(default_factory=lambda: deque(maxlen=KEPT_FINISHED))
     _requests: Iterator[int] = field(default_factory=lambda: count(1))
 
+    def __repr__(self) -> str:
+        """Job, runtime, and how far it has come."""
+        on, tally = self.runtime.capabilities.name, self.tally
+        return f"Run({self.job.name!r} on {on}, {self.workers} workers, {tally.epochs} epochs, {tally.events} events)"
+
     def rebind(self, binding: Binding, mechanism: str | None = None) -> str:
         """Use another binding from the next epoch on, by another mechanism if one is given; no result changes.
 

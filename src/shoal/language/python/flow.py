@@ -39,6 +39,12 @@ class Flow:
     partition: tuple[str, ...] = ()
     groups: int = 1
 
+    def __repr__(self) -> str:
+        """The kinds of the operators, and the columns."""
+        columns = ", ".join(f"{name} {type_}" for name, type_ in self.schema.as_dict().items())
+        kinds = " -> ".join(operator.kind for operator in self.operators)
+        return f"{type(self).__name__}({kinds}; {columns})"
+
     def filter(self, condition: Expression) -> "Flow":
         """Keep the rows for which a condition holds."""
         self._check_condition(condition, "filter")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from shoal.errors import BindingError
-from shoal.model.query.graph import InstanceId
+from shoal.model.query.graph import InstanceId, shortened
 
 WorkerId = NewType("WorkerId", int)
 """Number of a worker, from 0: a Spark slot, a thread, a simulated core."""
@@ -32,6 +32,11 @@ class Binding:
 
     worker_of: Mapping[InstanceId, WorkerId]
     workers: int
+
+    def __repr__(self) -> str:
+        """The first instances and their workers."""
+        named = (f"{instance} on {worker}" for instance, worker in self.worker_of.items())
+        return f"Binding({shortened(named, 'instances')}; {self.workers} workers)"
 
     def __post_init__(self) -> None:
         """Reject a binding without workers, and instances on unknown workers."""

@@ -53,6 +53,10 @@ class Operator:
         if self.kind not in OPERATOR_KINDS:
             raise GraphError(f"operator must be one of {', '.join(OPERATOR_KINDS)}; got {self.kind!r}")
 
+    def __repr__(self) -> str:
+        """Kind and id; the parameters are in `text`."""
+        return f"Operator({self.kind} {self.id})"
+
     @cached_property
     def text(self) -> str:
         """Canonical text of what the operator does: equal for operators that do the same, with any inputs."""
@@ -81,6 +85,10 @@ class Query:
 
     name: str
     operators: tuple[Operator, ...]
+
+    def __repr__(self) -> str:
+        """The name, and the kinds of the operators."""
+        return f"Query({self.name!r}: {' -> '.join(operator.kind for operator in self.operators)})"
 
     def __post_init__(self) -> None:
         """Reject anything but such a tree."""
@@ -144,6 +152,10 @@ class Graph:
     """Queries merged into one graph; a graph that is wrong cannot be built."""
 
     queries: Mapping[str, Query] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """How many queries, and the names of the first."""
+        return f"Graph({shortened(self.queries, 'queries')})"
 
     def __post_init__(self) -> None:
         """Reject streams or tables that two queries declare differently."""
@@ -250,3 +262,14 @@ class Graph:
         """A short text that two graphs share only if they are the same."""
         text = json.dumps(self.data(), separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def shortened(names: Iterable[str], what: str, most: int = 5) -> str:
+    """A number of things and the names of the first, for texts that people read.
+
+    >>> shortened(["a", "b"], "queries"), shortened(map(str, range(99)), "queries")
+    ('2 queries: a, b', '99 queries: 0, 1, 2, 3, 4, ...')
+    """
+    listed = list(names)
+    more = ", ..." if len(listed) > most else ""
+    return f"{len(listed)} {what}: {', '.join(listed[:most])}{more}"

@@ -46,6 +46,7 @@ from shoal.runtimes.spark.rebinding.mailbox import Mailbox
 from shoal.runtimes.spark.rebinding.migration import Limits
 from shoal.runtimes.spark.rebinding.throttle import Throttle
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan
+from shoal.runtimes.spark.state.hot_owner import claim_shared_memory
 from shoal.runtimes.spark.state.signed_code import code_digest
 from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
@@ -137,6 +138,8 @@ class SparkRuntime(WallClock, Unmeasured):
                 )
         self._checkpoint.lock()
         try:
+            if self._setup.hot:
+                claim_shared_memory(self._setup.checkpoint)
             position = self._begin(graph, binding)
             self._runner = EpochRunner(
                 self._checkpoint, self._setup.sink, position, executor_placement(self._own), hot=self._setup.hot

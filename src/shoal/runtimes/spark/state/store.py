@@ -38,7 +38,7 @@ def hot_directory(checkpoint: str) -> str:
     return str(hot_root() / hashlib.sha256(checkpoint.encode()).hexdigest()[:16])
 
 
-def _hot_tier(checkpoint: str) -> Directory | None:
+def hot_tier(checkpoint: str) -> Directory | None:
     """The hot tier; None, with a warning, if another user has taken its name: the durable tier is enough."""
     try:
         private_directory(hot_root(), "directory in shared memory")
@@ -54,7 +54,7 @@ class StateStore:
     def __init__(self, checkpoint: str, *, hot: bool = True) -> None:
         """Open the store below a checkpoint directory."""
         self._durable = Directory(f"{checkpoint}/state")
-        self._hot = _hot_tier(checkpoint) if hot else None
+        self._hot = hot_tier(checkpoint) if hot else None
         self._cache: OrderedDict[str, tuple[int, list[SegmentPart]]] = OrderedDict()
         self._cached_bytes = 0
         self._lock = threading.Lock()
