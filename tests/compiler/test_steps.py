@@ -1,5 +1,6 @@
 """Steps: stateless operators, and how rows find their instance."""
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.compiler.steps import DispatchByGroup, DispatchByValue, Filter, Select, Step
+from shoal.compiler.steps import Attach, DispatchByGroup, DispatchByValue, Filter, Select, Step
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE
 from shoal.model.query.expression import col, lit
@@ -18,13 +19,48 @@ BLOCK = Block({"road": np.array([3, 1, 3, 2]), "kind": pa.array(["a", "b", "", "
 
 
 def columns(block: Block) -> dict[str, list[Any]]:
-    return {n: c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for n, c in block.columns.items()}
+    return {n: c.tolist() if isinstance(c, np.ndarray) else c.to_pylist() for n, c in block.columns.items()}
 
 
 def test_a_filter_keeps_the_rows_for_which_it_holds() -> None:
     step = Filter((col("road") == 3) & (col("kind") != ""))
     assert columns(step.apply(BLOCK)) == {"road": [3], "kind": ["a"]}
     assert step.reads() == {"road", "kind"}
+
+
+def test_a_filter_drops_rows_for_which_it_is_null() -> None:
+    block = Block.from_arrow(pa.record_batch({"speed": [10.0, None, 90.0, math.nan], "kind": ["a", "b", None, "c"]}))
+    assert columns(Filter(col("speed") > 50).apply(block))["kind"] == [None, "c"]
+    assert columns(Filter(~(col("speed") > 50)).apply(block))["kind"] == ["a"]
+    assert columns(Filter(col("kind") != "a").apply(block))["kind"] == ["b", "c"]
+
+
+ATTACHED: Any = (("limit", "float64", (0.5, None)), ("label", "string", ("one", "two")), ("due", "timestamp", (7, 8)))
+
+
+@pytest.mark.parametrize(
+    ("defaults", "wanted"),
+    [
+        pytest.param(None, {"limit": [None, 0.5], "label": ["two", "one"], "due": [8, 7]}, id="inner"),
+        pytest.param(
+            (("limit", None), ("label", None), ("due", None)),
+            {"limit": [None, None, None, 0.5], "label": ["two", None, None, "one"], "due": [8, None, None, 7]},
+            id="nulls for the missing",
+        ),
+        pytest.param(
+            (("limit", 1), ("label", ""), ("due", 0)),
+            {"limit": [None, 1.0, 1.0, 0.5], "label": ["two", "", "", "one"], "due": [8, 0, 0, 7]},
+            id="defaults for the missing",
+        ),
+    ],
+)
+@pytest.mark.parametrize("key", ["road", "name"])
+def test_a_key_that_is_null_or_unknown_has_no_match_in_a_table(key: str, defaults: Any, wanted: Any) -> None:
+    block = Block.from_arrow(pa.record_batch({"road": [2, None, 0, 1], "name": ["b", None, "", "a"]}))
+    step = Attach(key, (1, 2) if key == "road" else ("a", "b"), ATTACHED, defaults)
+    got = columns(step.apply(block))
+    assert {name: got[name] for name in wanted} == wanted
+    assert got.get("has_right", [True] * 2) == [value is not None and value not in (0, "") for value in got[key]]
 
 
 def test_a_select_keeps_its_columns_and_the_instance() -> None:
