@@ -132,6 +132,7 @@ def test_queries_are_listed_as_the_last_epoch_had_them(
             {"name": "fast", "streams": ["vehicles"], "table": "fast", "operators": 3, "instances": 0},
             {"name": "once", "streams": ["vehicles"], "table": "seldom", "operators": 3, "instances": 3},
         ],
+        "parked": [],
     }
 
 

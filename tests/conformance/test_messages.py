@@ -29,6 +29,7 @@ CODECS: list[Codec[Any]] = [
     mailbox.REPLIES.codec,
     mailbox.MARKS.codec,
     mailbox.REQUESTS.codec,
+    reports.FAILURES,
     reports.HEADERS,
     reports.REPORTS,
 ]
@@ -69,6 +70,8 @@ def values(type_: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=2)
     if get_origin(type_) is tuple and arguments[1:] == (...,):
         return st.lists(values(arguments[0]), max_size=3).map(tuple)
+    if get_origin(type_) is tuple:
+        return st.tuples(*map(values, arguments))
     if get_origin(type_) is UnionType:
         return st.one_of(*(values(each) for each in arguments))
     raise TypeError(f"no values are known for type {type_}")
