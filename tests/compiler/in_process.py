@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from shoal.compiler.lane import NOW, Lane
+from shoal.compiler.lane import Lane
 from shoal.compiler.program import Program
 from shoal.compiler.router import Parcel, Router
+from shoal.compiler.watermarks import NOW
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.kernels.columns.block import Block, arrow_schema
 from shoal.kernels.columns.parts import split_tables, table_from_arrow

@@ -10,6 +10,7 @@ import pytest
 from shoal.compiler import router as routing
 from shoal.compiler.program import compile_graph
 from shoal.compiler.router import Router
+from shoal.compiler.watermarks import Reading, advanced
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE
 from shoal.language.python.stream import Stream
@@ -86,11 +87,23 @@ def test_late_rows_are_told_for_every_lane_and_not_sent() -> None:
     assert [(lane.number, late.columns["k"].to_pylist()) for lane, late in sent.late] == [(0, ["late"]), (1, ["late"])]
 
 
-def test_rows_of_one_stream_are_late_by_the_slowest_of_those_that_meet() -> None:
+def test_rows_are_late_by_the_watermark_of_their_own_stream_however_slow_the_other_is() -> None:
     sent = router([LEFT.join(RIGHT, within_s=(0, 1)).sink("q")], left=50, right=5)
-    sent.take("left", block((4, "late", 1), (6, "timely", 2)))
-    assert parcels(sent, "k") == [(0, 0, 0, ["timely"])]
-    assert len(sent.late) == 1
+    sent.take("left", block((49, "late", 1), (50, "timely", 2)))
+    sent.take("right", block((4, "late", 1), (5, "timely", 2)))
+    assert parcels(sent, "k") == [(0, 0, 0, ["timely"]), (0, 0, 1, ["timely"])]
+    assert [late.columns["k"].to_pylist() for _, late in sent.late] == [["late"], ["late"]]
+
+
+def test_rows_of_one_partition_are_not_late_by_the_watermark_of_another() -> None:
+    read = [Reading("left", 50, "fast", ("fast", "slow")), Reading("left", 5, "slow", ("fast", "slow"))]
+    program = compile_graph(Graph.of([LEFT.rank("n", 1).sink("q")]))
+    marks = advanced(program, {}, read, 0)
+    sent = Router(program, [0] * len(program.instances), marks, 0)
+    sent.take("left", block((49, "late", 1), (50, "timely", 2)), "fast")
+    sent.take("left", block((4, "late", 1), (5, "timely", 2)), "slow")
+    assert parcels(sent, "k") == [(0, 0, 0, ["timely", "timely"])]
+    assert [late.columns["k"].to_pylist() for _, late in sent.late] == [["late"], ["late"]]
 
 
 def test_processing_time_makes_nothing_late_and_gives_rows_its_own_time() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.compiler.steps import Step
+from shoal.compiler.watermarks import NOW, merged_us
 from shoal.kernels.columns.block import Block, arrow_schema, as_arrow
 from shoal.kernels.columns.table import INSTANCE, Ints, Tables
 from shoal.kernels.kernel import NEVER_US, Kernel, Shared
@@ -24,10 +25,6 @@ from shoal.model.query.schema import TIME, Schema
 if TYPE_CHECKING:
     from shoal.compiler.division import Division
 
-NOW = "#now"
-"""Key of the processing clock among the watermarks of streams."""
-ENDED = "#ended:"
-"""Prefix of the keys of streams that have ended."""
 Origin = str | int
 """Where rows come from: a stream by name, or a lane by number."""
 
@@ -120,12 +117,22 @@ class Lane:
         return frozenset(wanted)
 
     def watermark_us(self, marks: Mapping[str, int]) -> int:
-        """The lane's watermark: that of the slowest stream that has not ended, less `hold_us`."""
+        """The lane's watermark: that of the slowest stream that neither has ended nor is idle, less `hold_us`."""
         if self.processing:
             return marks.get(NOW, NEVER_US)
-        alive = [stream for stream in self.streams if ENDED + stream not in marks] or self.streams
-        slowest = min((marks.get(stream, NEVER_US) for stream in alive), default=NEVER_US)
+        slowest = merged_us(self.streams, marks)
         return slowest if slowest == NEVER_US else slowest - self.hold_us
+
+    def late_us(self, marks: Mapping[str, int], partition_us: int) -> int:
+        """The watermark by which rows of a stream are late: that of their own partition, less `hold_us`.
+
+        So other partitions and streams, which may be read earlier or later, make no row late. Only behind idle ones the
+        lane's watermark can be ahead of it; then that one counts.
+        """
+        mark_us = self.watermark_us(marks)
+        if self.processing or partition_us == NEVER_US:
+            return mark_us
+        return max(mark_us, partition_us - self.hold_us)
 
     def lifted(
         self, feed: Feed, block: Block, watermark_us: int, now_us: int, cache: BlockCache

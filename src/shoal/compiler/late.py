@@ -15,7 +15,10 @@ from shoal.model.query.schema import TIME
 
 
 def late_letters(lane: Lane, late: Block, inputs: Mapping[str, Input]) -> pa.RecordBatch:
-    """Dead letters for late rows, each with the operator that could no longer count it."""
+    """Dead letters for late rows, each with the operator that could no longer count it.
+
+    Where a row stood in its file is no longer known, so its place is its stream.
+    """
     if lane.kernel is None:
         raise TypeError("a lane without a kernel has no late rows")
     names = [name for name in late.columns if name not in (INSTANCE, TIME)]
@@ -30,4 +33,5 @@ def late_letters(lane: Lane, late: Block, inputs: Mapping[str, Input]) -> pa.Rec
         Refusal("late", f"operator {lane.instances[number]} {reason}", np.flatnonzero(numbers == number))
         for number in np.unique(numbers).tolist()
     ]
-    return dead_letters(stream, RawBatch(batch, f"stream {stream}"), refusals)
+    letters, place = dead_letters(stream, RawBatch(batch, ""), refusals), f"stream {stream}"
+    return letters.set_column(letters.schema.names.index("place"), "place", pa.array([place] * letters.num_rows))

@@ -26,6 +26,7 @@ class Input:
     time: str
     lateness_us: int
     max_ahead_us: int | None
+    idle_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,14 @@ def compile_graph(graph: Graph, partitioning: Partitioning = DECLARED) -> Progra
 
 
 def _input(parameters: Mapping[str, object]) -> Input:
-    ahead, time = parameters["max_ahead_us"], str(parameters["time"])
+    ahead, idle, time = parameters["max_ahead_us"], parameters.get("idle_us"), str(parameters["time"])
     return Input(
         str(parameters["stream"]),
         Schema.of(parameters["schema"]).required({time}),  # type: ignore[arg-type]
         time,
         int(str(parameters["lateness_us"])),
         None if ahead is None else int(str(ahead)),
+        None if idle is None else int(str(idle)),
     )
 
 

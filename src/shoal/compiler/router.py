@@ -11,9 +11,11 @@ import pyarrow as pa
 from shoal.compiler.lane import BlockCache, Lane, Origin
 from shoal.compiler.program import Program
 from shoal.compiler.query_failure import feed_failure, lane_failure, outlet_failure, raise_instead
+from shoal.compiler.watermarks import partition_us
 from shoal.kernels.columns.block import Block
-from shoal.kernels.columns.table import Tables
-from shoal.kernels.kernel import Kernel
+from shoal.kernels.columns.table import INSTANCE, Tables
+from shoal.kernels.kernel import NEVER_US, Kernel
+from shoal.model.query.schema import TIME
 
 MERGE_ROWS = 200_000
 """Rows that may be buffered for a lane before they are merged."""
@@ -42,20 +44,23 @@ class Router:
     _buffered: dict[int, list[Tables]] = field(default_factory=lambda: defaultdict(list))
     _merged_rows: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
-    def take(self, origin: Origin, block: Block) -> None:
-        """Route a block: rows of a stream, or results of a lane."""
+    def take(self, origin: Origin, block: Block, partition: str = "") -> None:
+        """Route a block: rows of a partition of a stream, or results of a lane, none of which is late."""
+        of_rows = partition_us(self.marks, origin, partition) if isinstance(origin, str) else NEVER_US
         cache: BlockCache = {}
         for lane, feed in self.program.feeds.get(origin, ()):
             try:
                 if lane.kernel is None:
                     self._write(lane, feed.prepared(block, cache)[1])
                     continue
-                lifted, late = lane.lifted(feed, block, lane.watermark_us(self.marks), self.now_us, cache)
+                lifted, late = lane.lifted(feed, block, lane.late_us(self.marks, of_rows), self.now_us, cache)
             except Exception as error:  # noqa: BLE001  (any failure is one of the queries behind)
                 raise_instead(feed_failure(self.program, lane, feed, block, error), error)
             self._buffer(lane, lifted)
             if late.length:
-                self.late.append((lane, late))
+                read = lane.kernel.reads(feed.port) | {INSTANCE, TIME}
+                columns = {name: column for name, column in late.columns.items() if name in read}
+                self.late.append((lane, Block(columns, late.length)))
 
     def emit(self, lane: Lane, results: Block) -> None:
         """Send a lane's results to its result tables and to the lanes it feeds."""

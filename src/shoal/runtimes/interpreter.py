@@ -13,9 +13,10 @@ from shoal.compiler.late import late_letters
 from shoal.compiler.program import Program
 from shoal.compiler.query_failure import lane_failure, raise_instead
 from shoal.compiler.router import Router
+from shoal.compiler.watermarks import Reading
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.refused_rows import refused_rows
-from shoal.connectors.sources.source import Slice, Source, rows_of
+from shoal.connectors.sources.source import Cursor, Offset, Slice, Source, open_partitions, rows_of
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.model.control.messages import RefusedRows
@@ -40,13 +41,20 @@ class Interpreted:
         self._fresh: dict[int, list[Tables]] = defaultdict(list)
         self._program, self._before, self._now_us = program, marks, now_us
 
-    def read(self, stream: str, source: Source, pieces: Iterable[Slice]) -> int:
-        """Admit and route rows of a stream; returns the newest event time among them."""
+    def read(self, stream: str, source: Source, cursor: Cursor, start: Offset, end: Offset) -> list[Reading]:
+        """Admit and route the rows of a stream between two offsets; returns what was read of its partitions."""
+        opened, ended = open_partitions(end), bool(end["ended"])
+        if stream not in self._program.inputs or start == end:
+            return [Reading(stream, open=opened, ended=ended)] if ended else []
+        pieces = cursor.slices(start, end, 1)
+        return [Reading(stream, self._slice(stream, source, each), each.partition, opened, ended) for each in pieces]
+
+    def _slice(self, stream: str, source: Source, piece: Slice) -> int:
+        """Admit and route the rows of a slice; returns the newest event time among them."""
         admitted, router = AdmittedStream(self._program, stream, self._now_us), self._router()
-        for piece in pieces:
-            for block in map(admitted.block, rows_of(source, piece, self._program.wanted(stream))):
-                if block is not None:
-                    router.take(stream, block)
+        for block in map(admitted.block, rows_of(source, piece, self._program.wanted(stream))):
+            if block is not None:
+                router.take(stream, block, piece.partition)
         self.rows += admitted.rows
         self._collect(router, admitted.dead, admitted.refused)
         return admitted.newest_us

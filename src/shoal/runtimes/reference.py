@@ -14,12 +14,11 @@ from copy import deepcopy
 
 import pyarrow as pa
 
-from shoal.compiler.lane import ENDED, NOW
+from shoal.compiler.watermarks import TICK_S, Reading, advanced, moves_with_time
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sources.source import Offset
 from shoal.errors import ConfigError, QueryError, ShoalError
 from shoal.kernels.columns.table import Tables
-from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import (
@@ -70,7 +69,7 @@ class ReferenceRuntime(WallClock, Unmeasured):
         self._marks: dict[str, int] = {}
         self._state: dict[int, Tables] = {}
         self._loads: dict[InstanceId, InstanceLoad] = {}
-        self._epoch = self.consumed = 0
+        self._epoch, self.consumed, self._ran_s = 0, 0, 0.0
         self._finished: list[tuple[str, list[MoveReport]]] = []
 
     def start(self, graph: Graph, binding: Binding) -> None:
@@ -115,7 +114,7 @@ class ReferenceRuntime(WallClock, Unmeasured):
         """All epochs, and a last one without input that closes all windows."""
         while not self._stopping.is_set() and not all(offset["ended"] for offset in self._offsets.values()):
             ends = {stream: self._cursors[stream].latest(start) for stream, start in self._offsets.items()}
-            if ends == self._offsets:
+            if ends == self._offsets and not self._tick_due():
                 self._stopping.wait(POLL_S)
                 continue
             yield from self._carried_out()
@@ -142,6 +141,12 @@ class ReferenceRuntime(WallClock, Unmeasured):
                 yield done
                 return
             yield parked
+
+    def _tick_due(self) -> bool:
+        """Whether an epoch without rows is due: for a command, or because time alone may change something."""
+        if self.now_s() < self._ran_s + TICK_S or not self._commands.empty():
+            return not self._commands.empty()
+        return moves_with_time(self._now.program, self._marks, holds_state=any(self._state.values()))
 
     def _carried_out(self, refusal: str = "") -> Iterator[CommandRefused]:
         """Apply the waiting commands; invalid and late ones are refused."""
@@ -173,19 +178,13 @@ class ReferenceRuntime(WallClock, Unmeasured):
         """One epoch: read up to the given offsets, apply that to the state, write the results."""
         began_s, program = self.now_s(), self._now.program
         now_us = round(began_s * 1e6)
-        epoch, marks = (
-            Interpreted(program, self._marks, now_us),
-            {**self._marks, NOW: max(now_us, self._marks.get(NOW, NEVER_US))},
-        )
+        epoch, readings = Interpreted(program, self._marks, now_us), list[Reading]()
         for stream, end in ends.items():
-            if stream in program.inputs and end != self._offsets[stream]:
-                pieces = self._cursors[stream].slices(self._offsets[stream], end, 1)
-                newest_us = epoch.read(stream, self._sources[stream], pieces) - program.inputs[stream].lateness_us
-                marks[stream] = max(marks.get(stream, NEVER_US), newest_us)
-            if end["ended"]:
-                marks[ENDED + stream] = 0
+            source, cursor = self._sources[stream], self._cursors[stream]
+            readings += epoch.read(stream, source, cursor, self._offsets[stream], end)
         if final:
-            marks.update(dict.fromkeys((*program.inputs, NOW), FOREVER_US))
+            readings += [Reading(stream, flush=True) for stream in program.inputs]
+        marks = advanced(program, self._marks, readings, now_us)
         loads = epoch.computed(state, marks)
         self._state = state
         for table, batches in epoch.results.items():
@@ -193,6 +192,7 @@ class ReferenceRuntime(WallClock, Unmeasured):
         self._loads = {instance: loads[instance] for instance in self._now.instances}
         self._offsets, self._marks, self.consumed = dict(ends), marks, self.consumed + epoch.rows
         self._epoch += 1
+        self._ran_s = self.now_s()
         return self._report(epoch, began_s)
 
     def _report(self, epoch: Interpreted, began_s: float) -> EpochCommitted:

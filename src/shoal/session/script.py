@@ -5,14 +5,14 @@ from typing import Any, cast
 
 from shoal.connectors.formats.format import FORMATS
 from shoal.connectors.sinks import ParquetSink
-from shoal.connectors.sources.files import Files
+from shoal.connectors.sources.files import ROWS_PER_EPOCH, Files
 from shoal.errors import ConfigError, did_you_mean
 from shoal.language.python.stream import Stream
 from shoal.language.sql.script import Script, TableOptions, parse_script
 from shoal.model.query.functions import Function
 from shoal.session.job import Job
 
-_SOURCE_OPTIONS = ("connector", "path", "format", "follow", "rows_per_epoch", "time_unit")
+_SOURCE_OPTIONS = ("connector", "path", "format", "follow", "rows_per_epoch", "time_unit", "partition", "idle_s")
 _SINK_OPTIONS = ("connector", "path", "format")
 _TRUTHS = {"true": True, "false": False}
 
@@ -60,9 +60,10 @@ def source_of(table: TableOptions) -> Files:
     return Files(
         options["path"],
         format=cast(Any, options.get("format", "parquet")),
-        rows_per_epoch=None if rows is None else int(rows),
+        rows_per_epoch=ROWS_PER_EPOCH if rows is None else int(rows),
         follow=_TRUTHS[follow],
         time_unit=cast(Any, options.get("time_unit")),
+        partition=options.get("partition"),
     )
 
 

@@ -173,13 +173,13 @@ def test_late_rows_and_files_that_cannot_be_read_are_dead_letters() -> None:
     stream = Stream("s", PLAIN, time="ts")
     graph = Graph.of([stream.key_by("k").window(tumbling(10)).aggregate(n=count()).sink("counts")])
     sink = MemorySink()
-    source = Troubled(rows, arrow_schema(Schema.of(PLAIN)), at_once=3)
+    source = Troubled(rows, arrow_schema(Schema.of(PLAIN)), at_once=2)
     runtime = LocalRuntime(LocalSetup({"s": source}, sink, sizes=Sizes(block_rows=1, chunk_blocks=1, active_chunks=1)))
     runtime.start(graph, round_robin(graph, 1))
     refusals: Counter[str] = Counter()
     for event in runtime.events():
         refusals.update(event.refusals if isinstance(event, EpochCommitted) else {})
-    assert refusals == {"file": 1, "late": 1}
+    assert refusals == {"file": 2, "late": 1}
     messages = {row["reason"]: row for row in sink.table("dead_letters").to_pylist()}
     assert messages["file"]["place"] == "some/file"
     assert "has closed all windows of this row" in messages["late"]["detail"]

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,17 +23,25 @@ SCAN_INTERVAL_S = 0.25
 SCAN_SHARE = 0.05
 """Scanning for new files takes at most this share of the time, whatever their number."""
 SLICE_ROWS = 20_000
+ROWS_PER_EPOCH = 1_000_000
+OTHER_FILES = "(other)"
+"""The partition of files whose names the pattern of partitions does not match."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a directory, each read once, oldest first (by time of change, then name).
+    """The files of a directory, each read once, oldest first (by time of change, then name), each from its first row.
 
     Names that begin with . or _, names with another suffix and subdirectories are ignored.
     Write a new file under another name, then rename it: a file must be complete when it appears, and must not change.
     One that changes after it was read is reported by a dead letter; what is new in it is not read.
     `rows_per_epoch` and `files_per_epoch` bound the input of one epoch (at least one row group, of any size;
-    the rows of a CSV file are estimated from its size); without `follow` the stream ends when all files are read.
+    the rows of a CSV file are estimated from its size); None means all files there are. Watermarks advance where an
+    epoch's input ends, on every runtime, so rows of the same epoch are not late by each other, in any order. Without
+    `follow` the stream ends when all files are read.
+    `partition`: a regular expression that divides the files by their names, for example `^(sensor-[0-9]+)`: those with
+    the same text in its first group, or in all of it, are a partition with its own watermark. The watermark of the
+    stream is the smallest of them.
     `on_bad_file`: "fail" stops the run at a file that cannot be read, that has changed since it was found or
     that lacks a column; "dead-letter" records it, with its first lost row, and continues.
     `time_unit`: what whole numbers in a column of times count since 1970: "s", "ms", "us" or "ns". Without it they are
@@ -41,11 +50,12 @@ class Files:
 
     path: str
     format: Literal["parquet", "arrow", "csv"] = "parquet"
-    rows_per_epoch: int | None = None
+    rows_per_epoch: int | None = ROWS_PER_EPOCH
     files_per_epoch: int | None = None
     follow: bool = True
     on_bad_file: Literal["fail", "dead-letter"] = "fail"
     time_unit: TimeUnit | None = None
+    partition: str | None = None
 
     def __post_init__(self) -> None:
         """Reject unknown formats and limits below 1; make the path absolute."""
@@ -60,6 +70,12 @@ class Files:
             limit = getattr(self, name)
             if limit is not None and limit < 1:
                 raise ConfigError(f"{name} of {self.path!r} must be at least 1; got {limit}")
+        try:
+            re.compile(self.partition or "")
+        except re.error as error:
+            raise ConfigError(
+                f"partition of {self.path!r} must be a regular expression; got {self.partition!r}: {error}"
+            ) from error
         path = local_path(self.path)
         if path is None:
             raise ConfigError(
@@ -76,7 +92,15 @@ class Files:
 
     def start(self) -> Offset:
         """Before the first file."""
-        return {"file": 0, "unit": 0, "ended": False}
+        start = {"file": 0, "unit": 0, "ended": False}
+        return start if self.partition is None else {**start, "open": []}
+
+    def partition_of(self, path: str) -> str:
+        """The partition that a file belongs to; empty if the files are not divided."""
+        if self.partition is None:
+            return ""
+        found = re.search(self.partition, Path(path).name)
+        return (found and found[found.re.groups and 1]) or OTHER_FILES
 
     def cursor(self, directory: str) -> "FileCursor":
         """A cursor that logs the files it finds, in order."""
@@ -126,6 +150,8 @@ class FileCursor:
         self._log = FileLog(directory)
         self._known = {file.path: file for file in self._log.files}
         self._rechecked = False
+        self._partitions: set[str] = set()
+        self._divided = 0
 
     def latest(self, start: Offset) -> Offset:
         """The end of the units that one epoch may read, and whether they are the last."""
@@ -137,22 +163,42 @@ class FileCursor:
             return {**start, "ended": True}
         self._scan(start["file"])
         file, unit = self._limit(start["file"], start["unit"])
-        return {"file": file, "unit": unit, "ended": not self._files.follow and file >= len(self._log.files)}
+        end = {"file": file, "unit": unit, "ended": not self._files.follow and file >= len(self._log.files)}
+        return end if self._files.partition is None else {**end, "open": self._open_partitions(file)}
+
+    def _open_partitions(self, file: int) -> list[str]:
+        """The partitions that may have more rows: all known ones, or without `follow` those of files to be read."""
+        logged = self._log.files
+        if not self._files.follow:
+            return sorted({self._files.partition_of(each.path) for each in logged[file:]})
+        self._partitions |= {self._files.partition_of(each.path) for each in logged[self._divided :]}
+        self._divided = len(logged)
+        return sorted(self._partitions)
 
     def slices(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Slice]:
         """The units between two offsets, in contiguous runs of about equal rows."""
         self._recheck(start)
-        units = list(self._units(start, end))
+        divided: dict[str, list[dict[str, Any]]] = {}
+        for unit in self._units(start, end):
+            divided.setdefault(self._files.partition_of(unit["logged"].path), []).append(unit)
+        if len(divided) <= 1:
+            [(partition, units)] = (divided or {"": []}).items()
+            return self._cut(partition, units, parallelism)
+        each = max(1, parallelism // len(divided))
+        return [piece for partition, units in divided.items() for piece in self._cut(partition, units, each)]
+
+    def _cut(self, partition: str, units: Sequence[dict[str, Any]], parallelism: int) -> list[Slice]:
+        """Units of one partition in contiguous runs of about equal rows."""
         rows = sum(unit["rows"] for unit in units)
         pieces = min(parallelism, len(units), max(1, rows // SLICE_ROWS))
         if pieces <= 1:
-            return [_slice(units)]
+            return [_slice(units, partition)]
         share, taken = rows / pieces, 0.0
         runs: list[list[dict[str, Any]]] = [[] for _ in range(pieces)]
         for unit in units:
             runs[min(pieces - 1, int((taken + unit["rows"] / 2) / share))].append(unit)
             taken += unit["rows"]
-        return [_slice(run) for run in runs if run]
+        return [_slice(run, partition) for run in runs if run]
 
     def _recheck(self, start: Offset) -> None:
         """After a restart, probe changed files that have not been read: they may have been repaired."""
@@ -248,7 +294,7 @@ class FileCursor:
                 yield {"logged": logged[number], "unit": unit, "rows": units[unit], "first_row": before[unit]}
 
 
-def _slice(units: Sequence[Mapping[str, Any]]) -> Slice:
+def _slice(units: Sequence[Mapping[str, Any]], partition: str) -> Slice:
     """A slice of the units; neighbouring units of one file are read at once."""
     parts: list[dict[str, Any]] = []
     for unit in units:
@@ -260,7 +306,7 @@ def _slice(units: Sequence[Mapping[str, Any]]) -> Slice:
             own = {"again": logged.again, "first_row": unit["first_row"], "units": [unit["unit"]]}
             parts.append({**part, **own})
     where = f"{parts[0]['path']} to {parts[-1]['path']}" if parts else "nothing"
-    return Slice(where, sum(unit["rows"] for unit in units), {"parts": parts})
+    return Slice(where, sum(unit["rows"] for unit in units), {"parts": parts}, partition)
 
 
 def _status(entry: "os.DirEntry[str]") -> os.stat_result | None:

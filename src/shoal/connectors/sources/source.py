@@ -11,19 +11,24 @@ from numpy.typing import NDArray
 from shoal.connectors.formats.conversion import TimeUnit
 
 Offset = Mapping[str, Any]
-"""A position in a stream, as plain data; `ended` is true at the end of the stream."""
+"""A position in a stream, as plain data; `ended` is true at the end of the stream.
+
+A source of several partitions names those that may have more rows after the position in `open`, a list.
+"""
 
 
 @dataclass(frozen=True)
 class Slice:
     """A part of a stream that one task reads; the same slice always gives the same rows.
 
-    `rows` is exact where the source knows it, else an estimate; `where` names the part for people.
+    `rows` is exact where the source knows it, else an estimate; `where` names the part for people. `partition` names
+    the partition that all of its rows belong to, if the source has several.
     """
 
     where: str
     rows: int
     data: Mapping[str, Any]
+    partition: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,15 @@ class Cursor(Protocol):
     """The planning side of a source: finds the end of its data and cuts it into slices."""
 
     def latest(self, start: Offset) -> Offset:
-        """The offset up to which the next epoch may read; `start` itself when there is no new data."""
+        """The offset up to which the next epoch may read; `start` itself when there is no new data.
+
+        On every runtime watermarks advance at these offsets only, so which rows are late depends on them: the same data
+        must give the same offsets.
+        """
 
     def slices(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Slice]:
-        """Cut the range between two offsets into 1 to `parallelism` slices, in order; called again for a replay,
-        also after a restart, it must give the same rows.
+        """Cut the range between two offsets into 1 to `parallelism` slices, in order, or into one per partition if
+        those are more; called again for a replay, also after a restart, it must give the same rows.
         """
 
 
@@ -114,6 +123,11 @@ def rows_of(source: Source, piece: Slice, wanted: Wanted) -> Iterator[RawBatch |
     if isinstance(source, SelectiveSource):
         return source.read_wanted(piece, wanted)
     return source.read(piece, (*wanted.read, *wanted.checked.names))
+
+
+def open_partitions(offset: Offset) -> tuple[str, ...] | None:
+    """The partitions that may have more rows after an offset; None if the source is one partition."""
+    return tuple(offset["open"]) if "open" in offset else None
 
 
 DRAIN = "drain"

@@ -51,7 +51,7 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
-    "source": Kind(("stream",), ("schema", "time", "lateness_us", "max_ahead_us"), inputs=(0, 0)),
+    "source": Kind(("stream",), ("schema", "time", "lateness_us", "max_ahead_us", "idle_us"), inputs=(0, 0)),
     "filter": Kind(("condition",)),
     "select": Kind(("columns",)),
     "lookup": Kind(("on", "keys", "columns"), ("how", "defaults")),
@@ -125,6 +125,7 @@ def source(data: Data) -> Stream:
         time=data["time"],
         lateness_s=_seconds(data.get("lateness_us", 0)),
         max_ahead_s=None if ahead is None else _seconds(ahead),
+        idle_s=None if data.get("idle_us") is None else _seconds(data["idle_us"]),
     )
 
 

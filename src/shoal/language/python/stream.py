@@ -26,7 +26,9 @@ class Stream(Flow):
 
     `lateness_s`: how far behind the newest event another may be and still count; the watermark trails by it.
     `max_ahead_s`: events further ahead of the clock than this are dead letters, so that one broken clock
-    cannot make everything else late; None takes any time.
+    cannot make everything else late; None takes any time. `idle_s`: a partition of the source that has had no rows for
+    this long, by the clock, no longer holds the watermark back, nor does the stream if all its partitions are idle;
+    None means never.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Stream(Flow):
         time: str,
         lateness_s: Duration = 0.0,
         max_ahead_s: Duration | None = 86_400.0,
+        idle_s: Duration | None = None,
     ) -> None:
         """Declare a stream; nothing is read yet."""
         if not name.isidentifier():
@@ -52,13 +55,18 @@ class Stream(Flow):
             raise SchemaError(f"event time of stream {name!r} must be a timestamp column; got {time!r}")
         lateness_us = _duration_us(lateness_s, f"lateness_s of stream {name!r}")
         max_ahead_us = None if max_ahead_s is None else _duration_us(max_ahead_s, f"max_ahead_s of stream {name!r}")
-        parameters = {
+        idle_us = None if idle_s is None else _duration_us(idle_s, f"idle_s of stream {name!r}")
+        if idle_us == 0:
+            raise SchemaError(f"idle_s of stream {name!r} must be more than 0; got {idle_s!r}")
+        parameters: dict[str, object] = {
             "stream": name,
             "schema": declared.as_dict(),
             "time": time,
             "lateness_us": lateness_us,
             "max_ahead_us": max_ahead_us,
         }
+        if idle_us is not None:
+            parameters["idle_us"] = idle_us
         super().__init__((Operator("source", parameters),), columns, time)
 
     @property

@@ -117,7 +117,8 @@ class _Reading:
         self.tables[name] = TableOptions(name, columns, self._options(tree))
         if watermark is not None:
             time, lateness_s = self._watermark(watermark)
-            self.streams[name] = Stream(name, columns, time=time, lateness_s=lateness_s)
+            idle_s = self._idle(name)
+            self.streams[name] = Stream(name, columns, time=time, lateness_s=lateness_s, idle_s=idle_s)
             self.relations[name] = Relation.of(self.streams[name], name)
 
     def _type(self, column: exp.ColumnDef) -> str:
@@ -140,6 +141,16 @@ class _Reading:
         if value != column:
             raise SqlError(f"{place(tree, self.where)}: {quoted(tree)!r} is not supported; write {_WATERMARK}")
         return column.name, 0.0
+
+    def _idle(self, name: str) -> float | None:
+        """The limit of idleness, if a table has that option."""
+        text = self.tables[name].options.get("idle_s")
+        try:
+            return None if text is None else float(text)
+        except ValueError:
+            raise SqlError(
+                f"{self.where}: option 'idle_s' of table {name!r} must be a number of seconds; got {text!r}"
+            ) from None
 
     def _options(self, tree: exp.Create) -> dict[str, str]:
         properties = tree.args.get("properties")

@@ -21,7 +21,7 @@ TYPES: Mapping[str, str] = {
     "long-timestamp": "timestamp",
 }
 """Types in a tuple format and what they are here."""
-DEFINITION_KEYS = ("stream-id", "name", "tuple-format", "rowtime-column", "lateness-s", "max-ahead-s")
+DEFINITION_KEYS = ("stream-id", "name", "tuple-format", "rowtime-column", "lateness-s", "max-ahead-s", "idle-s")
 TIME_UNITS = ("s", "ms", "us", "ns")
 DATASET_KEYS = ("id", "name", "file", "type", "format", "stream", "follow", "time-unit")
 DATASET_TYPES = ("csv", "yaml")
@@ -42,6 +42,7 @@ class StreamDefinition:
     tick_ns: int | None
     lateness_s: float
     max_ahead_s: float | None
+    idle_s: float | None
     part: YamlPart
 
     def stream(self) -> Stream:
@@ -50,7 +51,12 @@ class StreamDefinition:
             self.part.fail(f"stream {self.name!r} needs a rowtime-column, or a column of type timestamp, to be read")
         try:
             return Stream(
-                self.name, self.columns, time=self.time, lateness_s=self.lateness_s, max_ahead_s=self.max_ahead_s
+                self.name,
+                self.columns,
+                time=self.time,
+                lateness_s=self.lateness_s,
+                max_ahead_s=self.max_ahead_s,
+                idle_s=self.idle_s,
             )
         except ShoalError as error:
             self.part.fail(str(error))
@@ -117,6 +123,7 @@ def _definition(item: YamlPart) -> StreamDefinition:
         tick_ns,
         _seconds(entries.get("lateness-s"), "lateness-s", 0.0) or 0.0,
         _seconds(entries.get("max-ahead-s"), "max-ahead-s", 86_400.0),
+        _seconds(entries.get("idle-s"), "idle-s", None),
         item,
     )
 
@@ -142,7 +149,7 @@ def _rowtime(part: YamlPart | None, columns: Mapping[str, str], name: str) -> tu
     return column, tick_ns
 
 
-def _seconds(part: YamlPart | None, what: str, default: float) -> float | None:
+def _seconds(part: YamlPart | None, what: str, default: float | None) -> float | None:
     if part is None:
         return default
     value = part.data()

@@ -25,7 +25,9 @@ class Stamp(NamedTuple):
     """The watermark after some events, when the oldest was due, and the marker that follows them.
 
     `version` is the newest version of the ownership that the writer has read. `phase` counts how often the part that
-    wrote this first has fallen asleep and woken up; watermarks do not wait for a channel in an odd phase.
+    wrote this first has fallen asleep and woken up; watermarks do not wait for a channel in an odd phase. `late_us` is
+    the watermark by which the events are late, if that does not depend on when they are read; `portion` then counts the
+    advances of the watermark before them. `idle`: watermarks do not wait for the channel until events follow.
     """
 
     watermark_us: int
@@ -33,6 +35,9 @@ class Stamp(NamedTuple):
     marker_s: float | None = None
     version: int = 0
     phase: int = 0
+    late_us: int = NEVER_US
+    portion: int = 0
+    idle: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Channel:
         self._wanted = wanted
         self.watermark_us = NEVER_US
         self.phase = 0
+        self.idle = False
         self.capacity = sizes.capacity
         self.pool = pool
         self._sizes = sizes
@@ -85,8 +91,8 @@ class Channel:
 
     @property
     def asleep(self) -> bool:
-        """Whether the last phase that was read is one of sleep."""
-        return self.phase % 2 == 1
+        """Whether watermarks do not wait for it: what was read last is a phase of sleep, or that its stream is idle."""
+        return self.idle or self.phase % 2 == 1
 
     @property
     def pending(self) -> int:
@@ -154,7 +160,9 @@ class Channel:
         self._read += stop - first.start
         self.watermark_us = max(self.watermark_us, stamp.watermark_us)
         self.phase = max(self.phase, stamp.phase)
-        read = Stamp(stamp.watermark_us, first.stamp.taken_s, marker, version, stamp.phase)
+        self.idle = stamp.idle
+        taken_s, late_us, portion = first.stamp.taken_s, first.stamp.late_us, first.stamp.portion
+        read = Stamp(stamp.watermark_us, taken_s, marker, version, stamp.phase, late_us, portion, stamp.idle)
         return Packet(_rows(first.columns, first.start, stop), read, first.chunk is not None)
 
     def rewrite(self, kept: Callable[[Block], Block]) -> None:
@@ -176,7 +184,8 @@ class Channel:
     def _part(self, stamp: Stamp, *, last: bool) -> Stamp:
         if last:
             return stamp
-        return Stamp(self._promised_us, stamp.taken_s, phase=stamp.phase - stamp.phase % 2)  # more rows follow
+        phase = stamp.phase - stamp.phase % 2  # more rows follow
+        return Stamp(self._promised_us, stamp.taken_s, phase=phase, late_us=stamp.late_us, portion=stamp.portion)
 
     def _append(self, span: _Span) -> None:
         self._written += span.stop - span.start
@@ -238,8 +247,11 @@ class Channel:
 
 
 def _continues(first: _Span, stop: int, next_: _Span) -> bool:
-    """Whether a span starts where the ones read end, or has only a watermark."""
-    return next_.stop == next_.start or (next_.columns is first.columns and next_.start == stop)
+    """Whether a span starts where the ones read end and belongs to the same portion, or has only a watermark."""
+    if next_.stop == next_.start:
+        return True
+    a, b = first.stamp, next_.stamp
+    return next_.columns is first.columns and next_.start == stop and a.portion == b.portion and a.late_us == b.late_us
 
 
 def _owned(columns: Mapping[str, Column], start: int) -> Mapping[str, Column]:

@@ -36,6 +36,8 @@ class LaneNode(Node):
         self._state = LaneState(lane, guard=guard)
         self._oldest_s: float | None = None
         self._emitted_us = NEVER_US
+        self._emitted_idle = False
+        self._portions = [0] * len(self.inputs)
 
     @property
     def phase(self) -> int:
@@ -53,26 +55,45 @@ class LaneNode(Node):
         for number, channel in enumerate(self.inputs):
             if not channel.waiting:
                 continue
-            of_input = 0
+            of_input, before_us = 0, channel.watermark_us
             while (packet := self._take(number, of_input, events)) is not None:
                 marker_s = packet.stamp.marker_s if marker_s is None else marker_s
                 if packet.block.length:
                     of_input += packet.block.length
                     oldest_s = packet.stamp.taken_s if oldest_s is None else min(oldest_s, packet.stamp.taken_s)
-                    self._add(number, self._timed(packet.block), packet)
+                    if packet.stamp.portion != self._portions[number]:
+                        self._portions[number] = packet.stamp.portion
+                        self._settle(channel, before_us)
+                    block = self._timely(number, self._timed(packet.block), packet.stamp.late_us)
+                    if block.length:
+                        self._add(number, block, packet)
+                before_us = channel.watermark_us
             taken += of_input
         self._oldest_s = self._oldest_s if oldest_s is None else oldest_s
         for results in self._advance(self._watermark()):
             self._emit(results, None)
-        if self._output_watermark_us() > self._emitted_us or marker_s is not None:
+        news = self._output_watermark_us() > self._emitted_us or self._idle != self._emitted_idle
+        if news or marker_s is not None:
             self._emit(Block({}, 0), marker_s)
         self.consumed += taken
         return taken
+
+    def _settle(self, channel: Channel, before_us: int) -> None:
+        """Emit the results that are due before the rows just read: these must not count in windows that have closed."""
+        read_us, channel.watermark_us = channel.watermark_us, before_us
+        for results in self._advance(self._watermark()):
+            self._emit(results, None)
+        channel.watermark_us = read_us
 
     def _advance(self, watermark_us: int) -> list[Block]:
         """Advance the state; returns the results that are due."""
         results = self._state.advance(watermark_us)
         return [results] if results.length else []
+
+    @property
+    def _idle(self) -> bool:
+        """Whether all inputs are idle, so that watermarks downstream do not wait for this lane."""
+        return any(channel.idle for channel in self.inputs) and all(channel.asleep for channel in self.inputs)
 
     def _output_watermark_us(self) -> int:
         """The watermark that may be emitted after all results so far."""
@@ -81,11 +102,12 @@ class LaneNode(Node):
     def _emit(self, results: Block, marker_s: float | None) -> None:
         """Emit results, or the watermark after all of them."""
         if not results.length:
-            self._emitted_us = self._output_watermark_us()
+            self._emitted_us, self._emitted_idle = self._output_watermark_us(), self._idle
         held_us = self.lane.kernel.hold_us if self.lane.kernel is not None else 0
         outgoing = self._emitted_us if self._emitted_us == FOREVER_US else max(NEVER_US, self._emitted_us - held_us)
         oldest_s = time.time() if self._oldest_s is None else self._oldest_s
-        self._send(results, Stamp(outgoing, oldest_s, marker_s, phase=self.phase))
+        idle = self._emitted_idle and not results.length
+        self._send(results, Stamp(outgoing, oldest_s, marker_s, phase=self.phase, idle=idle))
 
     def _watermark(self) -> int:
         slowest = self.watermark_us
@@ -99,6 +121,16 @@ class LaneNode(Node):
             return block
         now = np.full(block.length, time.time_ns() // 1000)
         return Block({**block.columns, TIME: now}, block.length)
+
+    def _timely(self, number: int, block: Block, late_us: int) -> Block:
+        """The rows that are not late by the watermark of their own partition, whatever has been read of others."""
+        if late_us == NEVER_US or self.lane.processing:
+            return block
+        late = self._state.kernel.late(self._ports[number], block, late_us - self.lane.hold_us)
+        if not late.any():
+            return block
+        self._refuse(block.take(np.flatnonzero(late)))
+        return block.where(~late)
 
     def _add(self, number: int, block: Block, packet: Packet) -> None:
         """Add rows of an input to the state; late ones become dead letters."""

@@ -1,4 +1,8 @@
-"""Source nodes: they read a stream, refuse rows that do not fit its schema, and cut it into blocks."""
+"""Source nodes: they read a stream, refuse rows that do not fit its schema, and cut it into blocks.
+
+The watermark advances where the cursor's offsets are, as on the other runtimes, so that the same rows are late. Between
+two offsets only that of generated events does, block by block: their windows close within milliseconds.
+"""
 
 import time
 from collections import deque
@@ -9,9 +13,20 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.compiler.program import Input
+from shoal.compiler.watermarks import IDLE, Reading, advanced_stream, partition_us
 from shoal.connectors.admission import EARLIEST_US, LATEST_US, admit, dead_letters, file_letter
 from shoal.connectors.sources.generator import Generator, GeneratorCursor
-from shoal.connectors.sources.source import BadFile, Cursor, Offset, RawBatch, Slice, Source, Wanted, rows_of
+from shoal.connectors.sources.source import (
+    BadFile,
+    Cursor,
+    Offset,
+    RawBatch,
+    Slice,
+    Source,
+    Wanted,
+    open_partitions,
+    rows_of,
+)
 from shoal.kernels.columns.block import Block, arrow_schema
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.loops import range_of
@@ -22,6 +37,8 @@ MARKER_S = 0.05
 """How often a marker follows the events, to measure the time to the sinks."""
 POLL_S = 0.0003
 """The time between two polls of a source whose events have all been read."""
+TICK_S = 0.1
+"""How often a source without events sends its watermark again, so that windows by the clock close."""
 PIECES = 8
 """The largest number of slices per read of files; generated events are made block by block."""
 
@@ -49,7 +66,14 @@ class SourceNode(Node):
         self._types = {field.name: _plain_type(field.type) for field in self._expected}
         self._block_rows = block_rows
         self._blocks: deque[tuple[Block, int]] = deque()
+        self._generated = isinstance(self._cursor, GeneratorCursor)
+        self._marks: dict[str, int] = {}
+        self._newest_us: dict[str, int] = {}
+        self._partition = ""
+        self._portion = 0
         self._watermark_us = NEVER_US
+        self._idle = False
+        self._sent_s = 0.0
         self._due_s: float | None = None
         self._next_poll_s = 0.0
         self._polled = False
@@ -88,17 +112,20 @@ class SourceNode(Node):
             self._batches.close()
 
     def _stamp(self) -> Stamp:
-        now_s = time.time()
+        now_s = self._sent_s = time.time()
         due_s = now_s if self._due_s is None else self._due_s
-        if now_s - self._marked_s < MARKER_S:
-            return Stamp(self._watermark_us, due_s)
-        self._marked_s = now_s
-        return Stamp(self._watermark_us, due_s, due_s)
+        late_us = NEVER_US if self._generated else partition_us(self._marks, self.stream_name, self._partition)
+        marker_s = None
+        if now_s - self._marked_s >= MARKER_S:
+            self._marked_s, marker_s = now_s, due_s
+        return Stamp(self._watermark_us, due_s, marker_s, late_us=late_us, portion=self._portion, idle=self._idle)
 
     def _fill(self) -> bool:
         """Admit one more batch; returns whether there may be more to read now."""
         item = next(self._batches, None)
         if item is None:
+            if self._unread:
+                self._advance()
             self._unread = False
             return self._poll()
         if isinstance(item, Block):
@@ -124,11 +151,37 @@ class SourceNode(Node):
         self._next_poll_s = time.time() + POLL_S
         end = self._cursor.latest(self._offset)
         if end == self._offset:
+            self._tick()
             return False
         self._batches = self._read(self._offset, end)
-        self._unread = True
+        self._unread, self._idle = True, False
         self._offset = end
         return True
+
+    def _advance(self) -> None:
+        """Advance the watermarks of the partitions to the newest events read, and send that of the stream."""
+        opened, ended = open_partitions(self._offset), bool(self._offset["ended"])
+        name = self.stream_name
+        readings = [Reading(name, newest_us, each, opened, ended) for each, newest_us in self._newest_us.items()]
+        self._newest_us = {}
+        self._update(readings or [Reading(name, open=opened, ended=ended)])
+        if not self._generated:
+            self._portion += 1
+            self._send(EMPTY, Stamp(self._watermark_us, time.time(), idle=self._idle))
+
+    def _update(self, readings: Sequence[Reading]) -> None:
+        now_us = time.time_ns() // 1000
+        self._marks = advanced_stream(self._input, self._marks, readings, now_us)
+        self._watermark_us = max(self._watermark_us, self._marks.get(self.stream_name, NEVER_US))
+        self._idle = bool(self._marks.get(IDLE + self.stream_name))
+
+    def _tick(self) -> None:
+        """Without events, send the watermark again from time to time, and that the stream is idle."""
+        now_s = time.time()
+        if now_s >= self._sent_s + TICK_S:
+            self._sent_s = now_s
+            self._update(())
+            self._send(EMPTY, Stamp(self._watermark_us, now_s, idle=self._idle))
 
     def _read(self, start: Offset, end: Offset) -> Iterator[RawBatch | BadFile | Block]:
         """The rows between two offsets; slices of a generator set when their events were due."""
@@ -139,6 +192,7 @@ class SourceNode(Node):
             pieces = max(1, -(-(end["position"] - start["position"]) // self._block_rows))
         for piece in cursor.slices(start, end, pieces):
             self._due_s = None if generated is None else generated.scheduled_s(piece)
+            self._partition = piece.partition
             block = self._plain_block(piece)
             if block is not None:
                 yield block
@@ -180,7 +234,9 @@ class SourceNode(Node):
             stop = min(whole.length, start + self._block_rows)
             block = Block({name: column[start:stop] for name, column in whole.columns.items()}, stop - start)
             _, newest = range_of(block.columns[self._input.time])
-            self._blocks.append((block, int(newest) - self._input.lateness_us))
+            self._newest_us[self._partition] = max(self._newest_us.get(self._partition, NEVER_US), int(newest))
+            watermark_us = int(newest) - self._input.lateness_us if self._generated else NEVER_US
+            self._blocks.append((block, watermark_us))
 
 
 def _plain_type(type_: pa.DataType) -> np.dtype[np.generic]:

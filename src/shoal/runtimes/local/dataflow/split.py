@@ -70,7 +70,7 @@ class MovingSplit(Node):
         versions = self.ownership.now.versions
         for worker, version in enumerate(versions):
             if version != self._observed[worker]:
-                stamp = Stamp(self.inputs[0].watermark_us, 0.0, None, version, self.phase)
+                stamp = Stamp(self.inputs[0].watermark_us, 0.0, None, version, self.phase, idle=self.inputs[0].idle)
                 self.outputs[worker].write(EMPTY, stamp)
         self._observed = versions
 

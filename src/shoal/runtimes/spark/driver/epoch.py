@@ -171,7 +171,7 @@ class EpochRunner:
         known = set(position.binding.worker_of)
         homes = {i: segment for i, segment in position.homes.items() if i in known and i not in plan.divided}
         sizes, sizes_bytes = dict(position.segment_sizes), dict(position.segment_bytes)
-        watermarks = dict(position.watermarks_us)
+        watermarks = position.watermarks_us
         for report in outcome.reports:
             for instance in report.gone:
                 homes.pop(instance, None)
@@ -179,7 +179,7 @@ class EpochRunner:
                 homes.update(dict.fromkeys(written.instances, written.segment))
                 sizes[written.segment] = len(written.instances)
                 sizes_bytes[written.segment] = written.bytes
-            watermarks.update(report.watermarks_us)
+            watermarks = report.watermarks_us
         alive = set(homes.values())
         headers = outcome.headers
         counted = {**outcome.counted, "epochs": 1, "moves": plan.moves}

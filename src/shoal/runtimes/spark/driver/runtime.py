@@ -41,11 +41,12 @@ from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position
 from shoal.runtimes.spark.driver.repair import repaired
 from shoal.runtimes.spark.driver.restore import as_planned, check_streams, desired, restored, still_parked, verify_code
+from shoal.runtimes.spark.driver.ticks import Ticks, waits
 from shoal.runtimes.spark.rebinding.commands import Commands
 from shoal.runtimes.spark.rebinding.mailbox import Mailbox
 from shoal.runtimes.spark.rebinding.migration import Limits
 from shoal.runtimes.spark.rebinding.throttle import Throttle
-from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, program
 from shoal.runtimes.spark.state.hot_owner import claim_shared_memory
 from shoal.runtimes.spark.state.signed_code import code_digest
 from shoal.runtimes.spark.state.store import open_store
@@ -234,14 +235,29 @@ class SparkRuntime(WallClock, Unmeasured):
         location = self._checkpoint.spark_location()
         writer = rows.writeStream.foreachBatch(self._epoch).option("checkpointLocation", location)
         query = writer.trigger(processingTime=f"{round(self._setup.interval_s * 1000)} milliseconds").start()
+        sources = (stream for stream, source in self._setup.sources.items() if not isinstance(source, DataFrame))
+        ticks = Ticks(self._checkpoint.source_location(stream) for stream in sorted(sources))
         while query.isActive and not self._stopping.is_set() and not self._all_ended():
             self._drain_frames(query)
+            if self._in_epoch.acquire(blocking=False):
+                try:
+                    ticks.ask(self._last, self._waits_for_epoch)
+                finally:
+                    self._in_epoch.release()
             self._stopping.wait(POLL_S)
+        ticks.withdraw()
         ended_by_plan = self._stopping.is_set() or self._all_ended()
         self._stopping_now(query)
         failed = self._failure or (None if ended_by_plan else query.exception())
         if failed is not None:
             raise failed
+
+    def _waits_for_epoch(self) -> bool:
+        """Whether something waits for an epoch, with rows or without."""
+        position = self._runner.position
+        if self._commands.has_waiting():
+            return True
+        return waits(position, program(self._checkpoint.uri, self._runner.keep_graph(), position.partitioning))
 
     def _stopping_now(self, query: StreamingQuery) -> None:
         """Stop the job between two epochs: the running one finishes, the next one does not begin."""

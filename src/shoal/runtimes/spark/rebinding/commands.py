@@ -31,6 +31,10 @@ class Commands:
         """Request a change; called from any thread."""
         self._waiting.put(command)
 
+    def has_waiting(self) -> bool:
+        """Whether a command waits for an epoch."""
+        return not self._waiting.empty() or self.mailbox.has_waiting()
+
     def carried_out(self, epoch: int, position: Position, limits: Limits) -> Position:
         """The next position: with announced moves, waiting commands, and as many moves as the limits allow."""
         return advanced(self._changed(epoch, position.arrived()), limits)

@@ -184,18 +184,22 @@ class Mailbox:
                 self._directory.delete([f"{FOLDER}/{name}"])
         self.reply_committed(last)
 
+    def has_waiting(self) -> bool:
+        """Whether a command waits to be taken up."""
+        return bool(self._numbers_waiting())
+
+    def _numbers_waiting(self) -> list[str]:
+        names = [name for name in self._directory.names(FOLDER) if name.endswith(ASKED) and name not in self._ignored]
+        return [number for name in names if (number := name.removesuffix(ASKED)) not in self._taken]
+
     def take(self, epoch: int, *, at_once: bool = False) -> list[tuple[str, RemoteCommand]]:
         """Take up all waiting commands for an epoch, oldest first; one that cannot be read is refused here."""
         now_s = time.monotonic()
         if now_s < self._poll_at_s and not at_once:
             return []
         self._poll_at_s = now_s + POLL_INTERVAL_S
-        names = self._directory.names(FOLDER)
-        waiting = [name.removesuffix(ASKED) for name in names if name.endswith(ASKED)]
         taken = []
-        for number in waiting:
-            if number in self._taken or number + ASKED in self._ignored:
-                continue
+        for number in self._numbers_waiting():
             command = self._read(number)
             if command is not None and self._take(number, epoch):
                 taken.append((number, command))

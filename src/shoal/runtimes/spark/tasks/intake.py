@@ -30,7 +30,7 @@ class Intake:
         for item in raw:
             block = admitted.block(item)
             if block is not None:
-                router.take(self.stream, block)
+                router.take(self.stream, block, slice_.partition)
         outbox = Outbox(router, self.plan.workers)
         yield from outbox.rows()
         for letters in admitted.dead:

@@ -26,13 +26,16 @@ class SliceRead:
     """What a reading task has read, and whether the stream ends with it.
 
     `place`: the file or range that was read. `rows`: how many, if known before reading. `planned_us`: when the epoch's
-    input was fixed; None if unknown.
+    input was fixed; None if unknown. `partition` is the one that the slice belongs to, and `open` are those that may
+    have more rows after the epoch; None if the stream is one partition.
     """
 
     place: str
     rows: int
     ended: bool
     planned_us: int | None = None
+    partition: str = ""
+    open: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,18 +10,21 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from shoal.connectors.sources.source import Cursor, Slice, Source, rows_of
+from shoal.connectors.sources.source import Cursor, Slice, Source, open_partitions, rows_of
 from shoal.errors import CheckpointError, RunError
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.collector import freeze_what_stays
 from shoal.runtimes.spark.tasks.intake import Intake
 from shoal.runtimes.spark.tasks.reports import SliceRead, query_errors_encoded
+from shoal.storage.directory import Directory
 
 FORMAT = "shoal"
 EPOCH_PROPERTY = "streaming.sql.batchId"
 CODE_PROPERTY = "shoal.code"
 """Property of a job by which the driver says what code the graph of the epoch has."""
+TICK = "tick"
+"""File in the directory of a source by which the driver asks for an epoch without rows; its key in offsets."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,13 @@ class SourceFeed:
 
 @dataclass
 class SourcePartition(InputPartition):
-    """One slice, as Spark hands it to a task."""
+    """One slice, as Spark hands it to a task; a tick has none."""
 
     slice: Slice
     ended: bool
     planned_us: int
+    open: tuple[str, ...] | None = None
+    tick: bool = False
 
 
 class ShoalStreamReader(DataSourceStreamReader):
@@ -62,14 +67,21 @@ class ShoalStreamReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, object], limit: object) -> dict[str, object]:  # noqa: ARG002, N802
         """How far the next epoch may read; the source applies its own limits."""
         self._check(start)
-        return dict(self._open().latest(start))
+        own = _without_tick(start)
+        end = self._open().latest(own)
+        asked = asked_epoch(Directory(self._location)) if end == own else None
+        tick = start.get(TICK) if asked is None else asked
+        return dict(end) if tick is None else {**end, TICK: tick}
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[SourcePartition]:
         """The slices between two offsets."""
         self._check(start)
-        slices = self._open().slices(start, end, self._feed.parallelism)
-        now_us = time.time_ns() // 1000
-        return [SourcePartition(piece, bool(end["ended"]), now_us) for piece in slices]
+        now_us, first, last = time.time_ns() // 1000, _without_tick(start), _without_tick(end)
+        if first == last:
+            nothing = Slice("no rows", 0, {})
+            return [SourcePartition(nothing, bool(end["ended"]), now_us, open_partitions(end), tick=True)]
+        slices = self._open().slices(first, last, self._feed.parallelism)
+        return [SourcePartition(piece, bool(end["ended"]), now_us, open_partitions(end)) for piece in slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a slice, do the stateless work, and emit wire rows."""
@@ -77,9 +89,12 @@ class ShoalStreamReader(DataSourceStreamReader):
             raise RunError(f"expected a piece of stream {self._feed.stream!r}; got {type(partition).__name__}")
         plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
         compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning, told_code())
-        wanted = self._feed.stream in compiled.inputs
+        wanted = self._feed.stream in compiled.inputs and not partition.tick
         raw = rows_of(self._feed.source, partition.slice, compiled.wanted(self._feed.stream)) if wanted else iter(())
-        read = SliceRead(partition.slice.where, partition.slice.rows, partition.ended, partition.planned_us)
+        piece = partition.slice
+        read = SliceRead(
+            piece.where, piece.rows, partition.ended, partition.planned_us, piece.partition, partition.open
+        )
         with query_errors_encoded():
             done = list(Intake(compiled, plan, self._feed.stream).run(raw, read))
         yield wire.rows(done)
@@ -88,7 +103,7 @@ class ShoalStreamReader(DataSourceStreamReader):
     def _check(self, start: dict[str, object]) -> None:
         """Reject an offset that another kind of source has left in the checkpoint."""
         expected = self._feed.source.start()
-        if set(start) != set(expected):
+        if set(start) - {TICK} != set(expected):
             raise CheckpointError(
                 f"checkpoint {self._feed.checkpoint} has a position of stream {self._feed.stream!r} with "
                 f"{', '.join(start)}; its source needs one with {', '.join(expected)}; start it with another checkpoint"
@@ -96,9 +111,12 @@ class ShoalStreamReader(DataSourceStreamReader):
 
     def _open(self) -> Cursor:
         if self._cursor is None:
-            location = Checkpoint(self._feed.checkpoint).source_location(self._feed.stream)
-            self._cursor = self._feed.source.cursor(location)
+            self._cursor = self._feed.source.cursor(self._location)
         return self._cursor
+
+    @property
+    def _location(self) -> str:
+        return Checkpoint(self._feed.checkpoint).source_location(self._feed.stream)
 
 
 class ShoalSource(DataSource):
@@ -116,6 +134,19 @@ class ShoalSource(DataSource):
     def streamReader(self, schema: StructType) -> ShoalStreamReader:  # noqa: ARG002, N802
         """A reader for the feed in the options."""
         return ShoalStreamReader(cloudpickle.loads(base64.b64decode(self.options["feed"])))
+
+
+def asked_epoch(directory: Directory) -> int | None:
+    """The epoch that the driver asks for, if any."""
+    try:
+        return int(directory.read(TICK)) if directory.exists(TICK) else None
+    except FileNotFoundError:
+        return None  # it has just been withdrawn
+
+
+def _without_tick(offset: dict[str, object]) -> dict[str, object]:
+    """The source's own part of an offset."""
+    return {key: value for key, value in offset.items() if key != TICK}
 
 
 def epoch_of_task() -> int:

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shoal.compiler.lane import ENDED, NOW, Lane
+from shoal.compiler.lane import Lane
 from shoal.compiler.program import Program
 from shoal.compiler.query_failure import lane_failure, raise_instead
 from shoal.compiler.router import Router
+from shoal.compiler.watermarks import Reading, advanced
 from shoal.errors import RunError
 from shoal.kernels.columns.parts import table_from_arrow
 from shoal.kernels.columns.table import INSTANCE, Ints, Tables
-from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.state.loading import LoadedState, ahead, concatenated, loaded
 from shoal.runtimes.spark.state.store import StateStore
@@ -174,21 +174,9 @@ def _events(arrived: Iterable[Tables], size: int) -> Ints:
 
 
 def advanced_watermarks(program: Program, plan: EpochPlan, headers: Iterable[Header]) -> dict[str, int]:
-    """Watermarks after an epoch: the newest event of each stream less its lateness, never backwards.
-
-    They include the processing clock, and a mark for every stream that has ended.
-    """
-    after = dict(plan.watermarks_us)
-    after[NOW] = max(after.get(NOW, NEVER_US), plan.now_us)
-    for header in headers:
-        stream = header.stream
-        if stream not in program.inputs:
-            continue
-        if header.flush:
-            after[stream] = after[NOW] = FOREVER_US
-        elif header.newest_us > NEVER_US:
-            mark = header.newest_us - program.inputs[stream].lateness_us
-            after[stream] = max(after.get(stream, NEVER_US), mark)
-        if header.slice.ended:
-            after[ENDED + stream] = 0
-    return after
+    """Marks after an epoch, from the headers of all its reading tasks: every worker computes the same."""
+    readings = [
+        Reading(each.stream, each.newest_us, each.slice.partition, each.slice.open, each.slice.ended, each.flush)
+        for each in headers
+    ]
+    return advanced(program, plan.watermarks_us, readings, plan.now_us)
