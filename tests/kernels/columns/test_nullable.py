@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.kernels.aggregate.cells import codes_of
@@ -38,6 +38,7 @@ def plain(array: pa.Array) -> list[Any]:
     return array.dictionary_decode().to_pylist() if pa.types.is_dictionary(array.type) else array.to_pylist()
 
 
+@settings(deadline=None)
 @given(arrays())
 def test_a_column_has_the_nulls_of_its_array_and_is_plain_without_any(array: pa.Array) -> None:
     column = as_column(array)
@@ -53,6 +54,7 @@ def from_arrow_and_back(column: object, array: pa.Array) -> pa.Array:
     return as_arrow(from_arrow(to_arrow(column)), array.type)
 
 
+@settings(deadline=None)
 @given(arrays(), st.data())
 def test_rows_and_concatenations_keep_their_nulls(array: pa.Array, data: st.DataObject) -> None:
     values, column = plain(array), as_column(array)
@@ -63,6 +65,7 @@ def test_rows_and_concatenations_keep_their_nulls(array: pa.Array, data: st.Data
     assert plain(as_arrow(both, array.type)) == values + [values[row] for row in rows]
 
 
+@settings(deadline=None)
 @given(arrays().filter(lambda array: not pa.types.is_floating(array.type)))
 def test_equal_values_and_only_these_have_equal_codes_and_ids(array: pa.Array) -> None:
     values, column = plain(array), as_column(array)
@@ -72,6 +75,7 @@ def test_equal_values_and_only_these_have_equal_codes_and_ids(array: pa.Array) -
         assert len(set(zip(values, numbers, strict=True))) == len(set(values)) == len(set(numbers))
 
 
+@settings(deadline=None)
 @given(arrays())
 def test_nulls_sort_first(array: pa.Array) -> None:
     values = plain(array)

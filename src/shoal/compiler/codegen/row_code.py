@@ -18,7 +18,7 @@ from shoal.compiler.codegen.scalars import found
 from shoal.errors import ShoalError
 from shoal.kernels.columns.block import Column
 from shoal.kernels.columns.index import DENSE_TABLE, Index
-from shoal.kernels.columns.nullable import Nullable, valid_of, values_of
+from shoal.kernels.columns.nullable import Nullable, present, values_of
 
 Dtype = np.dtype[Any]
 INT, FLOAT, BOOL = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)
@@ -242,7 +242,7 @@ class RowCode:
         if not may_be_null:
             return self.number(f"{self._entries(value, make, dtype, key).name}[{at.name}]", dtype, at)
         numbers = self._entries(value, lambda texts: values_of(make(texts)), dtype, key)
-        there = self._entries(value, lambda texts: _present(make(texts)), BOOL, f"valid {key}")
+        there = self._entries(value, lambda texts: present(make(texts)), BOOL, f"valid {key}")
         valid = self.number(f"{there.name}[{at.name}]", BOOL, at)
         return replace(self.number(f"{numbers.name}[{at.name}]", dtype, at), valid=valid)
 
@@ -293,9 +293,3 @@ class RowCode:
         if key not in self.arguments:
             self.arguments[key] = make(f"a{len(self.arguments)}")
         return self.arguments[key]
-
-
-def _present(column: Column) -> NDArray[np.bool_]:
-    """Which rows of a column have a value."""
-    valid = valid_of(column)
-    return np.ones(len(column), bool) if valid is None else valid

@@ -94,6 +94,12 @@ def valid_of(column: Any) -> Valid | None:
     return valid
 
 
+def present(column: Any) -> Valid:
+    """Which rows have a value, as an array also if all have."""
+    valid = valid_of(column)
+    return np.ones(len(column), bool) if valid is None else valid
+
+
 def values_of(column: Any) -> Any:
     """The column with something in place of its nulls: 0 among numbers, an empty text among texts."""
     if isinstance(column, Nullable):
@@ -116,8 +122,9 @@ def both_valid(first: Valid | None, second: Valid | None) -> Valid | None:
 
 def concat_nullable(columns: Sequence[Any]) -> Nullable:
     """Concatenate columns of numbers, some of which have nulls."""
-    valid = [each.valid if isinstance(each, Nullable) else np.ones(len(each), bool) for each in columns]
-    return Nullable(np.concatenate([values_of(each) for each in columns]), np.concatenate(valid))
+    return Nullable(
+        np.concatenate([values_of(each) for each in columns]), np.concatenate([present(each) for each in columns])
+    )
 
 
 def text_codes(texts: pa.DictionaryArray) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import RunError
 from shoal.kernels.columns.block import Column, as_column, encoded, plain
-from shoal.kernels.columns.nullable import Nullable, Valid, both_valid, nullable, valid_of, values_of
+from shoal.kernels.columns.nullable import Nullable, Valid, both_valid, nullable, present, valid_of, values_of
 from shoal.kernels.expression.logic import compare
 
 DAY_US = 86_400_000_000
@@ -48,13 +48,7 @@ def _pick(condition: Column, then: Column, otherwise: Column) -> Column:
     values = np.where(holds, values_of(then), values_of(otherwise))
     if not isinstance(then, Nullable) and not isinstance(otherwise, Nullable):
         return values
-    return nullable(values, np.where(holds, _present(then), _present(otherwise)))
-
-
-def _present(column: Column) -> Valid:
-    """Which rows have a value."""
-    valid = valid_of(column)
-    return np.ones(len(column), bool) if valid is None else valid
+    return nullable(values, np.where(holds, present(then), present(otherwise)))
 
 
 def _extreme(name: str) -> Callable[..., Column]:
@@ -66,7 +60,7 @@ def _extreme(name: str) -> Callable[..., Column]:
         extreme = numbers(values_of(left), values_of(right))
         if not isinstance(left, Nullable) and not isinstance(right, Nullable):
             return extreme
-        has_left, has_right = _present(left), _present(right)
+        has_left, has_right = present(left), present(right)
         one = np.where(has_left, values_of(left), values_of(right))
         return nullable(np.where(has_left & has_right, extreme, one), has_left | has_right)
 
@@ -79,7 +73,7 @@ def _extreme(name: str) -> Callable[..., Column]:
 
 
 def _is_null(column: Column) -> Column:
-    return ~_present(column)
+    return ~present(column)
 
 
 def _coalesce(*columns: Column) -> Column:
@@ -92,7 +86,7 @@ def _coalesce(*columns: Column) -> Column:
         if valid is None:
             break
         found = np.where(valid, found, values_of(column))
-        valid = valid | _present(column)
+        valid = valid | present(column)
     return nullable(found, valid)
 
 

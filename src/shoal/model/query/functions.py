@@ -205,7 +205,8 @@ class Function:
 def udf(type_: str) -> Callable[[Callable[..., Any]], Function]:
     """Make a function on columns usable in expressions; it is called once per block, not once per row.
 
-    It must be a pure function of its arguments, row by row, or results will depend on where operators run.
+    It must be a pure function of its arguments, row by row, or results will depend on where operators run. Rows in
+    which an argument is null are not passed to it and give null; it gives nulls as a masked array, or None in a list.
 
     >>> @udf("int64")
     ... def cell(latitude, longitude):
