@@ -108,14 +108,15 @@ def run_target(options: RunOptions) -> int:
             f"running {_number(len(chosen.job.graph.queries), 'query', 'queries')}, "
             f"{_number(len(chosen.job.graph.operators), 'operator', 'operators')}"
         )
-        with calling_after(options.seconds, _end(run, options)):
+        timed_out = threading.Event()
+        with calling_after(options.seconds, _end(run, options, timed_out)):
             run.wait(lambda run, event: _watch(run, event, options, progress))
         if options.metrics:
             _append_metrics(run, options.metrics)
         _interrupt_at_once()
         if interrupted.is_set():
             return _interrupted(run, options)
-        if not run.tally.epochs:
+        if not run.tally.epochs and not timed_out.is_set():
             progress.say(f"the run kept in {run.checkpoint} had already ended; there was nothing to do")
         summary, wrong = _summary(run, options, sink, chosen.expected, progress)
     print_summary(summary, wrong, as_json=options.as_json)
@@ -212,10 +213,11 @@ def _interrupt_at_once() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _end(run: Run, options: RunOptions) -> Callable[[], None]:
+def _end(run: Run, options: RunOptions, timed_out: threading.Event) -> Callable[[], None]:
     """Ends the run after its time: a run with a checkpoint can be resumed then, any other one closes its windows."""
 
     def stop() -> None:
+        timed_out.set()
         if not options.as_json:
             again = f"run it again with --checkpoint {run.checkpoint} to go on"
             click.echo(f"stopping after {options.seconds:g} s; {again}", err=True)
