@@ -15,12 +15,11 @@ from copy import deepcopy
 import pyarrow as pa
 
 from shoal.compiler.watermarks import TICK_S, Reading, advanced, moves_with_time
-from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.sources.source import Offset
 from shoal.errors import ConfigError, QueryError, ShoalError
 from shoal.kernels.columns.table import Tables
 from shoal.mechanisms.catalog import mechanism_named
-from shoal.model.control.binding import Binding, Move
+from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
     Command,
     CommandRefused,
@@ -34,11 +33,12 @@ from shoal.model.control.messages import (
     RunEnded,
 )
 from shoal.model.control.parked import parks
-from shoal.model.control.snapshot import InstanceLoad, Snapshot
+from shoal.model.control.snapshot import InstanceLoad
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.runtimes.arrangement import Arrangement, state_after
 from shoal.runtimes.clock import WallClock
+from shoal.runtimes.epoch_report import committed, moved, one_node
 from shoal.runtimes.interpreter import Interpreted
 from shoal.runtimes.protocol import Capabilities, Launch, RuntimeKind, Unmeasured, refuse_dataframes
 
@@ -107,8 +107,8 @@ class ReferenceRuntime(WallClock, Unmeasured):
 
     @property
     def topology(self) -> Topology:
-        """One node with as many workers as the binding has; none of them exists."""
-        return Topology.of(1, self._now.binding.workers)
+        """One node."""
+        return one_node(self._now.binding)
 
     def _epochs(self) -> Iterator[Event]:
         """All epochs, and a last one without input that closes all windows."""
@@ -163,54 +163,31 @@ class ReferenceRuntime(WallClock, Unmeasured):
                 yield CommandRefused(command, str(error), at_s=self.now_s())
                 continue
             if isinstance(command, Rebind):
-                self._finished.append(
-                    (command.id, [self._moved(move) for move in self._now.binding.diff(after.binding)])
-                )
+                self._finished.append((command.id, moved(self._now.binding.diff(after.binding), self._loads)))
             if after.graph is not self._now.graph or after.partitioning is not self._now.partitioning:
                 self._state = state_after(self._now, after, self._state)
             self._now = after
 
-    def _moved(self, move: Move) -> MoveReport:
-        load = self._loads.get(move.instance)
-        return MoveReport(move.instance, move.source, move.target, 0 if load is None else load.state_bytes)
-
     def _advanced(self, ends: Mapping[str, Offset], state: dict[int, Tables], *, final: bool = False) -> EpochCommitted:
         """One epoch: read up to the given offsets, apply that to the state, write the results."""
-        began_s, program = self.now_s(), self._now.program
+        program, began_s = self._now.program, self.now_s()
         now_us = round(began_s * 1e6)
         epoch, readings = Interpreted(program, self._marks, now_us), list[Reading]()
         for stream, end in ends.items():
-            source, cursor = self._sources[stream], self._cursors[stream]
-            readings += epoch.read(stream, source, cursor, self._offsets[stream], end)
+            readings += epoch.read(stream, self._sources[stream], self._cursors[stream], self._offsets[stream], end)
         if final:
             readings += [Reading(stream, flush=True) for stream in program.inputs]
         marks = advanced(program, self._marks, readings, now_us)
         loads = epoch.computed(state, marks)
-        self._state = state
         for table, batches in epoch.results.items():
             self._sink.write(table, self._epoch, pa.Table.from_batches(batches))
         self._loads = {instance: loads[instance] for instance in self._now.instances}
-        self._offsets, self._marks, self.consumed = dict(ends), marks, self.consumed + epoch.rows
-        self._epoch += 1
-        self._ran_s = self.now_s()
-        return self._report(epoch, began_s)
-
-    def _report(self, epoch: Interpreted, began_s: float) -> EpochCommitted:
-        now_s, now, number = self.now_s(), self._now, self._epoch - 1
-        took_s, binding = now_s - began_s, now.binding
-        counted = {table: sum(batch.num_rows for batch in batches) for table, batches in epoch.results.items()}
-        dead, moved = counted.pop(DEAD_LETTERS, 0), [move.state_bytes for _, moves in self._finished for move in moves]
-        shares = [(binding.worker_of[instance], load.cost_s) for instance, load in self._loads.items()]
-        busy_s = tuple(sum(cost_s for at, cost_s in shares if at == worker) for worker in range(binding.workers))
-        marks = {stream: mark for stream, mark in self._marks.items() if stream in now.program.inputs}
-        latency_s, nodes = dict.fromkeys(counted, took_s), self.topology
-        loads, partitioning = self._loads, now.partitioning
-        observed = Snapshot(number, binding, loads, marks, took_s, latency_s, busy_s, nodes, now.graph, partitioning)
-        return EpochCommitted(
-            number, epoch.rows, sum(counted.values()), dead, len(moved),
-            sum(load.state_bytes for load in self._loads.values()), sum(moved), took_s, took_s, took_s, 0.0, 0.0,
-            observed, refusals=dict(epoch.refused), refused_rows=epoch.refused_rows, at_s=now_s,
-        )  # fmt: skip
+        self._state, self._offsets, self._marks = state, dict(ends), marks
+        self.consumed += epoch.rows
+        moves = [move for _, several in self._finished for move in several]
+        done = committed(self._epoch, self._now, epoch, self._loads, marks, moves, (began_s, self.now_s()))
+        self._epoch, self._ran_s = self._epoch + 1, done.at_s
+        return done
 
 
 def made(launch: Launch) -> ReferenceRuntime:
