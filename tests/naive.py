@@ -4,6 +4,7 @@ Batch semantics: all input is there, nothing is late, every window closes at the
 Every row carries its event time under `#time`, whatever columns a select keeps.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def _source(parameters: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) ->
     return [
         {
             **{name: row[name] for name in parameters["schema"]},
-            **{name: float(row[name]) for name in floats},
+            **{name: None if row[name] is None else float(row[name]) for name in floats},
             TIME: row[parameters["time"]],
         }
         for row in rows
@@ -69,8 +70,9 @@ def _lookup(operator: Operator, rows: Rows) -> Rows:
     }
     if parameters["how"] == "inner":
         return [{**row, **table[row[parameters["on"]]]} for row in rows if row[parameters["on"]] in table]
+    missing = dict.fromkeys(columns) | parameters["defaults"]
     return [
-        {**row, **table.get(row[parameters["on"]], parameters["defaults"]), "has_right": row[parameters["on"]] in table}
+        {**row, **table.get(row[parameters["on"]], missing), "has_right": row[parameters["on"]] in table}
         for row in rows
     ]
 
@@ -106,10 +108,11 @@ def _rank(operator: Operator, rows: Rows) -> Rows:
 
 
 def _ranked(group: Rows, parameters: Mapping[str, Any]) -> Iterator[Row]:
-    """The first rows of one group, which comes in the order of its columns."""
+    """The first rows of one group, which comes in the order of its columns; nulls come last."""
     ordered = list(group)
     for name, descending in reversed(parameters["by"]):
         ordered.sort(key=lambda row, name=name: order_of(row[name]), reverse=descending)  # type: ignore[misc]
+        ordered.sort(key=lambda row, name=name: row[name] is None)  # type: ignore[misc]
     rank, last = 0, None
     for position, row in enumerate(ordered, start=1):
         here = [order_of(row[name]) for name, _ in parameters["by"]]
@@ -157,21 +160,31 @@ def _pairs(ours: Row, theirs: Row, parameters: Mapping[str, Any]) -> bool:
     lower, upper = parameters["within_us"]
     if not lower <= theirs[TIME] - ours[TIME] <= upper:
         return False
-    if any(ours[here] != theirs[there] for here, there in parameters["keys"]):
+    if any(ours[here] is None or ours[here] != theirs[there] for here, there in parameters["keys"]):
         return False
     if parameters["band"] is not None:
         here, there, least, most = parameters["band"]
-        apart = theirs[there] - ours[here]
-        if not ((least is None or least <= apart) and (most is None or apart <= most)):
+        if not _in_band(ours[here], theirs[there], least, most):
             return False
     where = parameters["where"]
     return where is None or bool(value_of(where, _joined(ours, theirs, parameters)))
 
 
+def _in_band(value: Any, other: Any, least: float | None, most: float | None) -> bool:
+    """Whether other lies between value + least and value + most; NaN is the largest number, null is in no band."""
+    if value is None or other is None:
+        return False
+    apart = other - value
+    if not math.isnan(apart):
+        return (least is None or least <= apart) and (most is None or apart <= most)
+    above = least is None or order_of(other) >= order_of(value + least)
+    return above and (most is None or order_of(other) <= order_of(value + most))
+
+
 def _joined(ours: Row | None, theirs: Row | None, parameters: Mapping[str, Any]) -> Row:
-    """Two rows as one, or one of them with defaults for the other."""
+    """Two rows as one, or one of them with defaults or nulls for the other."""
     here, there = parameters["columns"]
-    defaults = dict(parameters["defaults"])
+    defaults = {**dict.fromkeys([*here, *there]), **parameters["defaults"]}
     if theirs is not None:
         defaults |= {name: theirs[name] for name, other in parameters["keys"] if name == other}
     row = {name: defaults[name] if ours is None else ours[column] for name, column in here.items()}

@@ -29,9 +29,6 @@ class Position(NamedTuple):
     times: int
 
 
-_ZERO: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": "", "bool": False, "timestamp": 0}
-
-
 def matches(rows: Sequence[Row], parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The results of a match operator."""
     keys, types = parameters["keys"], parameters["types"]
@@ -40,18 +37,20 @@ def matches(rows: Sequence[Row], parameters: Mapping[str, Any]) -> list[dict[str
         for taken in _found(group, parameters):
             result = dict(zip(keys, key, strict=True))
             for name, (kind, variable, column) in parameters["measures"].items():
-                values = [group[at].get(column) for at, named in taken if variable in ("", named)]
-                result[name] = measured(kind, values, types.get(column, "int64"))
+                rows_of = [group[at] for at, named in taken if variable in ("", named)]
+                result[name] = measured(kind, [row[column] for row in rows_of]) if column else len(rows_of)
             results.append({**result, TIME: group[taken[-1][0]][TIME]})
     return results
 
 
-def measured(kind: str, values: Sequence[Any], type_: str) -> Any:
-    """One measure of the values of a variable's rows, of which there may be none."""
+def measured(kind: str, values: Sequence[Any]) -> Any:
+    """One measure of the values of a variable's rows, of which there may be none; most skip nulls."""
+    if kind not in ("first", "last"):
+        values = [value for value in values if value is not None]
     if kind == "count":
         return len(values)
     if not values:
-        return 0.0 if kind == "mean" else _ZERO[type_]
+        return None
     match kind:
         case "first":
             return values[0]

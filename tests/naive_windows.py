@@ -43,7 +43,8 @@ def aggregated(rows: Sequence[Row], window: Mapping[str, Any], parameters: Mappi
                 result["window_start"] = piece.start
             result["window_end"] = piece.end
             for name, (kind, column, *rest) in parameters["aggregates"].items():
-                result[name] = aggregate(kind, [row[column] if column else None for row in piece.rows], *rest)
+                values = [row[column] if column else row for row in piece.rows]
+                result[name] = aggregate(kind, values, *rest)
             results.append({**result, TIME: piece.time})
     return results
 
@@ -113,11 +114,14 @@ def _external(group: Sequence[Row], size: int, slide: int, on: str) -> Iterator[
 
 
 def aggregate(kind: str, values: Sequence[Any], k: int = 0) -> Any:
-    """One aggregate of the values of a window, of which there is at least one."""
+    """One aggregate of the values of a window that are not null: null of none, unless it counts or lists them."""
+    values = [value for value in values if value is not None]
     if kind == "top_k":
         return sorted(values, key=order_of, reverse=True)[:k]
     if kind not in _AGGREGATES:
         raise NotImplementedError(f"aggregate {kind!r} is not interpreted")
+    if not values and kind not in ("count", "count_distinct", "approx_distinct"):
+        return None
     return _AGGREGATES[kind](values)
 
 

@@ -39,6 +39,7 @@ from shoal.model.query.aggregate import (
     Aggregate,
 )
 from shoal.model.query.expression import col
+from shoal.model.query.functions import is_null
 from shoal.model.query.schema import TIME, not_null
 from shoal.model.query.window import Rows, Session, Window
 
@@ -71,7 +72,7 @@ NULL_AT: Mapping[str, Any] = {"road": 2, "far": -1, "kind": "", "day": 0}
 
 def with_nulls(event: Event) -> Event:
     """An event some of whose columns are null or NaN, as the values of others decide."""
-    n, speed = event["n"], event["speed"]
+    n, speed = event["n"], round(event["speed"], 3)
     changed = {name: None if event[name] == null else event[name] for name, null in NULL_AT.items()}
     changed["n"] = None if n % 3 == 0 else n
     changed["speed"] = None if n % 2 == 0 else math.nan if speed == 1e9 else speed
@@ -249,28 +250,40 @@ def external(
 ) -> KernelCase:
     """Aggregates over windows of a time other than event time."""
     events, adapted = _events(nulls=nulls)
-    flow = events.key_by(*keys).window(window).aggregate(**aggregates)
+    flow = events.filter(~is_null("observed")).key_by(*keys).window(window).aggregate(**aggregates)
 
     def near(event: Event) -> Event:
-        event = adapted(event)
-        return {**event, "observed": None if event["observed"] is None else event["observed"] % 50}
+        return {**adapted(event), "observed": event["observed"] % 50}
 
     return of_flow(id_, flow, row_by_row(flow), near, SAME)
 
 
 def ranked(
-    id_: str, by: str | Sequence[tuple[str, bool]], k: int, keys: Sequence[str] = (), *, ties: bool = False
+    id_: str,
+    by: str | Sequence[tuple[str, bool]],
+    k: int,
+    keys: Sequence[str] = (),
+    *,
+    ties: bool = False,
+    nulls: bool = False,
 ) -> KernelCase:
     """The first rows of every time; times are few, so that many rows share one."""
-    flow = EVENT_FLOW.key_by(*keys).rank(by, k, ties=ties)
+    events, adapted = _events(nulls=nulls)
+    flow = events.key_by(*keys).rank(by, k, ties=ties)
     oracle = ranks_in_sql(flow.operators[-1].parameters)
-    return of_flow(id_, flow, oracle, lambda event: {**event, "ts": event["ts"] // 30 * 30, "n": event["n"] % 4})
+
+    def alike(event: Event) -> Event:
+        event = adapted(event)
+        return {**event, "ts": event["ts"] // 30 * 30, "n": None if event["n"] is None else event["n"] % 4}
+
+    return of_flow(id_, flow, oracle, alike)
 
 
-def deduplicated(id_: str, within_us: int, keys: Sequence[str]) -> KernelCase:
+def deduplicated(id_: str, within_us: int, keys: Sequence[str], *, nulls: bool = False) -> KernelCase:
     """Rows whose key was not kept within the interval before."""
-    flow = EVENT_FLOW.key_by(*keys).deduplicate(within_us * US)
-    return of_flow(id_, flow, row_by_row(flow))
+    events, adapted = _events(nulls=nulls)
+    flow = events.key_by(*keys).deduplicate(within_us * US)
+    return of_flow(id_, flow, row_by_row(flow), adapted)
 
 
 def joined(
@@ -278,13 +291,17 @@ def joined(
     within_us: tuple[int, int],
     condition: str = "TRUE",
     adapted: Callable[[Event], Event] = dict,
+    *,
+    nulls: bool = False,
     **terms: Any,
 ) -> KernelCase:
     """Pairs of rows of two inputs; `condition` is `where` in SQL."""
-    ours = EVENT_FLOW.select("ts", "road", "kind", "n", "speed")
-    theirs = OTHER_FLOW.select("ts", "road", "toll", "day", "n", "speed", "kind")
+    events, others = (NULLABLE_FLOW, OTHER_NULLABLE_FLOW) if nulls else (EVENT_FLOW, OTHER_FLOW)
+    ours = events.select("ts", "road", "kind", "n", "speed")
+    theirs = others.select("ts", "road", "toll", "day", "n", "speed", "kind")
     flow = ours.join(theirs, within_s=(within_us[0] * US, within_us[1] * US), **terms)
-    return of_flow(id_, flow, joined_in_sql(flow.operators[-1].parameters, condition), adapted, timed=True)
+    oracle = joined_in_sql(flow.operators[-1].parameters, condition)
+    return of_flow(id_, flow, oracle, with_nulls if nulls else adapted, timed=True)
 
 
 DEFINE = {"A": col("n") <= 1, "B": col("n") == 2, "C": col("n") == 3}
@@ -298,15 +315,37 @@ MEASURES = {
     "total": "sum(n)",
     "low": "min(A.n)",
 }
+MEASURES_OF_NULLS = {
+    "numbers": "count(n)",
+    "speeds": "count(A.speed)",
+    "first_speed": "first(A.speed)",
+    "last_kind": "last(kind)",
+    "kind_of_b": "first(B.kind)",
+    "average": "mean(n)",
+    "slowest": "min(speed)",
+    "fastest": "max(B.speed)",
+}
 
 
-def matched(id_: str, pattern: str, within_us: int, keys: Sequence[str] = ("road",), **terms: Any) -> KernelCase:
+def matched(
+    id_: str, pattern: str, within_us: int, keys: Sequence[str] = ("road",), *, nulls: bool = False, **terms: Any
+) -> KernelCase:
     """Matches of a pattern, in rows of few columns and values, so that many rows are equal."""
-    flow = EVENT_FLOW.select("ts", "road", "n").key_by(*keys)
+    names = ("ts", "road", "n", "speed", "kind") if nulls else ("ts", "road", "n")
+    flow = (NULLABLE_FLOW if nulls else EVENT_FLOW).select(*names).key_by(*keys)
     measures = {name: what for name, what in MEASURES.items() if "A" in pattern and ("B" in pattern or "B" not in what)}
+    measures |= MEASURES_OF_NULLS if nulls else {}
     define = {name: condition for name, condition in DEFINE.items() if name in pattern} | terms.pop("define", {})
     flow = flow.match(pattern, within_s=within_us * US, measures=measures, define=define, **terms)
-    return of_flow(id_, flow, row_by_row(flow), few_values)
+    return of_flow(id_, flow, row_by_row(flow), few_values_and_nulls if nulls else few_values)
+
+
+def few_values_and_nulls(event: Event) -> Event:
+    """An event that many others are equal to, with nulls."""
+    event = few_values(event)
+    speed = (None, math.nan, 0.5, 1.5)[int(event["speed"]) % 4]
+    n, road = (None if event[name] == 0 else event[name] for name in ("n", "road"))
+    return {**event, "n": n, "road": road, "speed": speed, "kind": event["kind"] or None}
 
 
 def few_values(event: Event) -> Event:

@@ -194,15 +194,17 @@ def joined_in_sql(parameters: Mapping[str, Any], where: str = "TRUE") -> Oracle:
     if parameters["band"] is not None:
         here, there, least, most = parameters["band"]
         apart = f"{RIGHT}.{there} - {LEFT}.{here}"
-        met += [f"{apart} >= {least}"] if least is not None else []
-        met += [f"{apart} <= {most}"] if most is not None else []
+        at = f"{RIGHT}.{there}", f"{LEFT}.{here}"
+        met += [_bounded(apart, ">=", least, *at)] if least is not None else []
+        met += [_bounded(apart, "<=", most, *at)] if most is not None else []
     same = {here for here, there in parameters["keys"] if here == there}
     defaults = {name: repr(value) for name, value in parameters["defaults"].items()}
     columns = [f"coalesce({LEFT}.{_INSTANCE}, {RIGHT}.{_INSTANCE})"]
     for name, column in ours.items():
         other = f"{RIGHT}.{column}" if name in same else defaults.get(name, "NULL")
-        columns.append(f"coalesce({LEFT}.{column}, {other})")
-    columns += [f"coalesce({RIGHT}.{column}, {defaults.get(name, 'NULL')})" for name, column in theirs.items()]
+        columns.append(f"CASE WHEN {LEFT}.ts IS NULL THEN {other} ELSE {LEFT}.{column} END")
+    for name, column in theirs.items():
+        columns.append(f"CASE WHEN {RIGHT}.ts IS NULL THEN {defaults.get(name, 'NULL')} ELSE {RIGHT}.{column} END")
     columns += [f"{LEFT}.ts IS NOT NULL"] if parameters["how"] == "full" else []
     columns += [f"{RIGHT}.ts IS NOT NULL"] if parameters["how"] != "inner" else []
     columns.append(f"greatest({LEFT}.ts, {RIGHT}.ts)")
@@ -210,6 +212,12 @@ def joined_in_sql(parameters: Mapping[str, Any], where: str = "TRUE") -> Oracle:
         SELECT {", ".join(columns)} FROM {LEFT} {parameters["how"]} JOIN {RIGHT} ON {" AND ".join(met)}
     """
     return lambda events: _queried(query, events)
+
+
+def _bounded(apart: str, compare: str, bound: float, other: str, value: str) -> str:
+    """A bound on a difference; where that is no number, on the value itself: NaN is the largest number."""
+    by_value = f"{other} {compare} {value} + {bound}"
+    return f"CASE WHEN isnan(({apart})::DOUBLE) THEN {by_value} ELSE {apart} {compare} {bound} END"
 
 
 def row_by_row(flow: Flow) -> Oracle:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tests.naive_expressions import order_of
 
 from shoal.compiler.build import kernel_of
 from shoal.kernels.columns.block import ARROW_TYPES, Block
@@ -39,11 +40,12 @@ def block(rows: Sequence[Row], instance: int = 0) -> Block:
 
 
 def rows(results: Block, *names: str) -> list[Row]:
-    """Some columns of results as sorted plain rows."""
+    """Some columns of results as sorted plain rows, nulls first and NaN last."""
     if not results.length:
         return []
     columns = [results.columns[name] for name in names]
-    return sorted(zip(*(c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns), strict=True))
+    plain = zip(*(c.tolist() if isinstance(c, np.ndarray) else c.to_pylist() for c in columns), strict=True)
+    return sorted(plain, key=lambda row: [order_of(value) for value in row])
 
 
 def results_of(flow: Flow, *inputs: Sequence[Row], until_us: int = FOREVER_US) -> Block:

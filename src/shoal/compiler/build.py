@@ -67,7 +67,6 @@ def kernel_of(operator: Operator, window: Operator | None, constant: str, *, by_
             parameters["after"],
             parameters["selection"],
             names,
-            tuple(parameters["types"].items()),
             time,
         )
     raise GraphError(f"operator {operator.id} of kind {operator.kind!r} keeps no state")
@@ -104,7 +103,7 @@ def _join(parameters: Mapping[str, Any]) -> Kernel:
         None if where is None else from_data(where),
         parameters["how"],
         (left, right),
-        tuple(parameters["defaults"].items()),
+        tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in parameters["defaults"].items()),
         (ours, theirs),
         tuple(parameters["time"]),
     )

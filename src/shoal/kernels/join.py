@@ -3,6 +3,9 @@
 Rows of both sides are kept while a match may still arrive. Input is paired with state over an index: one side is sorted
 by key and by the band's column, or by time, and each row of the other side looks up its range. A pair is emitted as
 soon as both rows are present; an unmatched row, in outer joins, once the watermark rules out a match.
+
+A row that is null in a key or in the band's column has no match. It is kept only if it is to be emitted unmatched. In a
+band, as everywhere, NaN is equal to itself and larger than any other number.
 """
 
 import math
@@ -15,15 +18,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.kernels.columns.block import Block, Column, take
+from shoal.kernels.columns.block import ARROW_TYPES, Block, Column, take
+from shoal.kernels.columns.nullable import DTYPES, Valid, all_null, both_valid, valid_of
 from shoal.kernels.columns.order import group_numbers
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
-from shoal.kernels.expression.evaluate import evaluate
+from shoal.kernels.expression.evaluate import holds
 from shoal.kernels.kernel import NO_RESULTS, concat_blocks, kept
+from shoal.kernels.loops import exceeds
 from shoal.kernels.row_kernel import RowKernel
 from shoal.model.query.expression import Expression
-from shoal.model.query.schema import TIME
+from shoal.model.query.schema import TIME, FieldType
 
 MATCHED = "#met"
 """Column that says whether a row has had a match."""
@@ -47,7 +52,7 @@ class JoinKernel(RowKernel):
     how: str
     outputs: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
     defaults: tuple[tuple[str, Any], ...]
-    types: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
+    types: tuple[tuple[tuple[str, FieldType], ...], tuple[tuple[str, FieldType], ...]]
     times: tuple[str, str]
 
     @cached_property
@@ -77,10 +82,21 @@ class JoinKernel(RowKernel):
     def lift(self, port: int, block: Block) -> Tables:
         """The rows, all without a match yet."""
         lifted = super().lift(port, block)
-        if not lifted or self.how == "inner" or (port == RIGHT and self.how == "left"):
+        if not lifted:
             return lifted
         table: RowTable = lifted[port]
+        if self.how == "inner" or (port == RIGHT and self.how == "left"):
+            can_match = self._can_match(port, table)
+            return lifted if can_match is None else kept({port: table.where(can_match)})
         return {port: table.with_columns(**{MATCHED: np.zeros(len(table), bool)})}
+
+    def _can_match(self, side: int, table: RowTable) -> Valid | None:
+        """The rows without a null in what is compared; None if that is all rows."""
+        compared = [*self.keys(side), *([str(self.band[side])] if self.band else [])]
+        valid = None
+        for name in compared:
+            valid = both_valid(valid, valid_of(table[name]))
+        return valid
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Pair input with state and with itself, and drop rows that can have no further match."""
@@ -112,14 +128,28 @@ class JoinKernel(RowKernel):
         left, right = sides[LEFT][our_age], sides[RIGHT][their_age]
         if left is None or right is None:
             return NO_RESULTS
-        lefts, rights = self._pairs(left, right)
+        lefts, rights = self._pairs_without_nulls(left, right)
         joined = self._joined(left, right, lefts, rights)
         if self.where is not None and joined.length:
-            fits = np.flatnonzero(evaluate(self.where, joined))
+            fits = np.flatnonzero(holds(self.where, joined))
             joined, lefts, rights = joined.take(fits), lefts[fits], rights[fits]
         sides[LEFT][our_age] = _with_matched(left, lefts)
         sides[RIGHT][their_age] = _with_matched(right, rights)
         return joined
+
+    def _pairs_without_nulls(self, left: RowTable, right: RowTable) -> tuple[Ints, Ints]:
+        """Rows of both tables that match; a row with a null in what is compared matches none."""
+        valid = self._can_match(LEFT, left), self._can_match(RIGHT, right)
+        if valid[LEFT] is None and valid[RIGHT] is None:
+            return self._pairs(left, right)
+        ours, theirs = (
+            np.arange(len(table)) if mask is None else np.flatnonzero(mask)
+            for table, mask in zip((left, right), valid, strict=True)
+        )
+        if not ours.size or not theirs.size:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        lefts, rights = self._pairs(left.take(ours), right.take(theirs))
+        return ours[lefts], theirs[rights]
 
     def _pairs(self, left: RowTable, right: RowTable) -> tuple[Ints, Ints]:
         """Rows of both tables with equal keys, close in time and within the band."""
@@ -161,7 +191,7 @@ class JoinKernel(RowKernel):
         return Block(columns, lefts.size)
 
     def _unmatched(self, table: RowTable, side: int) -> Block:
-        """Results for unmatched rows: the other side has its defaults, except for keys of the same name."""
+        """Results for unmatched rows: the other side has its defaults or nulls, except for keys of the same name."""
         defaults = dict(self.defaults)
         same = {ours for ours, theirs in self.key_pairs if ours == theirs}
         columns: dict[str, Column] = {INSTANCE: table.instance}
@@ -169,7 +199,7 @@ class JoinKernel(RowKernel):
             types = dict(self.types[number])
             for name, column in outputs:
                 there = number == side or (name in same and name in table.columns)
-                columns[name] = table[column] if there else _repeated(defaults[name], types[column], len(table))
+                columns[name] = table[column] if there else _repeated(defaults.get(name), types[column], len(table))
         columns |= self._flags(len(table), has_left=side == LEFT, has_right=side == RIGHT)
         columns[TIME] = table[TIME]
         return Block(columns, len(table))
@@ -193,14 +223,15 @@ def _with_matched(table: RowTable, rows: Ints) -> RowTable:
 def _reached(values: NDArray[Any], reach: Reach) -> tuple[NDArray[Any], NDArray[Any]]:
     """The smallest and largest match of each value; None leaves a bound open.
 
-    Bounds of floats have some slack, because a sum of floats is not the exact inverse of their difference.
+    Bounds of floats have some slack, because a sum of floats is not the exact inverse of their difference. NaN, the
+    largest number, is an open upper bound.
     """
     least, most = reach
     if values.dtype == np.float64:
         largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
         slack = 1e-15 * (largest + sum(abs(bound) for bound in reach if bound is not None and np.isfinite(bound)))
         low = np.full(values.size, -np.inf) if least is None else values + least - slack
-        return low, np.full(values.size, np.inf) if most is None else values + most + slack
+        return low, np.full(values.size, np.nan) if most is None else values + most + slack
     low, none_above = _sums(values, _SMALLEST if least is None else math.ceil(least), is_open=least is None)
     high, none_below = _sums(values, _LARGEST if most is None else math.floor(most), is_open=most is None)
     empty = (none_above > 0) | (none_below < 0)
@@ -217,10 +248,13 @@ def _sums(values: Ints, by: int, *, is_open: bool) -> tuple[Ints, Ints]:
     return np.where(beyond == 0, values + by, np.where(beyond > 0, _LARGEST, _SMALLEST)), beyond
 
 
-def _repeated(value: Any, type_: str, length: int) -> Column:
-    if type_ == "string":
-        return pa.array([value] * length, pa.string())
-    return np.full(length, value, {"float64": np.float64, "bool": np.bool_}.get(type_, np.int64))
+def _repeated(value: Any, type_: FieldType, length: int) -> Column:
+    """A column of one value; None is null."""
+    if value is None:
+        return all_null(type_, length)
+    if type_ in DTYPES:
+        return np.full(length, value, DTYPES[type_])
+    return pa.array([value] * length, ARROW_TYPES[type_])
 
 
 @compiled
@@ -236,7 +270,8 @@ def _find_pairs(
     """Find, for every row (group, value, least, most, time), the others of its group in its range of values and times.
 
     Counts pairs if `lefts` is empty, else lists them. The index is sorted by group and value.
-    `bounds`: the range of differences, and whether to check it, which floats need.
+    `bounds`: the range of differences, and whether to check it, which floats need. Where a difference is not a number,
+    the range of values has decided.
     """
     groups, values, least, most, times = rows
     begin, others, other_times = index
@@ -246,14 +281,15 @@ def _find_pairs(
         end = stop
         while first < end:
             middle = (first + end) // 2
-            if others[middle] < least[i]:
+            if exceeds(least[i], others[middle]):
                 first = middle + 1
             else:
                 end = middle
         found = 0
-        while first < stop and others[first] <= most[i]:
+        while first < stop and not exceeds(others[first], most[i]):
             close = within[0] <= other_times[first] - times[i] <= within[1]
-            if close and (not bounds[2] or bounds[0] <= others[first] - values[i] <= bounds[1]):
+            apart = others[first] - values[i]
+            if close and (not bounds[2] or bounds[0] <= apart <= bounds[1] or np.isnan(apart)):
                 if lefts.size:
                     lefts[used] = i
                     rights[used] = first

@@ -56,7 +56,7 @@ def add_float(cells: Ints, values: Floats, sums: Floats) -> None:
 
 
 @compiled
-def _exceeds(a: float, b: float) -> bool:
+def exceeds(a: float, b: float) -> bool:
     """Whether a is larger than b, where NaN is larger than any other value."""
     return a > b or (np.isnan(a) and not np.isnan(b))
 
@@ -66,7 +66,7 @@ def add_min(cells: Ints, values: Numbers, smallest: Numbers) -> None:
     """Keep the smallest value; cells start at the largest possible one."""
     for i in range(cells.size):
         value = values[i] + 0  # turns -0.0 into 0.0
-        if _exceeds(smallest[cells[i]], value):
+        if exceeds(smallest[cells[i]], value):
             smallest[cells[i]] = value
 
 
@@ -75,7 +75,7 @@ def add_max(cells: Ints, values: Numbers, largest: Numbers) -> None:
     """Keep the largest value; cells start at the smallest possible one."""
     for i in range(cells.size):
         value = values[i] + 0  # turns -0.0 into 0.0
-        if _exceeds(value, largest[cells[i]]):
+        if exceeds(value, largest[cells[i]]):
             largest[cells[i]] = value
 
 
@@ -83,7 +83,7 @@ def add_max(cells: Ints, values: Numbers, largest: Numbers) -> None:
 def _insert(top: Numbers, filled: int, value: float) -> None:
     """Insert a value into a descending row whose first `filled` entries are taken."""
     at = min(filled, top.size - 1)
-    while at > 0 and _exceeds(value, top[at - 1]):
+    while at > 0 and exceeds(value, top[at - 1]):
         top[at] = top[at - 1]
         at -= 1
     top[at] = value
@@ -99,7 +99,7 @@ def add_top(cells: Ints, values: Numbers, tops: Numbers, filled: Ints) -> None:
         if filled[cell] < k:
             _insert(tops[cell], filled[cell], value)
             filled[cell] += 1
-        elif _exceeds(value, tops[cell, k - 1]):
+        elif exceeds(value, tops[cell, k - 1]):
             _insert(tops[cell], k, value)
 
 
@@ -147,7 +147,7 @@ def round_sums(sums: Floats, out: Floats) -> None:
 def merge_min(rows: Ints, cells: Ints, partial: Numbers, smallest: Numbers) -> None:
     """Keep the smallest of partial minima."""
     for i in range(cells.size):
-        if _exceeds(smallest[cells[i]], partial[rows[i]]):
+        if exceeds(smallest[cells[i]], partial[rows[i]]):
             smallest[cells[i]] = partial[rows[i]]
 
 
@@ -155,7 +155,7 @@ def merge_min(rows: Ints, cells: Ints, partial: Numbers, smallest: Numbers) -> N
 def merge_max(rows: Ints, cells: Ints, partial: Numbers, largest: Numbers) -> None:
     """Keep the largest of partial maxima."""
     for i in range(cells.size):
-        if _exceeds(partial[rows[i]], largest[cells[i]]):
+        if exceeds(partial[rows[i]], largest[cells[i]]):
             largest[cells[i]] = partial[rows[i]]
 
 
@@ -171,7 +171,7 @@ def merge_top(rows: Ints, cells: Ints, partial: Numbers, counts: Ints, tops: Num
             if filled[cell] < k:
                 _insert(tops[cell], filled[cell], value)
                 filled[cell] += 1
-            elif _exceeds(value, tops[cell, k - 1]):
+            elif exceeds(value, tops[cell, k - 1]):
                 _insert(tops[cell], k, value)
             else:
                 break

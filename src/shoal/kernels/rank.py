@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.block import Block, Column
+from shoal.kernels.columns.nullable import valid_of
 from shoal.kernels.columns.order import due, group_numbers, sortable
 from shoal.kernels.columns.table import Ints, RowTable, Tables
 from shoal.kernels.compiled import compiled
@@ -17,7 +18,10 @@ from shoal.model.query.schema import TIME
 
 @dataclass(frozen=True)
 class RankKernel(WholeRowKernel):
-    """The first k rows per key among the rows of one time, emitted once the watermark has passed that time."""
+    """The first k rows per key among the rows of one time, emitted once the watermark has passed that time.
+
+    Nulls come last in either direction; NaN is the largest number.
+    """
 
     key_names: tuple[str, ...]
     by: tuple[tuple[str, bool], ...]
@@ -48,11 +52,14 @@ class RankKernel(WholeRowKernel):
         return times + 1
 
 
-def _directed(column: object, descending: bool) -> NDArray[np.generic]:
+def _directed(column: Column, descending: bool) -> NDArray[np.generic]:
+    """A column in a form that sorts in the given direction, nulls last."""
     values = sortable(column)
     if values.dtype == np.float64:  # numbered, so that NaN is the largest value and equal to itself
         values = np.unique(values, return_inverse=True)[1]
-    return ~values.astype(np.int64) if descending else values
+    directed = ~values.astype(np.int64) if descending else values
+    valid = valid_of(column)
+    return directed if valid is None else np.where(valid, directed, np.iinfo(np.int64).max)
 
 
 def _changes(values: Sequence[NDArray[np.generic]]) -> NDArray[np.bool_]:

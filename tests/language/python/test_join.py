@@ -137,9 +137,9 @@ def test_a_union_of_a_flow_with_itself_has_every_row_twice() -> None:
             id="a default of another type",
         ),
         pytest.param(
-            lambda: SHORT.join(LISTS, within_s=(0, 1), how="left"),
-            f"join {WHERE}: column 'top' holds lists, which cannot be missing; leave it out before",
-            id="lists that may be missing",
+            lambda: SHORT.join(LISTS, within_s=(0, 1), how="left", defaults={"top": ["a"]}),
+            f"join {WHERE} 'top': default must be list<int64>; got ['a']",
+            id="a list of others as default",
         ),
         pytest.param(
             lambda: SHORT.join(SHORT, within_s=(0, 1)).join(SHORT, within_s=(0, 1)),
@@ -201,13 +201,13 @@ def test_a_wrong_join_is_refused(build: Callable[[], Any], message: str) -> None
         ),
         pytest.param(
             lambda: LEFT.lookup_join({"n": [1, 1], "zone": ["a", "b"]}, on="n"),
-            f"lookup_join {WHERE} needs a table without nulls and with every 'n' once",
+            f"lookup_join {WHERE} needs a table with every 'n' once, and none of them null",
             id="a key that is there twice",
         ),
         pytest.param(
-            lambda: LEFT.lookup_join({"n": [1, 2], "zone": ["a", None]}, on="n"),
-            f"lookup_join {WHERE} needs a table without nulls and with every 'n' once",
-            id="a value that is not there",
+            lambda: LEFT.lookup_join({"n": [1, None], "zone": ["a", "b"]}, on="n"),
+            f"lookup_join {WHERE} needs a table with every 'n' once, and none of them null",
+            id="a key that is null",
         ),
         pytest.param(
             lambda: LEFT.lookup_join({"n": [1], "parts": [[1, 2]]}, on="n"),

@@ -18,7 +18,7 @@ from shoal.kernels.aggregate.slots import Array, Slot, merged_values, partial_va
 from shoal.kernels.columns.block import Block, Column, as_column, concat, take
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.columns.table import from_arrow, to_arrow
-from shoal.kernels.expression.evaluate import evaluate
+from shoal.kernels.expression.evaluate import holds
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.expression import Expression
 from shoal.model.query.window import Window
@@ -244,7 +244,7 @@ def _closed_run(
     merged_slots = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
     found = _aggregates(shape, [slot[filled] for slot in merged_slots])
     if having is not None:
-        wanted = np.flatnonzero(evaluate(having, Block(found, sample.size)))
+        wanted = np.flatnonzero(holds(having, Block(found, sample.size)))
         sample, found = sample[wanted], {name: take(column, wanted) for name, column in found.items()}
     chosen = rows[sample]
     kept = {name: take(key, chosen) for name, key in zip(shape.keys, table.keys, strict=True)}

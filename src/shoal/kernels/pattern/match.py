@@ -16,9 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.kernels.columns.block import Block, Column, take
+from shoal.kernels.columns.nullable import both_valid, nullable, valid_of, values_of
 from shoal.kernels.columns.order import due, group_numbers, in_order, starts
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
-from shoal.kernels.expression.evaluate import PREVIOUS, evaluate
+from shoal.kernels.expression.evaluate import PREVIOUS, holds
 from shoal.kernels.kernel import FOREVER_US, NO_RESULTS, kept
 from shoal.kernels.pattern.search import SearchProgram, search
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
@@ -41,7 +42,6 @@ class MatchKernel(WholeRowKernel):
     after: str
     selection: str
     names: tuple[str, ...]
-    types: tuple[tuple[str, str], ...]
     time: str
 
     @cached_property
@@ -106,10 +106,10 @@ class MatchKernel(WholeRowKernel):
         conditions = dict(self.define)
         for bit, variable in enumerate(self.pattern.variables):
             condition = conditions.get(variable)
-            holds = np.ones(len(ready), bool) if condition is None else np.asarray(evaluate(condition, block), bool)
+            fitting = np.ones(len(ready), bool) if condition is None else holds(condition, block)
             if condition is not None and uses_previous(condition):
-                holds = holds & ~first
-            fits |= holds.astype(np.int64) << bit
+                fitting = fitting & ~first
+            fits |= fitting.astype(np.int64) << bit
         marks = {_FITS: fits, _BEGINS: np.ones(len(ready), bool), _POSITION: np.arange(len(ready))}
         return ready.with_columns(**marks), last
 
@@ -144,45 +144,47 @@ class MatchKernel(WholeRowKernel):
         last = np.append(first[1:], match.size) - 1
         columns: dict[str, Column] = {INSTANCE: rows.instance[row[first]]}
         columns |= {key: take(rows[key], row[first]) for key in self.key_names}
-        types = dict(self.types)
         for name, measure in self.measures:
             chosen = np.arange(match.size)
             if measure.variable:
                 chosen = np.flatnonzero(variable == self.pattern.variables.index(measure.variable))
             values = rows[measure.column] if measure.column else None
-            type_ = types.get(measure.column, "int64")
-            columns[name] = _measured(measure.kind, match[chosen], row[chosen], values, type_, number)
+            columns[name] = _measured(measure.kind, match[chosen], row[chosen], values, number)
         columns[TIME] = rows[TIME][row[last]]
         return Block(columns, number)
 
 
-def _measured(kind: str, match: Ints, row: Ints, values: Column, type_: str, number: int) -> Column:
-    """One measure for every match, from the rows of its variable; the type's zero if the match has none."""
+def _measured(kind: str, match: Ints, row: Ints, values: Column, number: int) -> Column:
+    """One measure for every match, from the rows of its variable: null if the match has none, or no value in them."""
+    if kind in ("first", "last"):
+        edge = np.searchsorted(match, np.arange(number), side="left" if kind == "first" else "right")
+        return _taken(values, row, edge - (kind == "last"), np.bincount(match, minlength=number) > 0)
+    valid = None if values is None else valid_of(values)
+    if valid is not None:
+        match, row = match[valid[row]], row[valid[row]]
     counts = np.bincount(match, minlength=number)
     if kind == "count":
         return counts
-    if kind in ("first", "last"):
-        edge = np.searchsorted(match, np.arange(number), side="left" if kind == "first" else "right")
-        return _taken(values, row, edge - (kind == "last"), counts > 0, type_)
-    numbers: NDArray[Any] = take(values, row)
+    return nullable(_reduced(kind, match, take(values_of(values), row), counts), counts > 0)
+
+
+def _reduced(kind: str, match: Ints, numbers: NDArray[Any], counts: Ints) -> NDArray[Any]:
+    """The sum, mean or extreme of the numbers of every match; 0 if it has none."""
     if kind in ("sum", "mean"):
-        total = np.zeros(number, np.float64 if kind == "mean" else numbers.dtype)
+        total = np.zeros(counts.size, np.float64 if kind == "mean" else numbers.dtype)
         np.add.at(total, match, numbers)
         return total if kind == "sum" else total / np.maximum(counts, 1)
     start = np.flatnonzero(np.diff(match, prepend=-1))
-    extremes = np.zeros(number, numbers.dtype)
-    if start.size:
-        extremes[match[start]] = (np.minimum if kind == "min" else np.maximum).reduceat(numbers, start)
+    extremes = np.zeros(counts.size, numbers.dtype)
+    if start.size:  # NaN is the largest number: fmin passes over it, maximum gives it
+        extremes[match[start]] = (np.fmin if kind == "min" else np.maximum).reduceat(numbers, start)
     return extremes
 
 
-def _taken(values: Column, row: Ints, at: Ints, there: NDArray[np.bool_], type_: str) -> Column:
-    if not row.size:
-        row, at = np.zeros(1, np.int64), np.zeros(at.size, np.int64)
-    taken = take(values, row[np.clip(at, 0, row.size - 1)])
-    if there.all():
-        return taken
-    if isinstance(taken, pa.Array):
-        texts = taken.cast(pa.string()).to_pylist()
-        return pa.array([text if ok else "" for text, ok in zip(texts, there, strict=True)], pa.string())
-    return np.where(there, taken, np.zeros(1, taken.dtype)) if type_ != "bool" else taken & there
+def _taken(values: Column, row: Ints, at: Ints, there: NDArray[np.bool_]) -> Column:
+    """The value of row `row[at[i]]` for every i that is there, else null."""
+    rows = row[np.where(there, at, 0)] if row.size else np.zeros(at.size, np.int64)
+    if isinstance(values, pa.Array):
+        return values.take(pa.array(rows, mask=~there))
+    taken = take(values, rows)
+    return nullable(values_of(taken), both_valid(valid_of(taken), there))

@@ -229,14 +229,10 @@ class Flow:
         groups: int = 1,
     ) -> "Flow":
         """Merge the windows of two flows by key: aggregates of both sides, of which one may have no rows."""
+        from shoal.language.python.join import cogrouped
+
         names = (on,) if isinstance(on, str) else tuple(on)
-        cut = [
-            flow.key_by(*names) if groups == 1 else flow.partition_by(*names, groups=groups) for flow in (self, other)
-        ]
-        ours, theirs = (
-            side.window(window).aggregate(**aggregates) for side, aggregates in zip(cut, (left, right), strict=True)
-        )
-        return ours.join(theirs, on=(*names, WINDOW_END), within_s=(0, 0), how="full", groups=groups)
+        return cogrouped((self, other), window, names, (left, right), groups)
 
     def union(self, *others: "Flow") -> "Flow":
         """The rows of several flows with the same columns."""

@@ -8,13 +8,15 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import pyarrow as pa
 
 from shoal.errors import GraphError, SchemaError
-from shoal.language.python.flow import Flow
+from shoal.language.python.flow import WINDOW_END, Flow
+from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.duration import Duration, duration_us
 from shoal.model.query.expression import Expression
 from shoal.model.query.graph import Operator
+from shoal.model.query.nulls import narrowed
 from shoal.model.query.pattern import uses_previous
 from shoal.model.query.schema import TIME, Field, FieldType, Schema
-from shoal.model.query.window import LARGEST_US
+from shoal.model.query.window import LARGEST_US, AnyWindow
 
 Band = tuple[str, str, float | None, float | None]
 """Column here, column there, least and most of there less here; None leaves a side open."""
@@ -23,8 +25,17 @@ Table: TypeAlias = "pa.Table | Mapping[str, Sequence[Any]]"
 How = Literal["inner", "left", "full"]
 HOWS: tuple[How, ...] = get_args(How)
 HAS_LEFT, HAS_RIGHT = "has_left", "has_right"
-ZERO: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "string": "", "bool": False, "timestamp": 0}
-"""Values of missing columns without a default."""
+_PLAIN_TYPES: Mapping[FieldType, type] = {
+    "int64": int,
+    "float64": float,
+    "string": str,
+    "bool": bool,
+    "timestamp": int,
+    "list<int64>": list,
+    "list<float64>": list,
+}
+SUFFIX = "_right"
+"""What is appended, by default, to the name of a right column that a left one has, too."""
 LARGEST_TABLE = 1_000_000
 
 
@@ -100,8 +111,7 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     where = left.location("join")
     _check_keys(left, right, terms, where)
     ours, theirs = _columns(left, right, terms)
-    fields = [replace(left.schema.field(column), name=name) for name, column in ours.items()]
-    fields += [replace(right.schema.field(column), name=name) for name, column in theirs.items()]
+    fields = _fields(left, right, terms, ours, theirs)
     if terms.how == "full":
         fields.append(Field(HAS_LEFT, "bool", nullable=False))
     if terms.how != "inner":
@@ -113,6 +123,7 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     defaults = _defaults(schema, terms, ours, theirs, where)
     if terms.where is not None:
         _check_where(terms.where, schema, where)
+        schema = narrowed(schema, terms.where) if terms.how == "inner" else schema
     parameters: dict[str, Any] = {
         "keys": [list(pair) for pair in terms.keys],
         "within_us": [terms.lower_us, terms.upper_us],
@@ -129,6 +140,27 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     operators = _all_operators((left, right))
     operator = Operator("join", parameters, (left.operators[-1].id, right.operators[-1].id))
     return Flow((*operators, operator), schema, TIME)
+
+
+def _fields(left: Flow, right: Flow, terms: Terms, ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[Field]:
+    """The columns of both sides; those of a side that may be missing may be null unless they have a default.
+
+    What is compared is not null in a pair: an inner join has no nulls in its keys and its band.
+    """
+    fields = []
+    for side, (flow, columns) in enumerate(((left, ours), (right, theirs))):
+        compared = [pair[side] for pair in terms.keys] + ([terms.band[side]] if terms.band else [])
+        missing = terms.how == "full" or (terms.how == "left" and side == 1)
+        matched = terms.how == "inner" or (terms.how == "left" and side == 1)
+        for name, column in columns.items():
+            field = flow.schema.field(column)
+            nullable = field.nullable and not (matched and column in compared)
+            if missing and (column, column) in terms.keys:  # the value of either side
+                nullable = nullable or right.schema.may_be_null(column)
+            elif missing:
+                nullable = nullable or terms.defaults.get(name) is None
+            fields.append(replace(field, name=name, nullable=nullable))
+    return fields
 
 
 def _check_where(condition: Expression, schema: Schema, where: str) -> None:
@@ -180,7 +212,7 @@ def _columns(left: Flow, right: Flow, terms: Terms) -> tuple[dict[str, str], dic
 def _defaults(
     schema: Schema, terms: Terms, ours: Mapping[str, str], theirs: Mapping[str, str], where: str
 ) -> dict[str, Any]:
-    """The default of every column that may be missing; keys of both sides are never missing."""
+    """The defaults that the user gave, of columns that may be missing; keys of both sides are never missing."""
     if terms.how == "inner":
         if terms.defaults:
             raise GraphError(f"{where}: an inner join misses nothing and takes no defaults")
@@ -191,22 +223,40 @@ def _defaults(
         raise GraphError(
             f"{where} has a default for {unknown[0]!r}, which is never missing; there are {', '.join(absent)}"
         )
-    lists = [name for name in absent if schema.type_of(name).startswith("list")]
-    if lists:
-        raise GraphError(f"{where}: column {lists[0]!r} holds lists, which cannot be missing; leave it out before")
-    return {name: default_of(schema.type_of(name), terms.defaults.get(name), f"{where} {name!r}") for name in absent}
+    return {
+        name: default_of(schema.type_of(name), given, f"{where} {name!r}")
+        for name, given in terms.defaults.items()
+        if given is not None
+    }
 
 
 def default_of(type_: FieldType, given: Any, where: str) -> Any:
-    """The default of a column: the given one if its type fits, else the type's zero."""
-    zero = ZERO[type_]
-    if given is None:
-        return zero
+    """The default that the user gave for a column, if its type fits."""
     if type(given) is int and type_ == "float64":
         given = float(given)
-    if type(given) is not type(zero):
+    of_type = type(given) is _PLAIN_TYPES[type_]
+    if isinstance(given, list):
+        of_type = of_type and all(f"list<{type(each).__name__}64>" == type_ for each in given)
+    if not of_type:
         raise GraphError(f"{where}: default must be {type_}; got {given!r}")
     return given
+
+
+def cogrouped(
+    flows: tuple[Flow, Flow],
+    window: AnyWindow,
+    names: tuple[str, ...],
+    aggregates: tuple[Mapping[str, Aggregate], Mapping[str, Aggregate]],
+    groups: int,
+) -> Flow:
+    """The windows of two flows by key; a side without rows has the results of no values: 0, an empty list, or null."""
+    cut = [flow.key_by(*names) if groups == 1 else flow.partition_by(*names, groups=groups) for flow in flows]
+    ours, theirs = (side.window(window).aggregate(**chosen) for side, chosen in zip(cut, aggregates, strict=True))
+    defaults = {name: each.of_nothing for name, each in aggregates[0].items()}
+    defaults |= {
+        name + SUFFIX if name in ours.schema else name: each.of_nothing for name, each in aggregates[1].items()
+    }
+    return ours.join(theirs, on=(*names, WINDOW_END), within_s=(0, 0), how="full", defaults=defaults, groups=groups)
 
 
 def united(flows: Sequence[Flow]) -> Flow:
@@ -255,14 +305,18 @@ def looked_up(flow: Flow, table: Table, on: str | Mapping[str, str], how: str, d
             f"{key!r} of the table {types[key]}"
         )
     keys = arrow.column(key).to_pylist()
-    if len(set(keys)) < len(keys) or any(column_.null_count for column_ in arrow.columns):
-        raise GraphError(f"{where} needs a table without nulls and with every {key!r} once")
+    if len(set(keys)) < len(keys) or None in keys:
+        raise GraphError(f"{where} needs a table with every {key!r} once, and none of them null")
     added = {name: type_ for name, type_ in types.items() if name != key}
-    fields = (*flow.schema.fields, *(Field(name, type_, nullable=False) for name, type_ in added.items()))
+    missing = [name for name in added if how == "left" and defaults.get(name) is None]
+    schema = flow.schema.required([column]) if how == "inner" else flow.schema
+    fields = list(schema.fields)
+    for name, type_ in added.items():
+        fields.append(Field(name, type_, nullable=name in missing or arrow.column(name).null_count > 0))
     if how == "left":
-        fields = (*fields, Field(HAS_RIGHT, "bool", nullable=False))
+        fields.append(Field(HAS_RIGHT, "bool", nullable=False))
     try:
-        schema = Schema(fields)
+        schema = Schema(tuple(fields))
     except SchemaError as error:
         raise GraphError(f"{where}: {error}") from error
     if how == "inner" and defaults:
@@ -290,7 +344,9 @@ def _arrow(table: Table, where: str) -> pa.Table:
 def _lookup_defaults(added: Mapping[str, FieldType], given: Mapping[str, Any], where: str) -> dict[str, Any]:
     if unknown := [name for name in given if name not in added]:
         raise GraphError(f"{where} has a default for {unknown[0]!r}; the table adds {', '.join(added)}")
-    return {name: default_of(type_, given.get(name), f"{where} {name!r}") for name, type_ in added.items()}
+    return {
+        name: default_of(added[name], value, f"{where} {name!r}") for name, value in given.items() if value is not None
+    }
 
 
 def _type_of(type_: pa.DataType, where: str) -> FieldType:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from shoal.errors import GraphError
 from shoal.model.query.duration import Duration
 from shoal.model.query.expression import Expression
-from shoal.model.query.pattern import AFTER, SELECTIONS, measure, pattern
+from shoal.model.query.pattern import AFTER, SELECTIONS, Measure, Pattern, measure, pattern
 from shoal.model.query.schema import Field, Schema
 
 if TYPE_CHECKING:
@@ -45,13 +45,14 @@ def matched(
             raise GraphError(f"{where} needs a condition for {variable!r}; {condition.text} is {type_}")
     if not measures:
         raise GraphError(f"{where} needs at least one measure, e.g. measures={{'n': 'count(*)'}}")
-    chosen = {name: measure(said) for name, said in measures.items()}
+    chosen = {name: _measure(said, wanted, flow.schema) for name, said in measures.items()}
     for name, each in chosen.items():
         each.check(wanted.variables, flow.schema, f"{where} {name!r}")
     grouped = flow.grouped()
     keys = tuple(flow.schema.field(key) for key in flow.keys)
     fields = tuple(
-        Field(name, each.output_type(flow.schema), nullable=bool(flow.schema.nullable)) for name, each in chosen.items()
+        Field(name, each.output_type(flow.schema), nullable=each.may_be_null(flow.schema, wanted))
+        for name, each in chosen.items()
     )
     clash = [name for name in chosen if name in flow.keys]
     if clash:
@@ -66,3 +67,10 @@ def matched(
         **grouped,
     }
     return flow.then("match", parameters, Schema((*keys, *fields))).fresh()
+
+
+def _measure(text: str, wanted: Pattern, schema: Schema) -> Measure:
+    """A measure as it is written; what `count` takes may also be a column of all rows."""
+    read = measure(text)
+    is_column = read.kind == "count" and read.variable not in wanted.variables and read.variable in schema
+    return Measure("count", "", read.variable) if is_column else read

@@ -216,7 +216,7 @@ def _match(flows: Sequence[Flow], data: Data, make: Make) -> Flow:
 
 
 def _measure(kind: str, variable: str = "", column: str = "") -> str:
-    if kind == "count":
+    if kind == "count" and not column:
         return f"count({variable or '*'})"
     return f"{kind}({variable}.{column})" if variable else f"{kind}({column})"
 

@@ -86,9 +86,14 @@ class Aggregate:
 
     def may_be_null(self, schema: Schema) -> bool:
         """Whether the result can be null: if every value of a window can. Counts and lists of nothing are no null."""
-        if self.kind in ("count", "count_distinct", "approx_distinct", "top_k"):
-            return False
-        return self.kind == "user" or schema.may_be_null(self.column)
+        return self.of_nothing is None and (self.kind == "user" or schema.may_be_null(self.column))
+
+    @property
+    def of_nothing(self) -> Any:
+        """The result without any value; None is null."""
+        if self.kind in ("count", "count_distinct", "approx_distinct"):
+            return 0
+        return [] if self.kind == "top_k" else None
 
 
 def count(column: str = "") -> Aggregate:

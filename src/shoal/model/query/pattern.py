@@ -116,7 +116,11 @@ def _times(text: str | None) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Measure:
-    """A value of a match: of the rows of one variable, or of all rows if it names none."""
+    """A value of a match: of the rows of one variable, or of all rows if it names none.
+
+    Null if there is no such row. `first` and `last` are of the first and last row, the others skip nulls; a count of a
+    column counts the rows in which it is not null.
+    """
 
     kind: MeasureKind
     variable: str = ""
@@ -132,11 +136,19 @@ class Measure:
             return "int64"
         return "float64" if self.kind == "mean" else schema.type_of(self.column)
 
+    def may_be_null(self, schema: Schema, whole: Pattern) -> bool:
+        """Whether the value can be null: if the column can, or if the variable may name no row of a match."""
+        if self.kind == "count":
+            return False
+        always = [element for element in whole.elements if element.variables == (self.variable,) and element.least]
+        has_row = not self.variable or any(not element.negated for element in always)
+        return not has_row or schema.may_be_null(self.column)
+
     def check(self, variables: Sequence[str], schema: Schema, where: str) -> None:
         """Reject unknown variables and columns, and aggregates of unsuitable types."""
         if self.variable and self.variable not in variables:
             raise GraphError(f"{where} names variable {self.variable!r}; the pattern has {', '.join(variables)}")
-        if self.kind == "count":
+        if self.kind == "count" and not self.column:
             return
         type_ = col(self.column).type_in(schema, where)
         numbers: tuple[FieldType, ...] = ("int64", "float64")
@@ -153,6 +165,8 @@ def measure(text: Any) -> Measure:
     Measure(kind='mean', variable='A', column='delay')
     >>> measure("count(A)")
     Measure(kind='count', variable='A', column='')
+    >>> measure("count(A.delay)")
+    Measure(kind='count', variable='A', column='delay')
     """
     found = _MEASURE.fullmatch(text) if isinstance(text, str) else None
     kind = found[1].lower() if found else ""
@@ -161,7 +175,7 @@ def measure(text: Any) -> Measure:
             f"measure must be one of {', '.join(MEASURE_KINDS)} of VARIABLE.column, e.g. first(A.ts); got {text!r}"
         )
     if kind == "count":
-        return Measure("count", found[2] or found[3] or "")
+        return Measure("count", found[2], found[3]) if found[2] else Measure("count", found[3] or "")
     return Measure(kind, found[2] or "", found[3])
 
 
@@ -182,6 +196,10 @@ class Previous(Expression):
     def type_in(self, schema: Schema, where: str) -> FieldType:
         """The column's type."""
         return col(self.name).type_in(schema, where)
+
+    def may_be_null(self, schema: Schema) -> bool:
+        """Whether the column may be null."""
+        return col(self.name).may_be_null(schema)
 
 
 def prev(name: str) -> Previous:
