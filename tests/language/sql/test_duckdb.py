@@ -19,6 +19,7 @@ from shoal.session.script import job_from_sql
 ROWS = 240
 TABLE = "ts TIMESTAMP NOT NULL, k BIGINT, i BIGINT NOT NULL, x DOUBLE, nan DOUBLE, s VARCHAR, b BOOLEAN"
 IN_WINDOWS = "(SELECT *, time_bucket(INTERVAL 10 SECOND, ts) + INTERVAL 10 SECOND AS window_end FROM {})"
+NEAR = "r.ts BETWEEN l.ts - INTERVAL '2' SECOND AND l.ts + INTERVAL '2' SECOND"
 
 STATEMENTS = {
     "comparisons with null are unknown": "SELECT i, s FROM l WHERE x > 1 OR k = 2",
@@ -68,9 +69,43 @@ STATEMENTS = {
         "SELECT k, window_end, MIN(nan) AS l, MAX(nan) AS h, SUM(nan) AS s FROM l10 GROUP BY k, window_end"
     ),
     "distinct rows": "SELECT DISTINCT k, b, window_end FROM l10",
+    "windows over the rows of outer joins": (
+        "SELECT MIN(t) AS first, COUNT(*) AS n, COUNT(x) AS m FROM (SELECT GREATEST(l.ts, r.ts) AS t, "
+        f"r.x FROM l LEFT JOIN r ON l.k = r.k AND l.i = r.i AND {NEAR}) GROUP BY TUMBLE(t, INTERVAL '10' SECOND)"
+    ),
+    "windows over the rows of a full join": (
+        "SELECT MIN(t) AS first, COUNT(*) AS n, COUNT(i) AS m FROM (SELECT GREATEST(l.ts, r.ts) AS t, "
+        f"l.i FROM l FULL JOIN r ON l.k = r.k AND l.i = r.i AND {NEAR}) GROUP BY TUMBLE(t, INTERVAL '10' SECOND)"
+    ),
     "nulls are ranked last": (
         "SELECT k, s, i, window_end FROM (SELECT *, RANK() OVER (PARTITION BY window_end ORDER BY k DESC NULLS LAST) "
         "AS p FROM l10) WHERE p <= 3"
+    ),
+    "null equals no null in a join": f"SELECT l.i, r.i AS j, l.k FROM l JOIN r ON l.k = r.k AND {NEAR}",
+    "a left join": f"SELECT l.i, l.k, r.k AS rk, r.x, r.s FROM l LEFT JOIN r ON l.k = r.k AND {NEAR} AND r.x > 1",
+    "a left join with a condition on the left side": (
+        f"SELECT l.i, r.i AS j FROM l LEFT JOIN r ON l.k = r.k AND {NEAR} AND l.x > 2"
+    ),
+    "rows without a partner": f"SELECT l.i, l.ts FROM l LEFT JOIN r ON l.k = r.k AND {NEAR} WHERE r.k IS NULL",
+    "a right join": f"SELECT l.i, l.s, r.i AS j, r.k FROM l RIGHT JOIN r ON l.k = r.k AND {NEAR} AND l.b",
+    "a full join": (
+        "SELECT l.i, l.k, r.i AS j, r.k AS rk, COALESCE(l.k, r.k, -1) AS either FROM l "
+        f"FULL JOIN r ON l.k = r.k AND {NEAR}"
+    ),
+    "a condition behind a full join": (
+        f"SELECT l.i, r.i AS j FROM l FULL JOIN r ON l.k = r.k AND {NEAR} WHERE l.x > r.x"
+    ),
+    "a full join of groups": (
+        "SELECT k, window_end, a.n, c.m FROM (SELECT k, window_end, COUNT(x) AS n FROM l10 GROUP BY k, window_end) a "
+        "FULL JOIN (SELECT k, window_end, SUM(x) AS m FROM r10 WHERE b GROUP BY k, window_end) c USING (k, window_end)"
+    ),
+    "two left joins": (
+        f"SELECT l.i, r.x AS a, q.s AS c FROM l LEFT JOIN r ON l.k = r.k AND {NEAR} AND r.b "
+        "LEFT JOIN r AS q ON q.i = l.i AND q.ts = l.ts"
+    ),
+    "nulls are ranked last in ascending order": (
+        "SELECT x, i, window_end FROM (SELECT *, RANK() OVER (PARTITION BY window_end, b ORDER BY x, i) AS p FROM l10) "
+        "WHERE 3 >= p"
     ),
     "both of two tables": "SELECT i, k, s FROM l WHERE b UNION ALL SELECT i, k, NULLIF(s, 'b') AS s FROM r WHERE NOT b",
     "columns by the names of an alias": "SELECT a, c FROM (SELECT i, k FROM l) AS v (a, c) WHERE c IS NULL",
@@ -120,6 +155,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[An
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
+        connection.execute("CREATE MACRO TUMBLE(t, size) AS time_bucket(size, t)")
         for name, table in TABLES.items():
             connection.register(name, table)
             connection.execute(f"CREATE VIEW {name}10 AS {IN_WINDOWS.format(name)}")

@@ -16,8 +16,9 @@ from shoal.model.query.pattern import prev
         pytest.param(
             """SELECT * FROM bids MATCH_RECOGNIZE (
                  PARTITION BY auction ORDER BY ts
-                 MEASURES FIRST(A.ts) AS began, LAST(B.ts) AS ended, COUNT(A.*) AS n, AVG(A.price) AS p,
-                          MIN(A.price) AS least, MAX(price) AS most, SUM(B.price) AS s
+                 MEASURES FIRST(A.ts) AS began, LAST(B.ts) AS ended, COUNT(A.*) AS n, COUNT(A.price) AS known,
+                          COUNT(price) AS all_known, COUNT(B.ts) AS b, AVG(A.price) AS p, MIN(A.price) AS least,
+                          MAX(price) AS most, SUM(B.price) AS s
                  ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
                  PATTERN (A+ B) WITHIN INTERVAL '1' HOUR
                  DEFINE A AS A.price > PREV(A.price), B AS B.price < PREV(price)) AS m""",
@@ -28,6 +29,9 @@ from shoal.model.query.pattern import prev
                     "began": "first(A.ts)",
                     "ended": "last(B.ts)",
                     "n": "count(A)",
+                    "known": "count(A.price)",
+                    "all_known": "count(price)",
+                    "b": "count(B)",
                     "p": "mean(A.price)",
                     "least": "min(A.price)",
                     "most": "max(price)",

@@ -126,11 +126,6 @@ def _measure(tree: exp.Expr, relation: Relation, variables: tuple[str, ...], whe
         return item.alias, f"{_MEASURES[name]}({inner.table})"
     variable = inner.table if inner.table in variables else ""
     column = relation.resolve(exp.column(inner.name) if variable else inner, where)
-    if name == "COUNT" and relation.flow.schema.may_be_null(column):
-        raise SqlError(
-            f"{place(tree, where)}: {quoted(tree)!r} would have to pass over nulls; write COUNT({variable or '*'}"
-            f"{'.*' if variable else ''}), or COUNT of a column that is NOT NULL"
-        )
-    if name == "COUNT":
+    if name == "COUNT" and not relation.flow.schema.may_be_null(column):
         return item.alias, f"count({variable or '*'})"
     return item.alias, f"{_MEASURES[name]}({variable + '.' if variable else ''}{column})"
