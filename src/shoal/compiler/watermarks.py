@@ -55,12 +55,12 @@ def partition_us(marks: Mapping[str, int], stream: str, partition: str) -> int:
 def merged_us(streams: Collection[str], marks: Mapping[str, int]) -> int:
     """The watermark behind some streams: the smallest of those that have neither ended nor are idle.
 
-    When all have ended it is the largest, since no rows can follow. It never decreases: a stream that is no longer idle
-    does not set it back.
+    When all have ended, no rows can follow and every window closes; operators that also wait for other streams still
+    take its result. It never decreases: a stream that is no longer idle does not set it back.
     """
     running = [stream for stream in streams if ENDED + stream not in marks]
     if not running:
-        return max((marks.get(stream, NEVER_US) for stream in streams), default=NEVER_US)
+        return FOREVER_US if streams else NEVER_US
     awake = [stream for stream in running if not marks.get(IDLE + stream)] or running
     slowest = min(marks.get(stream, NEVER_US) for stream in awake)
     return slowest if len(streams) == 1 else max(slowest, marks.get(_merged_key(streams), NEVER_US))
