@@ -18,8 +18,10 @@ from tests.language.python.left_and_right import (
     ZONES,
     refused,
 )
+from tests.naive_expressions import value_of
 
 from shoal.language.python.flow import Flow
+from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, sum_
 from shoal.model.query.expression import col
 from shoal.model.query.pattern import prev
@@ -103,7 +105,22 @@ def test_a_flow_has_columns(flow: Flow, wanted: dict[str, str]) -> None:
 
 
 def test_a_split_has_every_row_in_one_of_two_flows() -> None:
-    yes, no = LEFT.split(col("n") > 5)
+    stream = Stream("s", {"ts": "timestamp", "n": "int64", "m": "int64 not null"}, time="ts")
+    some: list[dict[str, Any]] = [
+        {"ts": at, "n": n, "m": m} for at, (n, m) in enumerate([(None, 7), (7, 3), (3, 9), (None, 1)])
+    ]
+    for condition in (col("n") > 5, col("m") > 5, (col("n") > 5) | (col("m") > 5), ~(col("n") > 5)):
+        parts = [[row for row in some if holds(flow, row)] for flow in stream.split(condition)]
+        assert sorted(row["ts"] for part in parts for row in part) == [0, 1, 2, 3]
+
+
+def holds(flow: Flow, row: dict[str, Any]) -> bool:
+    """Whether the last filter of a flow keeps a row."""
+    return value_of(flow.operators[-1].parameters["condition"], row) is True
+
+
+def test_a_split_by_what_is_never_null_is_a_filter_and_its_opposite() -> None:
+    yes, no = Stream("s", {"ts": "timestamp", "n": "int64 not null"}, time="ts").split(col("n") > 5)
     assert yes.operators[-1].parameters == {"condition": ["gt", ["col", "n"], ["lit", 5]]}
     assert no.operators[-1].parameters == {"condition": ["not", ["gt", ["col", "n"], ["lit", 5]]]}
 

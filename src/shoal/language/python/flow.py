@@ -8,7 +8,8 @@ from shoal.connectors.admission import DEAD_LETTERS
 from shoal.errors import GraphError, SchemaError
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.duration import Duration, duration_us
-from shoal.model.query.expression import Expression, as_expression, col
+from shoal.model.query.expression import Expression, as_expression, col, lit
+from shoal.model.query.functions import coalesce
 from shoal.model.query.graph import Operator, OperatorKind, Query
 from shoal.model.query.nulls import narrowed
 from shoal.model.query.pattern import After, Selection, uses_previous
@@ -52,8 +53,10 @@ class Flow:
         return self.then("filter", {"condition": condition.data()}, narrowed(self.schema, condition))
 
     def split(self, condition: Expression) -> tuple["Flow", "Flow"]:
-        """Two flows: the rows for which a condition holds, and the others."""
-        return self.filter(condition), self.filter(~condition)
+        """Two flows: the rows for which a condition holds, and the others, those for which it is null included."""
+        those = self.filter(condition)
+        holds = coalesce(condition, lit(False)) if condition.may_be_null(self.schema) else condition
+        return those, self.filter(~holds)
 
     def select(self, *names: str, **columns: Any) -> "Flow":
         """Keep the named columns and compute further ones; all others are dropped.
