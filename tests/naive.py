@@ -49,7 +49,14 @@ def _source(parameters: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) ->
 
 
 def _sink(parameters: Mapping[str, Any], rows: Rows) -> list[dict[str, Any]]:
-    return [{**{name: row[name] for name in parameters["columns"]}, "query": parameters["query"]} for row in rows]
+    """The columns of a result; a row does not know that an integer beside a null is one of a column of floats."""
+    floats = {name for name, type_ in parameters["columns"].items() if type_ == "float64"}
+    results = []
+    for row in rows:
+        result = {name: row[name] for name in parameters["columns"]}
+        result |= {name: float(result[name]) for name in floats if result[name] is not None}
+        results.append({**result, "query": parameters["query"]})
+    return results
 
 
 def _filter(operator: Operator, rows: Rows) -> Rows:

@@ -1,6 +1,6 @@
 """Random well-typed expressions over a flow's columns, tame enough that no rounding and no overflow shows.
 
-They make no NaN and no infinity, and integers grow by small factors only.
+They make no infinity, no NaN but from NaN, and integers grow by small factors only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from shoal.model.query.expression import Expression, col, lit
-from shoal.model.query.functions import call, floor, if_, round_
+from shoal.model.query.functions import call, coalesce, floor, if_, is_null, is_same, nullif, round_
 from shoal.model.query.lookup import lookup
 from shoal.model.query.pattern import prev
 
@@ -42,6 +42,13 @@ def condition(draw: Draw, types: Types, depth: int = 2, *, previous: bool = Fals
     shape = draw(st.integers(0, 7)) if depth else 0
     if shape == 5:
         return ~condition(draw, types, depth - 1, previous=previous)
+    if shape == 4:
+        about = draw(st.sampled_from(sorted(types)))
+        return (
+            is_null(about)
+            if draw(st.booleans())
+            else is_same(about, draw(st.sampled_from(names_of(types, types[about]))))
+        )
     if shape in (6, 7):
         one, other = (condition(draw, types, depth - 1, previous=previous) for _ in range(2))
         return one & other if shape == 6 else one | other
@@ -132,6 +139,8 @@ def _from_integer(draw: Draw, types: Types, name: str) -> Expression:
         lambda: call("least", name, draw(st.sampled_from(numbers))),
         lambda: lookup(name, {0: "a", 1: "b", 2: "c"}, "other"),
         lambda: if_(condition(draw, types, 1), col(name), draw(st.integers(0, 3))),
+        lambda: coalesce(name, draw(st.integers(-1, 1))),
+        lambda: nullif(name, draw(st.sampled_from(names_of(types, types[name])))),
     )
     return draw(st.sampled_from(shapes))()
 
@@ -145,14 +154,21 @@ def _from_float(draw: Draw, types: Types, name: str) -> Expression:
         lambda: col(name) // 0.5,
         lambda: col(name) % draw(st.sampled_from([-1.5, 2.0])),
         lambda: col(name) / 8,
-        lambda: floor(name),
-        lambda: call("ceil", name),
-        lambda: round_(name),
+        lambda: floor(_number(name)),
+        lambda: call("ceil", _number(name)),
+        lambda: round_(_number(name)),
         lambda: call("sqrt", call("abs", name)),
         lambda: call("greatest", name, draw(st.sampled_from(numbers))),
         lambda: if_(condition(draw, types, 1), col(name), draw(st.integers(0, 3))),
+        lambda: coalesce(name, draw(st.integers(-1, 1))),
+        lambda: nullif(name, draw(st.sampled_from(names_of(types, types[name])))),
     )
     return draw(st.sampled_from(shapes))()
+
+
+def _number(name: str) -> Expression:
+    """A float, or 0 if it is NaN, the largest number of all, which is no integer."""
+    return if_(col(name) < 1e9, col(name), 0.0)
 
 
 def _from_text(draw: Draw, types: Types, name: str) -> Expression:

@@ -4,6 +4,7 @@ Only what has one right result: no event is late, no column that a flow is retim
 columns whose last bits are a matter of method (variances) or that hold lists decide nothing but are carried along.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from shoal.language.python.stream import Stream
 from shoal.model.query.expression import col
 from shoal.model.query.functions import call
 from shoal.model.query.graph import Graph, Operator, Query
-from shoal.model.query.schema import not_null
+from shoal.model.query.schema import NOT_NULL
 
 MOST_OPERATORS = 30
 MOST_QUERIES = 5
@@ -36,7 +37,9 @@ def _stream(draw: Draw, name: str) -> Stream:
     optional = draw(st.sets(st.sampled_from(sorted(_OPTIONAL))))
     schema = {"ts": "timestamp", "k": "int64", "x": "float64"}
     schema |= {column: type_ for column, type_ in _OPTIONAL.items() if column in optional}
-    return Stream(name, not_null(schema), time="ts", lateness_s=draw(st.sampled_from([0, LONGEST_S + 1])))
+    complete = draw(st.sets(st.sampled_from(sorted(schema)))) | {"ts"}
+    schema = {column: type_ + NOT_NULL if column in complete else type_ for column, type_ in schema.items()}
+    return Stream(name, schema, time="ts", lateness_s=draw(st.sampled_from([0, LONGEST_S + 1])))
 
 
 @st.composite
@@ -72,7 +75,10 @@ def cases(draw: Draw, most: int = MOST_OPERATORS) -> tuple[Graph, dict[str, Rows
 
 @st.composite
 def events(draw: Draw, stream: Stream) -> Rows:
-    """Events of a stream between 0 and 60 s, with ties and duplicates, in order unless the stream bears disorder."""
+    """Events of a stream between 0 and 60 s, with ties, duplicates and nulls, in order unless it bears disorder.
+
+    A column of floats that may be null may also be NaN.
+    """
     times = st.one_of(st.integers(0, LONGEST_S), quarters(0, LONGEST_S)).map(lambda s: round(s * 1_000_000))
     values: Mapping[str, st.SearchStrategy[Any]] = {
         "ts": times,
@@ -83,7 +89,8 @@ def events(draw: Draw, stream: Stream) -> Rows:
         "flag": st.booleans(),
         "at": times,
     }
-    row = st.fixed_dictionaries({name: values[name] for name in stream.schema.names})
+    dirty = {name: _with_nulls(values[name], stream.schema.type_of(name)) for name in stream.schema.nullable}
+    row = st.fixed_dictionaries({name: dirty.get(name, values[name]) for name in stream.schema.names})
     # lists of lists: Hypothesis makes short lists, and cannot shorten what has a least length
     pieces = draw(st.lists(st.lists(row, max_size=10), min_size=1, max_size=12))
     rows: Rows = [one for piece in pieces for one in piece][: MOST_EVENTS - 5]
@@ -93,6 +100,12 @@ def events(draw: Draw, stream: Stream) -> Rows:
     if not bears_disorder or draw(st.booleans()):
         rows = sorted(rows, key=lambda one: int(one["ts"]))
     return rows
+
+
+def _with_nulls(values: st.SearchStrategy[Any], type_: str) -> st.SearchStrategy[Any]:
+    """Values of which some are null, and some floats are NaN."""
+    odd = [None, math.nan] if type_ == "float64" else [None]
+    return st.tuples(st.integers(0, 7), values).map(lambda pair: odd[pair[0]] if pair[0] < len(odd) else pair[1])
 
 
 def _grown(draw: Draw, pool: Sequence[Branch]) -> Branch:
@@ -136,13 +149,15 @@ def _selected(draw: Draw, branch: Branch) -> Branch:
 
 
 def _retimed(draw: Draw, branch: Branch) -> Branch:
-    if not branch.due:
+    due = [name for name in sorted(branch.due) if not branch.flow.schema.may_be_null(name)]
+    if not due:
         raise Unfit
-    column = draw(st.sampled_from(sorted(branch.due)))
+    column = draw(st.sampled_from(due))
     flow = branch.flow
     if draw(st.booleans()):
         numbers = names_of(branch.hard, "int64")
-        delay = call("abs", draw(st.sampled_from(numbers))) % 8 * 250_000 if numbers else 1_500_000
+        known = [name for name in numbers if not flow.schema.may_be_null(name)]
+        delay = call("abs", draw(st.sampled_from(known))) % 8 * 250_000 if known else 1_500_000
         later = fresh("c", branch.types)
         flow, column = flow.with_columns(**{later: col(column) + delay}), later
     return branch.then(flow.retime(column), due=[column])

@@ -1,20 +1,27 @@
 """Operators of random graphs that merge branches: joins, cogroups, unions, static tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import strategies as st
 from tests.random_branches import MOST_ROWS, WINDOW_NAMES, Branch, Unfit
 from tests.random_expressions import TEXTS, Draw, condition, names_of, quarters
 from tests.random_windows import aggregates, timed
 
 from shoal.errors import GraphError
+from shoal.kernels.columns.block import ARROW_TYPES
 from shoal.language.python.flow import KEY_TYPES, Flow
 from shoal.language.python.join import HAS_LEFT, HAS_RIGHT
+from shoal.model.query.schema import FieldType
 from shoal.model.query.window import AnyWindow, rows, sessions
 
-_ADDED = {"int64": st.integers(-3, 3), "float64": quarters(-2, 2), "string": st.sampled_from(TEXTS)}
+_ADDED: Mapping[FieldType, st.SearchStrategy[Any]] = {
+    "int64": st.integers(-3, 3),
+    "float64": quarters(-2, 2),
+    "string": st.sampled_from(TEXTS),
+}
 
 
 def joined(draw: Draw, left: Branch, right: Branch) -> Branch:
@@ -154,9 +161,10 @@ def looked_up(draw: Draw, branch: Branch) -> Branch:
     keys = draw(st.lists(values, min_size=1, max_size=4, unique=True))
     number = next(number for number in count() if not any(f"t{number}_{type_}" in branch.types for type_ in _ADDED))
     types = sorted(draw(st.sets(st.sampled_from(sorted(_ADDED)), min_size=1)))
-    table: dict[str, Any] = {"key": keys}
+    table: dict[str, Any] = {"key": pa.array(keys, ARROW_TYPES[branch.flow.schema.type_of(on)])}
     for type_ in types:
-        table[f"t{number}_{type_}"] = draw(st.lists(_ADDED[type_], min_size=len(keys), max_size=len(keys)))
+        values = draw(st.lists(st.none() | _ADDED[type_], min_size=len(keys), max_size=len(keys)))
+        table[f"t{number}_{type_}"] = pa.array(values, ARROW_TYPES[type_])
     defaults = {f"t{number}_{types[0]}": draw(_ADDED[types[0]])} if how == "left" and draw(st.booleans()) else None
     flow = branch.flow.lookup_join(table, on={on: "key"}, how=how, defaults=defaults)
     return branch.then(flow, due=branch.due)

@@ -34,7 +34,7 @@ def timed(draw: Draw) -> Window:
 
 def windows(draw: Draw, branch: Branch) -> AnyWindow:
     """A window of any kind that a branch can have."""
-    times = names_of(branch.hard, "timestamp")
+    times = [name for name in names_of(branch.hard, "timestamp") if not branch.flow.schema.may_be_null(name)]
     kind = draw(st.sampled_from(["timed", "timed", "session", "rows", *(["external"] if times else [])]))
     if kind == "session":
         return sessions(draw(st.sampled_from([0.5, 1.0, 2.0, 5.0])))
@@ -51,7 +51,7 @@ def windows(draw: Draw, branch: Branch) -> AnyWindow:
 def aggregates(draw: Draw, types: Types, taken: tuple[str, ...], *, plain: bool = False) -> dict[str, Aggregate]:
     """One to four aggregates under names in ascending order; plain ones can be missing in a join."""
     numbers, comparable = names_of(types, "int64", "float64"), names_of(types, "int64", "float64", "timestamp")
-    choices = [count()]
+    choices = [count(), *(count(name) for name in types)]
     choices += [make(name) for name in numbers for make in (sum_, mean)]
     choices += [make(name) for name in comparable for make in (min_, max_)]
     choices += [count_distinct(name) for name in names_of(types, "int64", "string", "bool", "timestamp")]
@@ -145,6 +145,7 @@ def patterns(draw: Draw, *, negated: bool) -> str:
 def _measures(draw: Draw, types: Types, variables: tuple[str, ...], taken: tuple[str, ...]) -> dict[str, str]:
     rows_of = ["", *(f"{variable}." for variable in variables)]
     choices = ["count(*)", *(f"count({variable})" for variable in variables)]
+    choices += [f"count({of}{name})" for of in rows_of for name in types if name not in variables]
     for name, type_ in types.items():
         kinds = ["first", "last"]
         kinds += ["sum", "mean"] if type_ in ("int64", "float64") else []

@@ -92,3 +92,19 @@ def test_lists_are_compared_value_by_value() -> None:
 def test_columns_that_are_not_expected_are_not_looked_at() -> None:
     got = table([(1, "a", 0.5)]).append_column("query", pa.array(["q"]))
     assert differences({"t": got, "more": got}, {"t": table([(1, "a", 0.5)])}) == []
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "text"),
+    [
+        pytest.param([None, 1.0], [float("nan"), 1.0], "expected nan, got None", id="null is not NaN"),
+        pytest.param([0.0, 1.0], [None, 1.0], "expected None, got 0.0", id="null is not 0"),
+        pytest.param([[1.0], None], [[1.0], []], "expected [], got None", id="null is not an empty list"),
+        pytest.param(["", "b"], [None, "b"], "expected None, got ''", id="null is not an empty text"),
+    ],
+)
+def test_a_null_is_no_value(got: list[object], wanted: list[object], text: str) -> None:
+    one, other = pa.table({"n": [1, 2], "v": got}), pa.table({"n": [1, 2], "v": wanted})
+    assert differences({"t": one}, {"t": other}) == [f"table 't': column 'v': {text}"]
+    assert result_digest({"t": one}) != result_digest({"t": other})
+    assert differences({"t": one}, {"t": one}) == []

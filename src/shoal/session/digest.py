@@ -43,8 +43,8 @@ def differences(actual: Mapping[str, pa.Table], expected: Mapping[str, pa.Table]
     """The differences between actual and expected results, as text; empty if they agree.
 
     Rows are matched by all columns that are not floats. Floats may differ by 1e-9 of their size, because the batch
-    engine that computes the expected results does not add exactly. Columns that the expected results do not have, such
-    as the name of the query, are ignored.
+    engine that computes the expected results does not add exactly. NaN is equal to itself, and null only to null.
+    Columns that the expected results do not have, such as the name of the query, are ignored.
     """
     found = []
     for name, wanted in expected.items():
@@ -90,6 +90,10 @@ def _first_odd(left: pa.Table, right: pa.Table, exact: list[str]) -> str:
 
 def _float_differences(left: pa.Table, right: pa.Table, column: str) -> list[str]:
     a, b = left.column(column), right.column(column)
+    nulls = [np.asarray(each.is_null().to_pylist(), bool) for each in (a, b)]
+    if (nulls[0] != nulls[1]).any():
+        at = int(np.flatnonzero(nulls[0] != nulls[1])[0])
+        return [f"column {column!r}: expected {b[at].as_py()!r}, got {a[at].as_py()!r}"]
     if pa.types.is_list(a.type):
         a, b = a.combine_chunks(), b.combine_chunks()
         if a.value_lengths().to_pylist() != b.value_lengths().to_pylist():

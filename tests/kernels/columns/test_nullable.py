@@ -94,3 +94,9 @@ def test_a_null_is_not_in_any_list(array: pa.Array, keys: list[object]) -> None:
 @pytest.mark.parametrize("type_", STREAM_TYPES)
 def test_a_column_of_nulls(type_: FieldType) -> None:
     assert as_arrow(all_null(type_, 2), ARROW_TYPES[type_]).to_pylist() == [None, None]
+
+
+def test_a_slice_without_nulls_is_a_plain_array() -> None:
+    column = as_column(pa.array([1, None, 3]))
+    assert column[:2].to_pylist() == [1, None]
+    assert column[2:].tolist() == [3]

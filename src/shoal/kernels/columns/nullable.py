@@ -34,9 +34,9 @@ class Nullable:
         """Number of rows."""
         return len(self.values)
 
-    def __getitem__(self, rows: Any) -> "Nullable":
-        """A slice, or the rows of an index or mask."""
-        return Nullable(self.values[rows], self.valid[rows])
+    def __getitem__(self, rows: Any) -> "NDArray[Any] | Nullable":
+        """A slice, or the rows of an index or mask: a plain array if none of them is null."""
+        return nullable(self.values[rows], self.valid[rows])
 
     @property
     def nbytes(self) -> int:
