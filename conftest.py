@@ -12,18 +12,22 @@ from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 HOME = Path.cwd()
+RECORDED = Path(__file__).parent.parent / "shared" / "data"
+"""Recorded data beside the repository, which not every machine has; documents skip what needs it."""
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of tests' Java processes: most live for a minute, too short for code that is optimised for long."""
 
 
 def begin(namespace: dict[str, Any]) -> None:
-    """An empty directory to work in, and the session all tests share, which must not be started in there."""
+    """Enter a directory that is empty but for recorded data; the session all tests share must not start in there."""
     from shoal.runtimes.spark.cluster.session import spark_session
 
     spark_session(cores=2)
     namespace["__name__"] = "__main__"  # classes of a document travel to Spark's workers by value
     namespace["#directory"] = tempfile.TemporaryDirectory()
     os.chdir(namespace["#directory"].name)
+    for recorded in RECORDED.glob("*.gz"):
+        Path(recorded.name).symlink_to(recorded)
 
 
 def end(namespace: dict[str, Any]) -> None:
