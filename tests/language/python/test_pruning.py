@@ -13,7 +13,7 @@ from shoal.language.python.flow import Flow
 from shoal.language.python.pruning import pruned
 from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, max_, sum_
-from shoal.model.query.expression import col
+from shoal.model.query.expression import col, lit
 from shoal.model.query.graph import Graph, Operator, Query
 from shoal.model.query.schema import TIME, Schema, not_null
 from shoal.model.query.window import rows, tumbling
@@ -121,3 +121,11 @@ def test_what_is_pruned_stays_as_it_is(case: tuple[Graph, Any]) -> None:
         operators = tuple(sorted(query.operators[:-1], key=lambda each: each.id == last))
         flow = Flow(operators, Schema.of(query.columns), TIME)
         assert pruned(flow).operators == flow.operators
+
+
+def test_a_union_of_which_no_column_is_needed_keeps_one() -> None:
+    timed = RIGHT.select("k", "a", at=col("ts") + 5).retime("at")
+    for other in (timed.select("k", twice=col("a") * 2), timed.select("k", "at").select("k", twice=lit(1))):
+        ours = LEFT.retime("at").select("k", twice=col("a") + 1)
+        united = ours.union(other).window(tumbling(5)).aggregate(n=count()).sink("q")
+        assert [operator.kind for operator in united.operators].count("union") == 1

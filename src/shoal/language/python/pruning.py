@@ -65,8 +65,8 @@ def _again(operator: Operator, inputs: Sequence[Flow], needed: Names) -> Flow:
         return Flow((operator,), Schema.of(operator.parameters["schema"]).required({time}), time)
     data = dict(operator.parameters)
     if operator.kind == "select":
-        columns = [[name, plain] for name, plain in data["columns"] if name in needed or name == inputs[0].time]
-        data["columns"] = columns or data["columns"][:1]
+        kept = _kept(data["columns"], needed) | {inputs[0].time}
+        data["columns"] = [[name, plain] for name, plain in data["columns"] if name in kept]
     if operator.kind == "join":
         sides = zip(data["columns"], inputs, strict=True)
         left = {name for outputs, flow in sides for name, column in outputs.items() if column in flow.schema}
@@ -83,9 +83,10 @@ def _narrow(flow: Flow, wanted: Names) -> Flow:
 
 
 def _alike(flows: Sequence[Flow], wanted: Names) -> list[Flow]:
-    """Flows that still have the same columns: those that are wanted, and what is event time in one of them."""
-    every = wanted | {flow.time for flow in flows}
-    return [_narrow(flow, every) for flow in flows]
+    """Flows that still have the same columns: those that are wanted, what is event time in one, and at least one."""
+    common = [name for name in flows[0].schema.names if all(name in flow.schema for flow in flows)]
+    every = {name for name in common if name in wanted or any(name == flow.time for flow in flows)}
+    return [_narrow(flow, frozenset(every or common[:1])) for flow in flows]
 
 
 def _columns(data: Any) -> Names:
@@ -107,7 +108,13 @@ def _reads(operator: Operator, needed: Names) -> list[Names]:
 
 
 def _select_reads(data: Mapping[str, Any], needed: Names) -> Names:
-    return frozenset().union(*(_columns(plain) for name, plain in data["columns"] if name in needed))
+    kept = _kept(data["columns"], needed)
+    return frozenset().union(*(_columns(plain) for name, plain in data["columns"] if name in kept))
+
+
+def _kept(columns: Sequence[Sequence[Any]], needed: Names) -> Names:
+    """What a select computes: what is needed, and at least one column."""
+    return needed or frozenset({columns[0][0]})
 
 
 def _aggregate_reads(data: Mapping[str, Any], _: Names) -> Names:
