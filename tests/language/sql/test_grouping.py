@@ -69,6 +69,21 @@ WINDOWED = CARS.key_by("road").window(tumbling(10))
             id="a session table function",
         ),
         pytest.param(
+            "SELECT road, kind, window_end, COUNT(*) AS n FROM TABLE(SESSION(TABLE cars PARTITION BY (road, kind), "
+            "DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY road, kind, window_start, window_end",
+            CARS.key_by("road", "kind")
+            .window(sessions(5))
+            .aggregate(n=count())
+            .select("road", "kind", "window_end", "n"),
+            id="a session table function with keys in parentheses",
+        ),
+        pytest.param(
+            "SELECT road, window_start, window_end, COUNT(*) AS n FROM TABLE(SESSION(TABLE cars PARTITION BY (road), "
+            "DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY road, window_start, window_end",
+            CARS.key_by("road").window(sessions(5)).aggregate(n=count()),
+            id="a session table function with a key in parentheses",
+        ),
+        pytest.param(
             f"SELECT road, window_start, COUNT(*) AS n FROM {TABLE} GROUP BY road, window_start, window_end",
             WINDOWED.aggregate(n=count()).select("road", window_start=col("window_end") - 10_000_000, n=col("n")),
             id="the start of a window is computed",

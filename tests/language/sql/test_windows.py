@@ -45,6 +45,11 @@ def test_intervals_are_written_in_several_ways(interval: str, us: int) -> None:
         pytest.param(
             "TABLE(SESSION(TABLE cars, DESCRIPTOR(ts), INTERVAL '1' DAY))", ["needs a GROUP BY"], id="a session of rows"
         ),
+        pytest.param(
+            "TABLE(SESSION(TABLE cars PARTITION BY road, DESCRIPTOR(ts)))",
+            ["table functions are", "cars PARTITION BY road, DESCRIPTOR(ts)"],
+            id="a session without a gap",
+        ),
     ],
 )
 def test_a_window_that_is_wrong_is_refused(source: str, said: list[str]) -> None:

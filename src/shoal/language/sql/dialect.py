@@ -9,9 +9,10 @@ shoal.errors.SqlError: cars.sql, line 1, column 23: something is missing in WHER
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from sqlglot import exp, tokens
+from sqlglot import exp, generator, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parser import Parser
@@ -23,6 +24,12 @@ STATEMENTS = "CREATE TABLE, CREATE VIEW, INSERT INTO ... SELECT and SELECT"
 LONGEST_QUOTE = 120
 _CALLS = ("CAST", "EXTRACT", "SUBSTRING")
 """Functions with special syntax; all others stay calls by name, which the user may define."""
+
+
+class PartitionBy(exp.Expression):
+    """The keys of a table that is an argument, and the arguments behind them, which the parser takes for keys."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
 
 
 class StreamingParser(Parser):
@@ -43,7 +50,7 @@ class StreamingParser(Parser):
     SCHEMA_UNNAMED_CONSTRAINTS: ClassVar[set[str]] = {*Parser.SCHEMA_UNNAMED_CONSTRAINTS, "WATERMARK"}
 
     def _parse_lambda(self, alias: bool = False) -> exp.Expr | None:
-        """An argument of a function: a value, `TABLE t [PARTITION BY ...]`, or either of them after `NAME =>`."""
+        """An argument of a function: a value, `TABLE t [PARTITION BY ...]`, or one of them after `NAME =>`."""
         if self._next and self._next.token_type == TokenType.FARROW:
             name = self._curr.text
             self._advance(2)
@@ -51,8 +58,9 @@ class StreamingParser(Parser):
         if self._curr.token_type == TokenType.TABLE:
             self._advance()
             table = self._parse_table_parts()
-            if table is not None:
-                table.set("partition", self._parse_partition_by())
+            if table is not None and (keys := self._parse_partition_by()):
+                bare = [each for key in keys for each in (key.expressions if isinstance(key, exp.Tuple) else [key])]
+                table.set("partition", PartitionBy(expressions=[each.unnest() for each in bare]))
             return table
         return super()._parse_lambda(alias)
 
@@ -90,6 +98,14 @@ class Streaming(Dialect):
         }
 
     Parser = StreamingParser
+
+    class Generator(generator.Generator):
+        """Clauses as they are quoted."""
+
+        TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
+            **generator.Generator.TRANSFORMS,
+            PartitionBy: lambda self, tree: f" PARTITION BY {self.expressions(tree, flat=True)}",
+        }
 
 
 def parse(text: str, where: str = "sql") -> list[exp.Expr]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from sqlglot import exp
 
 from shoal.errors import SqlError
-from shoal.language.sql.dialect import place, quoted
+from shoal.language.sql.dialect import PartitionBy, place, quoted
 
 _TWO = "this expression"
 _SET = f"{_TWO} distinct by_name with_ order limit offset"
@@ -72,6 +72,7 @@ ARGUMENTS: Mapping[type[exp.Expr], str] = {
     exp.Order: "expressions",
     exp.Ordered: "this desc nulls_first",
     exp.Paren: "this",
+    PartitionBy: "expressions",
     exp.Properties: "expressions",
     exp.Property: "this value",
     exp.Schema: "this expressions",

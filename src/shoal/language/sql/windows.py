@@ -104,7 +104,8 @@ def _arguments(call: exp.Expr, name: str) -> tuple[list[exp.Expr], tuple[exp.Col
     for argument in call.expressions:
         found.append(argument)
         table = argument.expression if isinstance(argument, exp.Kwarg) else argument
-        swallowed = (table.args.get("partition") or ()) if isinstance(table, exp.Table) else ()
+        keys = table.args.get("partition") if isinstance(table, exp.Table) else None
+        swallowed = keys.expressions if keys else ()
         found += [each for each in swallowed if not isinstance(each, exp.Column)]
         partition += [each for each in swallowed if isinstance(each, exp.Column)]
     if not any(isinstance(argument, exp.Kwarg) for argument in found):
