@@ -54,9 +54,7 @@ something_else = 42
             ["run", "traffic", "--conf", "cores=2"], "a Spark setting begins with 'spark.'; got 'cores'", id="no conf"
         ),
         pytest.param(["run", "traffic", "--sink", "kafka:x"], "sink must be parquet:DIR", id="unknown sink"),
-        pytest.param(
-            ["run", "traffic", "--source", "parquet:nowhere"], "source directory nowhere does not exist", id="no source"
-        ),
+        pytest.param(["run", "traffic", "--source", "parquet:nowhere"], "nowhere does not exist", id="no source"),
         pytest.param(["run", "traffic", "--source", "xml:."], "source must be parquet:DIR", id="unknown source"),
         pytest.param(["run", "traffic", "--json", "--sink", "console:"], "both write to stdout", id="two on stdout"),
         pytest.param(["run", "traffic", "--workers", "0"], "0 is not in the range", id="no workers"),

@@ -48,7 +48,7 @@ PYTHON: dict[str, Flow] = {
     "falls": CARS.key_by("road").match(
         "A+ B",
         within_s=60,
-        measures={"began": "first(A.ts)", "ended": "last(B.ts)", "n": "count(A)"},
+        measures={"began": "first(A.ts)", "ended": "last(B.ts)", "n": "count(A.speed)"},
         define={"A": col("speed") < prev("speed"), "B": col("speed") > 60},
     ),
     **{query: traffic_study.PYTHON[name] for query, name in PRINTED.items()},
@@ -118,6 +118,11 @@ CHAIN = """
     edges:
 {edges}
 """
+KNOWN = """
+    - name: known
+      type: filter
+      parameters:
+        condition: [and, [not, [call, is_null, [col, latitude]]], [not, [call, is_null, [col, longitude]]]]"""
 PLACE = """
     - name: place
       type: select
@@ -199,13 +204,13 @@ YAML = {
         keys: [road]
         within_us: 60000000
         define: {A: [lt, [col, speed], [prev, speed]], B: [gt, [col, speed], [lit, 60]]}
-        measures: {began: [first, A, ts], ended: [last, B, ts], n: [count, A]}
+        measures: {began: [first, A, ts], ended: [last, B, ts], n: [count, A, speed]}
 """,
     ),
     "query_1": chain(
         "query_1",
         "vehicle_stream",
-        f"""{PLACE}
+        f"""{KNOWN}{PLACE}
     - {{name: half a minute, type: window, parameters: {{size_us: 30000000, slide_us: 1000000}}}}
     - name: average
       type: aggregate
@@ -215,7 +220,7 @@ YAML = {
     "query_2": chain(
         "query_2",
         "vehicle_stream",
-        f"""{PLACE}
+        f"""{KNOWN}{PLACE}
     - {{name: ten seconds, type: window, parameters: {{size_us: 10000000, slide_us: 1000000}}}}
     - {{name: number, type: aggregate, parameters: {{keys: [region_id], aggregates: {{vehicle_count: [count]}}}}}}
 """,
@@ -223,7 +228,8 @@ YAML = {
     "query_3": chain(
         "query_3",
         "vehicle_stream",
-        """
+        KNOWN
+        + """
     - name: place
       type: select
       parameters:

@@ -4,6 +4,7 @@ The record `.shoal-runs` in the directory lists the runs by their checkpoints, i
 `epoch-N.parquet`, those of the n-th after it `run-n-epoch-N.parquet`, so that no run replaces files of another.
 """
 
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,9 +27,23 @@ _UNKNOWN = ""
 
 @dataclass(frozen=True)
 class ResultRuns:
-    """The runs that have written to a directory: the checkpoint of each, empty for one that kept none."""
+    """The runs that have written to a directory: the checkpoint of each, empty for one that kept none.
+
+    `home`: where the directory was then, so that checkpoints which were moved or copied along with it are found again.
+    """
 
     runs: tuple[str, ...]
+    home: str = ""
+
+    def moved(self, home: str) -> tuple[str, ...]:
+        """The checkpoints as they are called if they were moved along with the directory.
+
+        >>> ResultRuns(("/a/kept", ""), "/a/results").moved("/b/results")
+        ('/b/kept', '')
+        """
+        if not self.home or self.home == home:
+            return self.runs
+        return tuple(run and posixpath.normpath(f"{home}/{posixpath.relpath(run, self.home)}") for run in self.runs)
 
 
 RECORD = Record(Codec([ResultRuns], format=1), subject="record of runs")
@@ -55,7 +70,7 @@ class ResultDirectory:
 
     def run_number(self, opening: Opening, existing: Existing) -> int:
         """The number of a run that wants to write here: its own if it has one; `ConfigError` if it may not."""
-        runs, tables = self._runs(), self.tables()
+        runs, tables = self._runs(opening), self.tables()
         if opening.checkpoint and opening.checkpoint in runs:
             return runs.index(opening.checkpoint)
         if not tables or existing == "overwrite":
@@ -71,7 +86,7 @@ class ResultDirectory:
 
     def begin(self, number: int, opening: Opening, existing: Existing) -> None:
         """Record a run that has been given a number, after deleting the results that it is to overwrite."""
-        runs = self._runs()
+        runs = self._runs(opening)
         known = number < len(runs) and bool(opening.checkpoint) and runs[number] == opening.checkpoint
         if known or (opening.resumed and not runs):
             return
@@ -79,7 +94,8 @@ class ResultDirectory:
             runs = ()
             self._delete_results(self.tables())
         before = (*runs, *(_UNKNOWN for _ in range(number - len(runs))))[:number]
-        self.directory.write(RECORD_NAME, RECORD.encode(ResultRuns((*before, opening.checkpoint))))
+        record = ResultRuns((*before, opening.checkpoint), self.directory.uri)
+        self.directory.write(RECORD_NAME, RECORD.encode(record))
 
     def tables(self) -> list[str]:
         """The subdirectories that have files of ours."""
@@ -89,10 +105,13 @@ class ResultDirectory:
         """The files of ours in a subdirectory."""
         return [name for name in self.directory.names(table) if _OURS.fullmatch(name)]
 
-    def _runs(self) -> tuple[str, ...]:
+    def _runs(self, opening: Opening) -> tuple[str, ...]:
+        """The checkpoints of the runs that have written here, where they are now."""
         if not self.directory.exists(RECORD_NAME):
             return ()
-        return RECORD.decode(self.directory.read(RECORD_NAME), f"{self.directory.uri}/{RECORD_NAME}").runs
+        record = RECORD.decode(self.directory.read(RECORD_NAME), f"{self.directory.uri}/{RECORD_NAME}")
+        moved = record.moved(self.directory.uri)
+        return moved if opening.resumed and opening.checkpoint in moved else record.runs
 
     def _delete_results(self, tables: Iterable[str]) -> None:
         """Delete our files; what others have put there stays."""

@@ -172,7 +172,7 @@ class ConsoleSink:
 
     def write(self, table: str, epoch: int, rows: pa.Table) -> None:
         """Print rows."""
-        if self._printed.get(table) == epoch or not rows.num_rows:
+        if self._printed.get(table) == epoch or (table in self._printed and not rows.num_rows):
             return
         self._printed[table] = epoch
         shown = rows.slice(0, self.rows).to_pylist()

@@ -78,7 +78,7 @@ def test_a_pattern_that_cannot_be_followed_cannot_be_built(text: str, message: s
         pytest.param("last(k)", Measure("last", "", "k"), "string", id="of all rows"),
         pytest.param("count(*)", Measure("count"), "int64", id="count of all rows"),
         pytest.param("count(A)", Measure("count", "A"), "int64", id="count of a variable"),
-        pytest.param("count(A.n)", Measure("count", "A"), "int64", id="count of a variable's column"),
+        pytest.param("count(A.n)", Measure("count", "A", "n"), "int64", id="count of a variable's column"),
         pytest.param(" MEAN ( A . n ) ", Measure("mean", "A", "n"), "float64", id="spaces and capitals"),
         pytest.param("sum(n)", Measure("sum", "", "n"), "int64", id="sum of integers"),
         pytest.param("max(B.x)", Measure("max", "B", "x"), "float64", id="largest float"),

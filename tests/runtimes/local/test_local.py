@@ -126,10 +126,10 @@ def test_any_graph_has_the_results_it_would_have_row_by_row(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.timeout(3600)
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(), choices())
-def test_three_hundred_graphs_have_the_results_they_would_have_row_by_row(
+def test_five_hundred_graphs_have_the_results_they_would_have_row_by_row(
     case: tuple[Graph, Mapping[str, Sequence[Row]]], choice: Choice
 ) -> None:
     check(case, choice)

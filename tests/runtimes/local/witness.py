@@ -37,7 +37,11 @@ def graph() -> Graph:
     left, right = (Stream(name, SCHEMA, time="ts") for name in ("left", "right"))
     others = right.select("ts", "k", m=col("n"))
     pairs = left.join(others, on="k", within_s=(-0.006, 0.006), groups=KEYS).select("k", "n", "m")
-    met = pairs.partition_by("k", groups=KEYS).window(tumbling(0.005)).aggregate(met=count(), total=sum_("m"))
+    met = (
+        pairs.partition_by("k", groups=KEYS)
+        .window(tumbling(0.005))
+        .aggregate(met=count(), total=sum_("m"), ours=sum_("n"))
+    )
     alone = left.partition_by("k", groups=KEYS).window(tumbling(0.005)).aggregate(rows=count(), total=sum_("n"))
     return Graph.of([met.sink("met"), alone.sink("alone")])
 

@@ -126,6 +126,7 @@ def _own(
     """A query in Shoal's own operators."""
     flows: dict[str, Flow] = {}
     operators: dict[str, Operator] = {}
+    query: Query | None = None
     for vertex in listed:
         if vertex.type not in KINDS:
             vertex.fail(f"operator type must be one of {', '.join(KINDS)} in a query with a source")
@@ -135,7 +136,9 @@ def _own(
             vertex.fail("nothing can follow a sink")
         try:
             if vertex.type == "sink":
-                operators[vertex.name] = sink(inputs[0], data, name).sink
+                query = sink(inputs[0], data, name)
+                before = (inputs[0].operators[-1].id,)
+                operators[vertex.name] = Operator("sink", query.sink.parameters, before)
             else:
                 made = source(data) if vertex.type == "source" else replayed(vertex.type, inputs, data, functions)
                 flows[vertex.name], operators[vertex.name] = made, made.operators[-1]
@@ -146,9 +149,10 @@ def _own(
         _check_given(vertex, data, operators[vertex.name])
     distinct = {operator.id: operator for operator in operators.values()}.values()
     try:
-        return Query(name, tuple(sorted(distinct, key=lambda operator: operator.kind == "sink")))
+        listed_query = Query(name, tuple(sorted(distinct, key=lambda operator: operator.kind == "sink")))
     except GraphError as error:
         part.fail(str(error))
+    return listed_query if query is None else query
 
 
 def _parameters(vertex: Vertex, streams: Mapping[str, StreamDefinition]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def returns(groups: int) -> Query:
     """The rides of a bike up to its arrival at one station, within a day.
 
     >>> [operator.kind for operator in returns(4).operators]
-    ['source', 'match', 'sink']
+    ['source', 'select', 'match', 'sink']
     """
     trips = Stream("bike_trips", not_null(TRIPS), time="ts").partition_by("bikeid", groups=groups)
     return trips.match(

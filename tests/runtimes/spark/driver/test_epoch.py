@@ -43,7 +43,7 @@ def test_a_crash_at_any_file_operation_changes_no_result(
     with monkeypatch.context() as patched:
         operations = crash_at(0, patched)
         quiet.go()
-    assert operations() > 40
+    assert operations() > 30
     for operation in range(1, operations() + 1):
         run = SmallRun(roots(), epochs=3, shuffle=True)
         with monkeypatch.context() as patched:
