@@ -95,6 +95,7 @@ def test_a_wrong_answer_is_exit_code_1_and_says_what_is_wrong(said: Any, monkeyp
     assert "different: table 'vehicle_count': column 'vehicle_count': expected 59, got 58" in out
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_run_that_fails_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     """In a process of its own, since much of what could be said besides is said when a process ends."""
@@ -107,6 +108,7 @@ def test_a_run_that_fails_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     assert run.stderr.startswith(f"shoal: cannot read {tmp_path}/cut.parquet as parquet: ")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_ctrl_c_commits_and_the_next_run_goes_on_to_the_right_answer(said: Any, tmp_path: Path) -> None:
     """The signal goes to the whole process group, as a terminal sends it; everything on stderr is Shoal's own."""

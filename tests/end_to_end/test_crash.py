@@ -67,6 +67,7 @@ def test_a_run_killed_again_and_again_ends_with_the_right_results(
     assert workspace.digest() == quiet
 
 
+@pytest.mark.slow
 def test_a_killed_python_worker_does_not_end_the_run(tmp_path: Path, quiet: str) -> None:
     workspace = Workspace(tmp_path)
     done = summary(workspace.run(Fault(STAGE, 4, "before", "process")))

@@ -73,7 +73,7 @@ def test_every_workload_is_here() -> None:
     assert set(SMALL) == set(WORKLOADS)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n == "mixed" else []) for n in SMALL])
 def test_a_workload_equals_its_oracle_while_all_its_state_moves(name: str, spark: "SparkSession") -> None:
     ready = SMALL[name].ready(seed=0)
     run = start(ready.job, spark=spark, workers=WORKERS)

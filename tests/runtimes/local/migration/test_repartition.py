@@ -82,7 +82,7 @@ def assert_consistent(divided_lanes: DividedLanes, graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(), st.integers(1, 3), st.integers(1, 64), st.sampled_from([0.05, 0.3]), st.integers(0, 2**32))
 def test_any_order_of_turns_splits_merges_and_moves_gives_the_results_of_none(
     kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int
