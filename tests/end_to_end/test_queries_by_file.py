@@ -68,6 +68,7 @@ def windows(table: pa.Table) -> list[Any]:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.slow
 def test_queries_changed_by_files_leave_all_others_as_they_were(spark: "SparkSession", tmp_path: Path) -> None:
     checkpoint = str(tmp_path / "checkpoint")
     ready = city(events=None, rows_per_epoch=ROWS)

@@ -69,6 +69,7 @@ def test_a_stream_that_no_query_reads_any_more_still_comes_to_its_end(spark: "Sp
     assert differences(result_tables(run), here) == []
 
 
+@pytest.mark.slow
 def test_the_order_of_the_sources_may_change_between_two_runs(spark: "SparkSession", tmp_path: "Path") -> None:
     kept: dict[str, Any] = {"checkpoint": str(tmp_path), "sink": MemorySink()}
     start(job(), spark=spark, **kept).wait(lambda run, _: run.stop())

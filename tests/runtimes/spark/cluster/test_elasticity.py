@@ -60,6 +60,7 @@ def test_crashes_while_the_number_of_workers_changes_change_no_result(
         assert run.digest() == quiet.digest()
 
 
+@pytest.mark.slow
 def test_on_spark_no_epoch_misses_results(spark: SparkSession) -> None:
     ready = city(rows_per_epoch=500)
     sizes = iter([8, 3])
