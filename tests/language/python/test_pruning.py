@@ -129,3 +129,9 @@ def test_a_union_of_which_no_column_is_needed_keeps_one() -> None:
         ours = LEFT.retime("at").select("k", twice=col("a") + 1)
         united = ours.union(other).window(tumbling(5)).aggregate(n=count()).sink("q")
         assert [operator.kind for operator in united.operators].count("union") == 1
+
+
+def test_a_select_of_which_only_what_is_added_behind_it_is_needed_keeps_a_column() -> None:
+    ended = LEFT.retime("at").select("k", "a").assign(tumbling(5)).select("window_end").sink("q")
+    assert [operator.kind for operator in ended.operators] == ["source", "retime", "select", "assign", "select", "sink"]
+    assert ended.operators[2].parameters["columns"] == [["k", ["col", "k"]]]

@@ -37,6 +37,17 @@ def crash_at(operation: int, patched: pytest.MonkeyPatch) -> Callable[[], int]:
     return lambda: reached[0]
 
 
+def crashes(go: Callable[[], object], operation: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a run ends by a crash at its n-th file operation; not if it has fewer."""
+    with monkeypatch.context() as patched:
+        crash_at(operation, patched)
+        try:
+            go()
+        except Crash:
+            return True
+    return False
+
+
 def through_crashes(run: Callable[[], object], draw: random.Random, patched: pytest.MonkeyPatch) -> None:
     """Crash at random moments until one attempt gets through."""
     while True:

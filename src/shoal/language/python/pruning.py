@@ -8,7 +8,8 @@ with it its result, does not depend on the other queries of a run.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from shoal.language.python.flow import Flow, closed_by_rows
+from shoal.language.python.flow import WINDOW_END, WINDOW_START, Flow, closed_by_rows
+from shoal.language.python.join import HAS_RIGHT
 from shoal.language.python.replay import replayed
 from shoal.model.query.expression import from_data
 from shoal.model.query.graph import Operator, OperatorId
@@ -114,7 +115,7 @@ def _select_reads(data: Mapping[str, Any], needed: Names) -> Names:
 
 def _kept(columns: Sequence[Sequence[Any]], needed: Names) -> Names:
     """What a select computes: what is needed, and at least one column."""
-    return needed or frozenset({columns[0][0]})
+    return needed.intersection(name for name, _ in columns) or frozenset({columns[0][0]})
 
 
 def _aggregate_reads(data: Mapping[str, Any], _: Names) -> Names:
@@ -151,8 +152,8 @@ def _join_reads(data: Mapping[str, Any], needed: Names) -> list[Names]:
 _READS: Mapping[str, Callable[[Mapping[str, Any], Names], Names]] = {
     "filter": lambda data, needed: needed | _columns(data["condition"]),
     "select": _select_reads,
-    "lookup": lambda data, needed: (needed - set(data["columns"])) | {data["on"]},
-    "assign": lambda _, needed: needed,
+    "lookup": lambda data, needed: (needed - {*data["columns"], HAS_RIGHT}) | {data["on"]},
+    "assign": lambda _, needed: needed - {WINDOW_START, WINDOW_END},
     "retime": lambda data, needed: needed | {data["column"]},
     "union": lambda _, needed: needed,
     "window": lambda data, needed: needed | ({data["on"]} if data.get("on") else frozenset()),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.runtimes.spark.crashing import Crash, crash_at
+from tests.runtimes.spark.crashing import crashes
 from tests.runtimes.spark.driver.test_repair import BAD_EPOCH, EPOCHS, bad_time, graph_with, in_a_column, lane_of
 from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 from tests.small_city import city
@@ -124,14 +124,7 @@ def test_a_crash_at_any_moment_of_parking_changes_no_result(
     for operation in count_up(1, 5):
         run = SmallRun(roots(), BAD_EPOCH + 2, graph=small.with_query(broken()), parks=True)
         run.go(until=BAD_EPOCH)
-        crashed = False
-        with monkeypatch.context() as patched:
-            crash_at(operation, patched)
-            try:
-                run.go()
-            except Crash:
-                crashed = True
-        if not crashed:
+        if not crashes(run.go, operation, monkeypatch):
             assert operation > 10
             break
         run.go()

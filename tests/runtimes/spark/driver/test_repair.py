@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtimes.spark.crashing import Crash, crash_at
+from tests.runtimes.spark.crashing import crashes
 from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 from tests.small_city import city, city_events
 
@@ -126,14 +126,7 @@ def test_a_crash_at_any_moment_of_the_repair_leaves_the_same_results(
         with pytest.raises(QueryError):
             run.go()
         run.graph = right.graph
-        crashed = False
-        with monkeypatch.context() as patched:
-            crash_at(operation, patched)
-            try:
-                run.go()
-            except Crash:
-                crashed = True
-        if not crashed:
+        if not crashes(run.go, operation, monkeypatch):
             assert operation > 10
             break
         run.go()
