@@ -1,7 +1,7 @@
 """Pruning: queries keep only what they need, and have the same results as without."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +20,7 @@ from shoal.model.query.window import rows, tumbling
 
 SCHEMA = not_null({"ts": "timestamp", "k": "int64", "a": "int64", "b": "int64", "at": "timestamp", "name": "string"})
 LEFT, RIGHT = Stream("left", SCHEMA, time="ts"), Stream("right", SCHEMA, time="ts")
+TABLE = {"key": [0, 1, 2], "value": [5, 6, 7]}
 S = 1_000_000
 Make = Callable[[], Flow]
 FLOWS: list[tuple[str, Make, list[set[str]]]] = [
@@ -54,6 +55,17 @@ FLOWS: list[tuple[str, Make, list[set[str]]]] = [
             .select("a")
         ),
         [{"ts", "k", "a"}],
+    ),
+    (
+        "lookup behind a join",
+        lambda: (
+            LEFT.join(RIGHT, on="k", within_s=(-3, 3), how="full")
+            .select("k", "a", "b", "has_left", "has_right")
+            .lookup_join(TABLE, on={"a": "key"})
+            .filter(col("has_right"))
+            .select("k", "has_left", "value")
+        ),
+        [{"ts", "k", "a"}, {"ts", "k"}],
     ),
     (
         "behind a window",
@@ -135,3 +147,18 @@ def test_a_select_of_which_only_what_is_added_behind_it_is_needed_keeps_a_column
     ended = LEFT.retime("at").select("k", "a").assign(tumbling(5)).select("window_end").sink("q")
     assert [operator.kind for operator in ended.operators] == ["source", "retime", "select", "assign", "select", "sink"]
     assert ended.operators[2].parameters["columns"] == [["k", ["col", "k"]]]
+
+
+@pytest.mark.parametrize("how", ["left", "full"])
+def test_has_right_of_a_join_stays_behind_a_lookup_that_adds_none(how: Literal["left", "full"]) -> None:
+    joined = LEFT.join(RIGHT, on="k", within_s=(0, 0), how=how).select("k", "has_right")
+    query = joined.lookup_join(TABLE, on={"k": "key"}).sink("q")
+    selects = [operator.parameters["columns"] for operator in query.operators if operator.kind == "select"]
+    assert ["has_right", ["col", "has_right"]] in selects[-1]
+    assert set(query.columns) == {"k", "has_right", "value"}
+
+
+def test_a_lookup_that_adds_has_right_needs_none_before_it() -> None:
+    wide = LEFT.select("ts", "k", "a", "b").key_by("k").deduplicate(3)
+    query = wide.lookup_join(TABLE, on={"k": "key"}, how="left").select("has_right").sink("q")
+    assert kept(query) == [{"ts", "k"}]

@@ -8,6 +8,7 @@ with it its result, does not depend on the other queries of a run.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from shoal.errors import GraphError
 from shoal.language.python.flow import WINDOW_END, WINDOW_START, Flow, closed_by_rows
 from shoal.language.python.join import HAS_RIGHT
 from shoal.language.python.replay import replayed
@@ -42,6 +43,8 @@ def pruned(flow: Flow) -> Flow:
             inputs = [_narrow(each, wanted[port]) for port, each in enumerate(inputs)]
         rebuilt[operator.id] = _again(operator, inputs, needed[operator.id])
     last = rebuilt[flow.operators[-1].id]
+    if lost := [name for name in flow.schema.names if name not in last.schema]:
+        raise GraphError(f"{flow.location('sink')} lost column {lost[0]!r} to pruning; this is a defect of Shoal")
     return flow if last.operators == flow.operators else last
 
 
@@ -118,6 +121,12 @@ def _kept(columns: Sequence[Sequence[Any]], needed: Names) -> Names:
     return needed.intersection(name for name, _ in columns) or frozenset({columns[0][0]})
 
 
+def _lookup_reads(data: Mapping[str, Any], needed: Names) -> Names:
+    """What the table does not add; only a left join adds `has_right`, which else is that of a join before it."""
+    added = {*data["columns"], *([HAS_RIGHT] if data["how"] == "left" else [])}
+    return (needed - added) | {data["on"]}
+
+
 def _aggregate_reads(data: Mapping[str, Any], _: Names) -> Names:
     columns = [plain[1] for plain in data["aggregates"].values() if plain[1]]
     return frozenset([*data["keys"], *columns, *data.get("partition", ())])
@@ -152,7 +161,7 @@ def _join_reads(data: Mapping[str, Any], needed: Names) -> list[Names]:
 _READS: Mapping[str, Callable[[Mapping[str, Any], Names], Names]] = {
     "filter": lambda data, needed: needed | _columns(data["condition"]),
     "select": _select_reads,
-    "lookup": lambda data, needed: (needed - {*data["columns"], HAS_RIGHT}) | {data["on"]},
+    "lookup": _lookup_reads,
     "assign": lambda _, needed: needed - {WINDOW_START, WINDOW_END},
     "retime": lambda data, needed: needed | {data["column"]},
     "union": lambda _, needed: needed,
