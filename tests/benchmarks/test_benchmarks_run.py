@@ -31,5 +31,10 @@ def test_the_quick_mode_checks_its_results_and_keeps_its_numbers(name: str, tmp_
     assert Path(written[1]).stat().st_size > 0
 
 
+def test_the_event_cores_finish_every_task_at_the_same_time() -> None:
+    said = run("event_core", "--quick")
+    assert "14,412 events" in said, said
+
+
 def test_the_page_says_what_the_measurements_say() -> None:
     run("report", "--check")
