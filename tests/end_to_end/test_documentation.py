@@ -30,6 +30,8 @@ CLI = ROOT / "docs" / "reference" / "cli.md"
 PYTHON = ROOT / "docs" / "reference" / "python.md"
 MEASUREMENTS = ROOT / "docs" / "reference" / "measurements.md"
 RUN = cli.commands["run"]
+OTHER_OPTIONS = ("benchmarks", "messages", "studies")
+"""Pages with options of scripts, or with wrong ones on purpose; test_studies.py checks those of the ledger."""
 INTERNAL_METHODS = {
     "then", "changed", "fresh", "keyed", "grouped", "location", "duration_us", "without_keys", "not_inside_window",
     "column_name", "made_of", "type_of_key"
@@ -107,7 +109,7 @@ def variables(command: click.Command) -> set[str]:
     return {str(p.envvar or f"SHOAL_RUN_{str(p.name).upper()}") for p in command.params}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in ("benchmarks", "messages")], ids=name_of)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in OTHER_OPTIONS], ids=name_of)
 def test_an_option_in_a_page_exists(page: Path) -> None:
     ours = {option for command in all_commands() for parameter in command.params for option in parameter.opts}
     ours |= {"--help", "--version"}
