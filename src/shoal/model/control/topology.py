@@ -48,5 +48,7 @@ class Topology:
     @cached_property
     def workers_of(self) -> tuple[tuple[int, ...], ...]:
         """The workers of each node, ascending."""
-        nodes = range(max(self.node_of) + 1)
-        return tuple(tuple(w for w, node in enumerate(self.node_of) if node == wanted) for wanted in nodes)
+        found: list[list[int]] = [[] for _ in range(max(self.node_of) + 1)]
+        for worker, node in enumerate(self.node_of):
+            found[node].append(worker)
+        return tuple(map(tuple, found))
