@@ -49,8 +49,8 @@ class YamlPart:
     file: str
 
     @classmethod
-    def of(cls, text: str, file: str) -> "YamlPart":
-        """The whole of a document."""
+    def of(cls, text: str, file: str, needs: str) -> "YamlPart":
+        """The whole of a document; `needs` is the key that an empty one lacks."""
         try:
             if _may_be_deep(text) and _is_deep(text):
                 raise GraphError(f"{file}: the file is nested too deeply; at most {MOST_NESTED} levels are read")
@@ -64,7 +64,7 @@ class YamlPart:
         except yaml.YAMLError as error:
             raise GraphError(f"{file}: this is not YAML: {' '.join(str(error).split())}") from error
         if node is None:
-            raise GraphError(f"{file}: the file is empty; it must have a key 'spequeries'")
+            raise GraphError(f"{file}: the file is empty; it must have a key {needs!r}")
         if "*" in text and _expanded(node, {}) > MOST_VALUES:
             raise GraphError(f"{file}: aliases are nested too deeply: they stand for more than {MOST_VALUES:,} values")
         return cls(node, file)

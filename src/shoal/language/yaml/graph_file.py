@@ -62,7 +62,7 @@ def load_graph(text: str, where: str, functions: Named | None = None, *, allow_p
 def load_file(text: str, where: str, functions: Named | None = None, *, allow_pickle: bool = False) -> GraphFile:
     """The content of a graph file; a mistake is a `GraphError` that names the line."""
     try:
-        found = _loaded(YamlPart.of(text, where), functions or {}, allow_pickle=allow_pickle)
+        found = _loaded(YamlPart.of(text, where, needs="spequeries"), functions or {}, allow_pickle=allow_pickle)
     except RecursionError as error:
         raise GraphError(f"{where}: the file is nested too deeply") from error
     if allow_pickle:
