@@ -12,6 +12,7 @@ ROOMS = sorted({path.parent for path in MODULES})
 
 SAME_IDEA = {
     "catalog": "the list of what can be chosen by name: policies, mechanisms, workloads",
+    "document": "YAML with lines: any document, and one that describes a machine",
     "events": "what a workload's streams consist of, for each workload",
     "files": "events in files: read by a source, written for a trial",
     "functions": "the functions of expressions: declared in the model, computed in kernels",
@@ -19,6 +20,7 @@ SAME_IDEA = {
     "join": "the join: declared in Python, computed in a kernel",
     "journal": "the journal: its entries in control, its file in session",
     "launch": "how a run starts, for each runtime",
+    "machine": "the machine: the one that an experiment ran on, one that is simulated",
     "match": "the pattern match: declared in Python, computed in a kernel",
     "oracle": "the expected results, for each workload",
     "pattern": "the pattern: in the model, in SQL",
@@ -55,7 +57,10 @@ def test_public_classes_of_one_name_share_an_idea() -> None:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 rooms_of[node.name].append(name_of(path))
-    shared = {"Rebinding": "a rebinding that is under way, for each runtime"}
+    shared = {
+        "Machine": "the cores of a machine: this one on the local runtime, any on the simulated one",
+        "Rebinding": "a rebinding that is under way, for each runtime",
+    }
     assert not {name: rooms for name, rooms in rooms_of.items() if len(rooms) > 1 and name not in shared}
 
 
