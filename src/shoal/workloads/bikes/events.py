@@ -28,7 +28,7 @@ MOVED_PERCENT = 5
 CUSTOMER_PERCENT = 12
 SHORTEST_S = 61
 FIRST_BIKE = 14_529
-USER_TYPES = pa.array(["Subscriber", "Customer"])
+USER_TYPES = ("Subscriber", "Customer")
 SCHEMA = pa.schema(
     {
         "ts": pa.timestamp("us"),
@@ -87,7 +87,7 @@ class BikesEvents:
         columns = np.empty((len(SCHEMA), stop - start), np.int64)
         clock = (self.start_us, self.per_day)
         _fill(columns, start, np.uint64(self.seed), (self.bikes, self.stations, _stride(self.bikes)), clock)
-        user_type = pa.DictionaryArray.from_arrays(columns[-1].astype(np.int8), USER_TYPES)
+        user_type = pa.DictionaryArray.from_arrays(columns[-1].astype(np.int8), pa.array(USER_TYPES))
         numbers = [pa.array(column).view(field.type) for column, field in zip(columns[:-1], SCHEMA, strict=False)]
         return pa.RecordBatch.from_arrays([*numbers, user_type], schema=SCHEMA)
 

@@ -29,7 +29,7 @@ RUN_ROUNDS = 120
 """Reports of a bus from one terminus to the other."""
 DELAY_ROUNDS = 30
 """Reports of a bus from one turn of its delay to the next."""
-OPERATORS = pa.array(["CD", "CF", "D1", "D2", "HN", "PO", "RD", "SL"])
+OPERATORS = ("CD", "CF", "D1", "D2", "HN", "PO", "RD", "SL")
 SCHEMA = pa.schema(
     {
         "ts": pa.timestamp("us"),
@@ -94,7 +94,7 @@ class BusesEvents:
         _fill(columns, degrees, operator, start, np.uint64(self.seed), fleet, clock)
         ts, line, direction, vehicle, block, delay, congestion = (pa.array(column) for column in columns)
         latitude, longitude = (pa.array(column) for column in degrees)
-        operators = pa.DictionaryArray.from_arrays(operator, OPERATORS)
+        operators = pa.DictionaryArray.from_arrays(operator, pa.array(OPERATORS))
         arrays = [ts.view(pa.timestamp("us")), line, direction, vehicle, operators, block, delay, latitude, longitude]
         return pa.RecordBatch.from_arrays([*arrays, congestion], schema=SCHEMA)
 

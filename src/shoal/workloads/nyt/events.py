@@ -23,7 +23,6 @@ Floats = npt.NDArray[np.float64]
 MICROSECONDS = 1_000_000
 MICRODEGREES = 1_000_000
 VENDORS = ("CMT", "VTS")
-VENDOR = pa.array(VENDORS)
 COORDINATES = ("pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude")
 SCHEMA = pa.schema(
     {
@@ -116,7 +115,7 @@ class NytEvents:
         distance, fare, *coordinates = (pa.array(column) for column in amounts)
         arrays = [
             pa.array(ts).view(SCHEMA.field("ts").type),
-            pa.DictionaryArray.from_arrays(vendor, VENDOR),
+            pa.DictionaryArray.from_arrays(vendor, pa.array(VENDORS)),
             distance,
             *coordinates,
             fare,

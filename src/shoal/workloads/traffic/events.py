@@ -37,7 +37,7 @@ LIMITS = {
 }
 FRACTIONAL = ("ratio", "disorder_s")
 
-VEHICLE_TYPES = pa.array(["car", "truck", "bus", "taxi"])
+VEHICLE_TYPES = ("car", "truck", "bus", "taxi")  # no array: PyArrow imports pandas for the first one
 TYPE_OF_PERCENT = np.repeat(np.arange(4, dtype=np.int8), [70, 15, 10, 5])
 FREE_SPEED_KMH = np.array([55.0, 42.0, 35.0, 50.0])
 RUSH_BASE = 0.4  # share of the vehicles on the road outside the rush hour
@@ -170,7 +170,7 @@ class _Columns(NamedTuple):
 
     def to_arrow(self) -> pa.RecordBatch:
         ts = pa.array(self.ts).view(pa.timestamp("us"))
-        types = pa.DictionaryArray.from_arrays(self.vehicle_type, VEHICLE_TYPES)
+        types = pa.DictionaryArray.from_arrays(self.vehicle_type, pa.array(VEHICLE_TYPES))
         columns = [ts, pa.array(self.vehicle), pa.array(self.region), types, pa.array(self.speed)]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
