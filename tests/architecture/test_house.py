@@ -24,7 +24,7 @@ SAME_IDEA = {
     "match": "the pattern match: declared in Python, computed in a kernel",
     "oracle": "the expected results, for each workload",
     "pattern": "the pattern: in the model, in SQL",
-    "profile": "the profile of a run: taken by the local runtime, passed on by session, shown by cli",
+    "profile": "the profile of a run: taken by a runtime, passed on by session, shown by cli",
     "queries": "the queries of each workload and experiment; the command that changes those of a run",
     "rank": "the ranking: declared in Python, computed in a kernel",
     "report": "what the local runtime reports of a run, what an experiment reports of its trials",

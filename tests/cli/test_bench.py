@@ -7,7 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from shoal.cli.main import cli
+from shoal.compiler.program import compile_graph
 from shoal.errors import ConfigError
+from shoal.runtimes.simulated.delay.model import delay_model
+from shoal.workloads.catalog import workload
+from shoal.workloads.workload import Amount
 
 SMALL = ["--events", "20000", "--set", "per_s=1000", "--repeat", "1"]
 
@@ -65,3 +69,23 @@ def test_a_profile_tells_what_every_operator_costs(tmp_path: Path) -> None:
 def test_events_are_for_generated_streams_only() -> None:
     with pytest.raises(ConfigError, match=r"--events is for generated events; job\.py:job has its own"):
         CliRunner().invoke(cli, ["profile", "job.py:job", "--events", "5"], catch_exceptions=False)
+
+
+def test_a_profile_has_a_section_for_the_simulator_and_tells_how_good_it_is(tmp_path: Path) -> None:
+    kept = tmp_path / "profile.json"
+    done = CliRunner().invoke(cli, ["profile", "traffic", "--events", "30000", "--set", "regions=2", "-o", str(kept)])
+    assert done.exit_code == 0, done.output
+    found = json.loads(kept.read_text())
+    for form in ("simulator", "divided"):
+        assert f"fitted to {found[form]['turns']:,} turns on one worker" in done.stdout
+        assert {node["kind"] for node in found[form]["nodes"]} >= {"source", "steps", "lane", "outlet"}
+    assert done.stdout.count("error of the total cost of held-out turns") == 2
+    program = compile_graph(workload("traffic").ready(0, Amount(10), {"regions": "2"}).job.graph)
+    model = delay_model("traced", program, found)
+    assert model.stream("vehicles").event_s > 0
+    assert all(0 < model.selectivity(lane) < 1 for lane in program.lanes)
+
+
+def test_a_runtime_that_measures_no_profile_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"runtime of a profile must be one of .*local; got 'reference'"):
+        CliRunner().invoke(cli, ["profile", "ysb", "--on", "reference"], catch_exceptions=False)

@@ -199,6 +199,7 @@ def bench(settings: Sequence[str], conf: Sequence[str], **options: object) -> No
 
 @cli.command()
 @click.argument("target")
+@click.option("--on", type=click.Choice(list(RUNTIMES)), default="local", show_default=True, help="Runtime.")
 @click.option("-o", "--output", metavar="FILE", help="File to write  [default: a table on stdout]")
 @click.option("--events", type=click.IntRange(1), help="Events to measure with.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
@@ -206,7 +207,7 @@ def bench(settings: Sequence[str], conf: Sequence[str], **options: object) -> No
 @code_options
 @click.option("--json", "as_json", is_flag=True, help="Print the profile as one JSON object.")
 def profile(settings: Sequence[str], **options: object) -> None:
-    """Measure cost, selectivity and state of every operator of TARGET, on one local worker."""
+    """Measure what the operators of TARGET cost, on one local worker or on Spark, also for the simulator."""
     run_profile(ProfileOptions(settings=_pairs(settings, "--set"), **options))  # type: ignore[arg-type]
 
 

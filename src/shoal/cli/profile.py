@@ -1,7 +1,7 @@
-"""`shoal profile`: cost, selectivity and state of every operator of a target."""
+"""`shoal profile`: cost, selectivity and state of every operator of a target, and of the nodes of its runs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,12 @@ from shoal.session.profile import profiled
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 
-HEADER = ("operator", "events in", "out", "selectivity", "ns/event", "share", "state, kB")
+OPERATORS = ("operator", "events in", "out", "selectivity", "ns/event", "share", "state, kB")
+COSTS = ("us/turn", "ns/event", "ns/result", "ns/state byte", "spread", "error")
+NODES = ("node", "turns", *COSTS)
+PARTS = ("part of an epoch", "measured", *COSTS)
+LEAST_SHARE = 0.01
+"""The share of all time that a node must have for its error to matter."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class ProfileOptions:
     """The options of `shoal profile`."""
 
     target: str
+    on: str
     output: str | None
     events: int | None
     seed: int
@@ -51,8 +57,7 @@ def run_profile(options: ProfileOptions) -> None:
         allow_pickle=options.allow_pickle,
     )
     with Progress(quiet=options.as_json) as progress:
-        progress.say("measuring every operator on one worker ...")
-        found = {"target": options.target, "seed": options.seed, **profiled(chosen.job)}
+        found = {"target": options.target, "seed": options.seed, **profiled(chosen.job, options.on, progress.say)}
     text = json.dumps(found, indent=None if options.as_json else 1)
     if options.output:
         try:
@@ -66,10 +71,30 @@ def run_profile(options: ProfileOptions) -> None:
 
 
 def _print(found: Mapping[str, Any]) -> None:
+    console = Console(highlight=False)
+    if "operators" in found:
+        console.print(_operators(found["operators"]))
+    for form, title in (("simulator", "a usual run"), ("divided", "a run that binds instances")):
+        if form in found:
+            console.print(f"\nnodes of {title}, fitted to {found[form]['turns']:,} turns on one worker")
+            console.print(_costs(NODES, found[form]["nodes"]))
+            console.print(_worst(found[form]["nodes"]), markup=False)
+    if "epochs" in found:
+        console.print(f"parts of {found['epochs']['measured']:,} epochs on Spark")
+        console.print(_costs(PARTS, found["epochs"]["parts"]))
+        console.print(_epoch_error(found["epochs"]), markup=False)
+
+
+def _table(header: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for number, name in enumerate(HEADER):
+    for number, name in enumerate(header):
         table.add_column(name, justify="right" if number else "left", overflow="fold")
-    for each in found["operators"]:
+    return table
+
+
+def _operators(operators: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table(OPERATORS)
+    for each in operators:
         table.add_row(
             each["name"],
             f"{each['events_in']:,}",
@@ -79,4 +104,42 @@ def _print(found: Mapping[str, Any]) -> None:
             f"{each['share']:.1%}",
             f"{each['state_bytes'] / 1000:,.0f}",
         )
-    Console(highlight=False).print(table)
+    return table
+
+
+def _costs(header: Sequence[str], nodes: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table(header)
+    for each in nodes:
+        cost = each["cost"]
+        table.add_row(
+            each["name"],
+            f"{each['turns']:,}",
+            f"{cost['fixed_s'] * 1e6:,.0f}",
+            *(f"{cost[part] * 1e9:,.3g}" for part in ("event_s", "result_s", "state_byte_s")),
+            f"{cost['spread']:.2f}",
+            "" if each["error"] is None else f"{each['error']:+.1%}",
+        )
+    return table
+
+
+def _worst(nodes: Sequence[Mapping[str, Any]]) -> str:
+    """The largest error of a node that matters, and what the fit leaves out."""
+    total_s = sum(each["cpu_s"] for each in nodes) or 1.0
+    known = [each for each in nodes if each["error"] is not None and each["cpu_s"] >= LEAST_SHARE * total_s]
+    if not known:
+        return "too few turns to measure the error of the fit; use more events"
+    worst = max(known, key=lambda each: abs(each["error"]))
+    weighed = sum(each["error"] * each["cpu_s"] for each in known) / sum(each["cpu_s"] for each in known)
+    excess_s = sum(each["slow_turns"]["excess_s"] for each in nodes)
+    return (
+        f"error of the total cost of held-out turns: {weighed:+.1%} in all, "
+        f"at worst {worst['error']:+.1%} ({worst['name']}, {worst['cpu_s'] / total_s:.0%} of the time); "
+        f"{excess_s / total_s:.0%} of the time was in turns that are no part of the fit, such as memory that grew"
+    )
+
+
+def _epoch_error(epochs: Mapping[str, Any]) -> str:
+    error = epochs["error"]
+    if error is None:
+        return "too few epochs to measure the error of the fit; use more events"
+    return f"error of the modelled time of held-out epochs: {error:+.1%}"

@@ -103,6 +103,15 @@ def refuse_dataframes(sources: Mapping[str, Any]) -> None:
             raise GraphError(f"source of stream {stream!r} cannot be read without Spark; got {type(source).__name__}")
 
 
+def refuse_endless(sources: Mapping[str, Any]) -> None:
+    """Raise an error if a stream never ends; called by what runs all of it, several times."""
+    for stream, source in sources.items():
+        if getattr(source, "follow", False):
+            raise ConfigError(f"stream {stream!r} must end to be measured; got files that are followed: follow=False")
+        if hasattr(source, "rows_per_epoch") and getattr(source, "events", 0) is None:
+            raise ConfigError(f"stream {stream!r} must end to be measured; got generated events without a number")
+
+
 @dataclass(frozen=True)
 class Overhead:
     """The overhead of a runtime: scheduling decisions and their time, and how long markers took to reach the sinks."""
@@ -218,12 +227,12 @@ class KeptRun(Protocol):
 class RuntimeKind:
     """A registered runtime: what it can do, how to make one, and what else it offers.
 
-    `clock` is the clock of its runtimes. `profile` measures every operator of a graph alone. `kept` opens the
+    `clock` is the clock of its runtimes. `profile` measures what a graph costs. `kept` opens the
     checkpoint directory of a run.
     """
 
     capabilities: Capabilities
     make: Callable[[Launch], Runtime]
     clock: Callable[[], float] = time.time
-    profile: Callable[[Graph, Mapping[str, Source]], dict[str, Any]] | None = None
+    profile: Callable[[Graph, Mapping[str, Source], Say | None], dict[str, Any]] | None = None
     kept: Callable[[str], KeptRun] | None = None

@@ -3,13 +3,15 @@
 from typing import Any
 
 from shoal.errors import ConfigError
-from shoal.runtimes.registry import kinds
+from shoal.runtimes.protocol import Say
+from shoal.runtimes.registry import kinds, runtime_kind
 from shoal.session.job import Job
 
 
-def profiled(job: Job) -> dict[str, Any]:
-    """Run a job with every operator separate, on one worker of the first runtime that can, and return its costs."""
-    for kind in kinds():
-        if kind.profile is not None:
-            return kind.profile(job.graph, job.sources)
-    raise ConfigError("no runtime measures operators separately")
+def profiled(job: Job, on: str = "local", say: Say | None = None) -> dict[str, Any]:
+    """Run a job on a runtime, several times, and return what its parts cost."""
+    measure = runtime_kind(on).profile
+    if measure is None:
+        able = ", ".join(kind.capabilities.name for kind in kinds() if kind.profile is not None)
+        raise ConfigError(f"runtime of a profile must be one of {able}; got {on!r}")
+    return measure(job.graph, job.sources, say)

@@ -1,4 +1,4 @@
-"""Profiles: measured cost, selectivity and state of every operator, from a local run on one worker."""
+"""Profiles: measured cost, selectivity and state of every operator and node, from local runs on one worker."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,18 +8,34 @@ from shoal.connectors.sources.source import Source
 from shoal.model.control.messages import EpochCommitted, RunEnded
 from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin
-from shoal.runtimes.local.dataflow.lane_node import LaneNode
-from shoal.runtimes.local.dataflow.node import Node, OutletNode, StepNode
+from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.dataflow.source_node import SourceNode
+from shoal.runtimes.local.node_costs import node_costs, operators_of
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+from shoal.runtimes.protocol import Say, refuse_dataframes, refuse_endless
 
 
-def profiled(graph: Graph, sources: Mapping[str, Source]) -> dict[str, Any]:
-    """Run a graph with every operator as a separate node, and measure each.
+def profiled(graph: Graph, sources: Mapping[str, Source], say: Say | None = None) -> dict[str, Any]:
+    """Run a graph with every operator as a separate node, and measure each; then as it usually runs, for the simulator.
 
-    `cost_s` is processor time per input event, `selectivity` output events per input event, `state_bytes` the largest
-    state observed.
+    Of `operators`, `cost_s` is processor time per input event, `selectivity` output events per input event,
+    `state_bytes` the largest state observed. `simulator` has the nodes as they usually run, `divided` the same if
+    instances are bound to workers, so that every lane is divided by worker.
     """
+    refuse_dataframes(sources)
+    refuse_endless(sources)
+    tell: Say = say if say is not None else lambda _text: None
+    tell("measuring every operator on one worker ...")
+    found = _separate(graph, sources)
+    tell("measuring the nodes of a usual run, at several rates ...")
+    whole = node_costs(graph, sources, found["cpu_s"])
+    tell("measuring the nodes of a run that binds instances ...")
+    divided = node_costs(graph, sources, found["cpu_s"], queues="worker-queue")
+    return {**found, "on": "local", "simulator": whole, "divided": divided}
+
+
+def _separate(graph: Graph, sources: Mapping[str, Source]) -> dict[str, Any]:
+    """The cost of every operator as a separate node."""
     runtime = LocalRuntime(LocalSetup(sources, MemorySink(), chained=False))
     runtime.start(graph, round_robin(graph, 1))
     largest = [0] * len(runtime.nodes)
@@ -40,7 +56,7 @@ def _operator(node: Node, cpu_s: float, total_s: float, state_bytes: int) -> dic
     given = node.emitted if isinstance(node, OutletNode) else node.produced
     return {
         "name": node.name,
-        "operators": _described(node),
+        "operators": operators_of(node),
         "events_in": taken,
         "events_out": given,
         "selectivity": given / taken if taken else 0.0,
@@ -49,12 +65,3 @@ def _operator(node: Node, cpu_s: float, total_s: float, state_bytes: int) -> dic
         "share": round(cpu_s / total_s, 6),
         "state_bytes": state_bytes,
     }
-
-
-def _described(node: Node) -> list[str]:
-    """The operators of a node: those with state by their ids, steps by their texts."""
-    if isinstance(node, LaneNode):
-        return sorted({str(instance).rpartition("/")[0] for instance in node.lane.instances})
-    if isinstance(node, StepNode):
-        return [step.text for step in node.steps]
-    return [node.name]

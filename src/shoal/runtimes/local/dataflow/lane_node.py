@@ -9,6 +9,7 @@ from shoal.compiler.lane import Feed, Lane
 from shoal.compiler.late import late_letters
 from shoal.compiler.program import Input
 from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.table import Tables
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.model.query.schema import TIME
 from shoal.runtimes.local.dataflow.channel import Channel, Packet, Stamp
@@ -48,6 +49,11 @@ class LaneNode(Node):
     def state_bytes(self) -> int:
         """Bytes of state."""
         return self._state.nbytes
+
+    @property
+    def tables(self) -> Tables:
+        """The state without rows that are not merged yet; another object after every merge."""
+        return self._state.tables
 
     def turn(self, events: int) -> int:
         """Process rows, advance to the lowest watermark of the inputs, and emit results."""

@@ -1,0 +1,67 @@
+"""Costs of tasks: seconds of work by the number of events, results and bytes of state."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of work of a task in one turn at speed 1: fixed, per event, per result and per byte of state.
+
+    The bytes of state are those that the turn merges with new rows. They are 0 for a turn that only collects rows, in
+    which the watermark reaches the end of no window (`Kernel.due`). `spread` is the standard deviation of the logarithm
+    of measured over modelled cost.
+
+    >>> Cost(fixed_s=1e-4, event_s=2e-8).seconds([0, 1000], 0, 0).tolist()
+    [0.0001, 0.00012]
+    """
+
+    fixed_s: float = 0.0
+    event_s: float = 0.0
+    result_s: float = 0.0
+    state_byte_s: float = 0.0
+    spread: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Reject costs that are negative or no numbers."""
+        for name, value in asdict(self).items():
+            if not (isinstance(value, int | float) and 0 <= value < float("inf")):
+                raise ConfigError(f"{name} of a cost must be a number from 0 on; got {value!r}")
+
+    def seconds(self, events: ArrayLike, results: ArrayLike, state_bytes: ArrayLike) -> NDArray[np.float64]:
+        """The seconds of work of turns, for numbers or arrays of any shapes that fit each other."""
+        found: NDArray[np.float64] = (
+            self.fixed_s
+            + self.event_s * np.asarray(events, float)
+            + self.result_s * np.asarray(results, float)
+            + self.state_byte_s * np.asarray(state_bytes, float)
+        )
+        return found
+
+    def and_per_event(self, other: "Cost", *, turns: float, events: float, results: float) -> "Cost":
+        """This cost and that of a task behind it, of which every event of this one causes some events and results.
+
+        `turns`: the turns of the other task for a turn of this one.
+        """
+        more_s = other.event_s * events + other.result_s * results
+        return replace(self, fixed_s=self.fixed_s + other.fixed_s * turns, event_s=self.event_s + more_s)
+
+    def and_per_result(self, other: "Cost", *, turns: float, events: float, results: float) -> "Cost":
+        """The same where every result of this task causes events and results of the other."""
+        more_s = other.event_s * events + other.result_s * results
+        return replace(self, fixed_s=self.fixed_s + other.fixed_s * turns, result_s=self.result_s + more_s)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> "Cost":
+        """A cost from the plain data of a profile."""
+        names = ("fixed_s", "event_s", "result_s", "state_byte_s", "spread")
+        missing = [name for name in names if name not in data]
+        if missing:
+            raise ConfigError(f"cost in a profile has no {', '.join(missing)}; measure it again with shoal profile")
+        return cls(**{name: data[name] for name in names})

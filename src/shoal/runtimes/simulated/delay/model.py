@@ -1,0 +1,56 @@
+"""Delay models by name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from shoal.compiler.lane import Lane
+from shoal.compiler.program import Program
+from shoal.errors import ConfigError, did_you_mean
+from shoal.runtimes.simulated.delay.cost import Cost
+from shoal.runtimes.simulated.delay.state_dependent import StateDependent
+from shoal.runtimes.simulated.delay.traced import Traced, nodes_of
+from shoal.runtimes.simulated.delay.uniform import Uniform
+
+DELAY_MODELS = ("uniform", "state-dependent", "traced")
+
+
+class DelayModel(Protocol):
+    """What the parts of a program cost."""
+
+    def stream(self, stream: str) -> Cost:
+        """The cost of a stream: its source and all steps without state behind it, up to the lanes.
+
+        Per event of the stream. Results of queries without state are emitted there too.
+        """
+
+    def lane(self, lane: Lane) -> Cost:
+        """The cost of a lane, and per result of the steps and sinks behind it; nothing for a lane without state."""
+
+    def nodes(self, *, divided: bool = False) -> Sequence[Mapping[str, Any]] | None:
+        """The nodes of the profile, for a model that has one; `divided`: with lanes divided by worker."""
+
+    def selectivity(self, lane: Lane) -> float:
+        """Results per event of a lane; raises an error without a profile."""
+
+
+def delay_model(
+    name: str,
+    program: Program,
+    profile: Mapping[str, Any] | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> DelayModel:
+    """The delay model with this name.
+
+    `profile` is what `shoal profile` has written; `traced` takes its costs from it, the others only selectivities.
+    `weights` replace the seconds per kind of operator of the others.
+    """
+    if name not in DELAY_MODELS:
+        hint = did_you_mean(name, DELAY_MODELS)
+        raise ConfigError(f"delay model must be one of {', '.join(DELAY_MODELS)}; got {name!r}{hint}")
+    if name == "traced":
+        if weights:
+            raise ConfigError("delay model traced takes its costs from a profile; leave the weights out")
+        nodes_of(profile)
+        return Traced(program, profile or {})
+    made = Uniform if name == "uniform" else StateDependent
+    return made(program, profile, weights or {})

@@ -1,0 +1,123 @@
+"""The delay model `traced`: costs fitted to the turns that `shoal profile` recorded."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from shoal.compiler.lane import Lane
+from shoal.compiler.program import Program
+from shoal.errors import ConfigError
+from shoal.runtimes.simulated.delay.cost import Cost
+
+Node = Mapping[str, Any]
+"""A node as a profile has it: a name, a kind, the names of its inputs, a cost, and what it took and gave."""
+AGAIN = "measure it again with shoal profile"
+
+
+@dataclass(frozen=True)
+class Traced:
+    """Costs of a profile, which must be one of the same queries."""
+
+    program: Program
+    profile: Mapping[str, Any] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Reject a profile of other queries."""
+        lanes = {node.get("lane"): node for node in self.nodes() if node["kind"] == "lane"}
+        for lane in self.program.lanes:
+            if lane.kernel is not None:
+                _check(lane, lanes.get(lane.number))
+        sources = {node["name"] for node in self.nodes() if node["kind"] == "source"}
+        for stream in self.program.inputs:
+            if f"source {stream}" not in sources:
+                raise ConfigError(f"profile has no stream {stream!r}; {AGAIN}")
+
+    def nodes(self, *, divided: bool = False) -> list[Node]:
+        """The nodes of a usual run, or of one in which lanes are divided by worker; inputs before outputs."""
+        return nodes_of(self.profile, "divided" if divided else "simulator")
+
+    @property
+    def worker(self) -> Mapping[str, Any]:
+        """What a worker spends between turns: `decision_s`, `idle_poll_s` and others."""
+        found: Mapping[str, Any] = self.profile["simulator"]["worker"]
+        return found
+
+    def stream(self, stream: str) -> Cost:
+        """The source, the steps behind it up to the lanes, and the results that pass no lane; per event."""
+        source = next((node for node in self.nodes() if node["name"] == f"source {stream}"), None)
+        if source is None:
+            raise ConfigError(f"stream must be one of {', '.join(self.program.inputs)}; got {stream!r}")
+        cost = Cost.of(source["cost"])
+        for node in self._behind(source):
+            share = _shares(node, source["turns"], source["events_in"])
+            cost = cost.and_per_event(Cost.of(node["cost"]), **share)
+        return cost
+
+    def lane(self, lane: Lane) -> Cost:
+        """The operator with state, and for every result the steps and sinks behind it."""
+        if lane.kernel is None:
+            return Cost()
+        own = next(node for node in self.nodes() if node.get("lane") == lane.number)
+        cost = Cost.of(own["cost"])
+        for node in self._behind(own):
+            share = _shares(node, own["turns"], own["events_out"])
+            cost = cost.and_per_result(Cost.of(node["cost"]), **share)
+        return cost
+
+    def selectivity(self, lane: Lane) -> float:
+        """Results per event."""
+        return measured_selectivity(self.profile, lane)
+
+    @cached_property
+    def _readers(self) -> Mapping[str, Sequence[Node]]:
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes():
+            for name in node["inputs"]:
+                found.setdefault(name, []).append(node)
+        return found
+
+    def _behind(self, node: Node) -> Iterator[Node]:
+        """All nodes without state that read a node, directly or not, up to the next lanes."""
+        for reader in self._readers.get(node["name"], ()):
+            if reader["kind"] != "lane":
+                yield reader
+                yield from self._behind(reader)
+
+
+def nodes_of(profile: Mapping[str, Any] | None, form: str = "simulator") -> list[Node]:
+    """The nodes of a profile; raises an error that says how to get one."""
+    if profile is None:
+        raise ConfigError("delay model traced needs a profile; measure one with shoal profile TARGET -o FILE")
+    section = profile.get(form)
+    if not isinstance(section, Mapping) or not isinstance(section.get("nodes"), list):
+        raise ConfigError(f"profile has no nodes under {form!r}; {AGAIN} --on local")
+    return list(section["nodes"])
+
+
+def measured_selectivity(profile: Mapping[str, Any] | None, lane: Lane) -> float:
+    """Results per event of a lane, from a profile."""
+    if profile is None:
+        raise ConfigError(f"selectivity of lane {lane.number} is not known without a profile; give one")
+    if lane.kernel is None:
+        return 1.0
+    node = next((node for node in nodes_of(profile) if node.get("lane") == lane.number), None)
+    return float(_check(lane, node)["selectivity"])
+
+
+def _check(lane: Lane, node: Node | None) -> Node:
+    """The node of a lane, if it has the same operators."""
+    operators = sorted({str(instance).rpartition("/")[0] for instance in lane.instances})
+    if node is None or list(node["operators"]) != operators:
+        raise ConfigError(f"profile is one of other queries: lane {lane.number} has other operators there; {AGAIN}")
+    return node
+
+
+def _shares(node: Node, turns: int, rows: int) -> dict[str, float]:
+    """Turns, events and results of a node for every turn and row of one upstream."""
+    per_row = 1 / rows if rows else 0.0
+    return {
+        "turns": node["turns"] / turns if turns else 0.0,
+        "events": node["events_in"] * per_row,
+        "results": node["events_out"] * per_row,
+    }

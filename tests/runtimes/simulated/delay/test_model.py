@@ -1,0 +1,161 @@
+"""Delay models: what they say that streams and lanes cost."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.compiler.program import Program, compile_graph
+from shoal.errors import ConfigError
+from shoal.runtimes.simulated.delay.cost import Cost
+from shoal.runtimes.simulated.delay.model import DELAY_MODELS, delay_model
+from shoal.runtimes.simulated.delay.state_dependent import WEIGHT_S
+from shoal.runtimes.simulated.delay.uniform import EVENT_S
+from shoal.workloads.catalog import workload
+from shoal.workloads.workload import Amount
+
+
+def program(name: str, **settings: str) -> Program:
+    return compile_graph(workload(name).ready(0, Amount(10), settings).job.graph)
+
+
+def costs(fixed_s: float = 0.0, event_s: float = 0.0, result_s: float = 0.0) -> dict[str, float]:
+    return {"fixed_s": fixed_s, "event_s": event_s, "result_s": result_s, "state_byte_s": 0.0, "spread": 0.1}
+
+
+def profile_of(compiled: Program) -> dict[str, Any]:
+    """A profile of ysb: 1000 events in 10 turns, a third of which pass the filter, and 4 results in 2 turns."""
+    lane = compiled.lanes[0]
+    operators = sorted({str(instance).rpartition("/")[0] for instance in lane.instances})
+    made: list[tuple[Any, ...]] = [
+        ("source ad_events", "source", [], 1000, 1000, 10, costs(1e-4, 1e-8)),
+        ("filter", "steps", ["source ad_events"], 1000, 300, 5, costs(1e-5, 2e-9, 1e-9)),
+        ("lane 0", "lane", ["filter"], 300, 4, 8, costs(1e-6, 5e-9, 3e-9)),
+        ("sink views", "outlet", ["lane 0"], 4, 4, 2, costs(1e-6, 4e-8)),
+    ]
+    names = ("name", "kind", "inputs", "events_in", "events_out", "turns", "cost")
+    nodes = [dict(zip(names, each, strict=True)) for each in made]
+    for node in nodes:
+        node["operators"] = operators if node["kind"] == "lane" else [node["name"]]
+        node["selectivity"] = node["events_out"] / node["events_in"]
+    nodes[2]["lane"] = 0
+    return {"simulator": {"nodes": nodes, "worker": {"decision_s": 1e-5}}, "divided": {"nodes": nodes[:1]}}
+
+
+def near(found: Cost, expected: Cost) -> bool:
+    return asdict(found) == {name: pytest.approx(value, rel=1e-9, abs=0) for name, value in asdict(expected).items()}
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=5), st.integers(0, 100), st.floats(0, 1e9))
+def test_a_cost_is_linear_in_events_results_and_bytes(events: list[int], results: int, state_bytes: float) -> None:
+    cost = Cost(1e-4, 2e-8, 3e-7, 4e-9)
+    expected = [1e-4 + 2e-8 * each + 3e-7 * results + 4e-9 * state_bytes for each in events]
+    assert cost.seconds(events, results, state_bytes) == pytest.approx(expected)
+    assert cost.seconds(np.array([events]), results, state_bytes).shape == (1, len(events))
+
+
+@pytest.mark.parametrize("value", [-1e-9, float("nan"), float("inf"), "1"])
+def test_a_cost_that_is_no_number_from_0_on_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match="event_s of a cost must be a number from 0 on"):
+        Cost(event_s=value)
+
+
+def test_uniform_adds_up_the_steps_of_a_stream_each_once() -> None:
+    cost = delay_model("uniform", program("ysb")).stream("ad_events")
+    steps = ("source", "filter", "select", "filter", "group")
+    assert near(cost, Cost(event_s=sum(EVENT_S[kind] for kind in steps)))
+
+
+def test_uniform_emits_results_without_state_with_the_stream() -> None:
+    compiled = program("nexmark", queries="0")
+    cost = delay_model("uniform", compiled).stream("bid")
+    assert cost.event_s >= EVENT_S["source"] + EVENT_S["sink"]
+    assert all(delay_model("uniform", compiled).lane(lane) == Cost() for lane in compiled.lanes)
+
+
+def test_weights_replace_the_defaults() -> None:
+    compiled = program("ysb")
+    plain, other = (delay_model("uniform", compiled, weights=weights) for weights in (None, {"aggregate": 1e-3}))
+    lane = compiled.lanes[0]
+    assert other.lane(lane).event_s == 1e-3
+    assert other.lane(lane).result_s == plain.lane(lane).result_s == EVENT_S["sink"]
+
+
+def test_an_aggregate_weighs_by_the_windows_that_an_event_lies_in() -> None:
+    compiled = program("traffic", regions="2")
+    model = delay_model("state-dependent", compiled)
+    found = sorted(model.lane(lane).event_s / WEIGHT_S["aggregate"] for lane in compiled.lanes)
+    assert found == pytest.approx([10, 20, 30])
+
+
+def test_a_join_weighs_by_its_matches_and_a_pattern_by_its_conditions() -> None:
+    compiled = program("skew")
+    model = delay_model("state-dependent", compiled)
+    kind_of = {
+        compiled.graph.operators[str(lane.instances[0]).partition("/")[0]].kind: model.lane(lane)  # type: ignore[index]
+        for lane in compiled.lanes
+    }
+    assert kind_of["join"].event_s == 0
+    assert kind_of["join"].result_s >= WEIGHT_S["join"]
+    assert kind_of["match"].event_s == pytest.approx(3 * WEIGHT_S["match"])
+
+
+def test_traced_adds_the_nodes_behind_a_stream_by_what_they_take_of_it() -> None:
+    compiled = program("ysb")
+    model = delay_model("traced", compiled, profile_of(compiled))
+    stream = Cost(fixed_s=1e-4 + 1e-5 / 2, event_s=1e-8 + 2e-9 + 0.3 * 1e-9, spread=0.1)
+    lane = Cost(fixed_s=1e-6 + 1e-6 / 4, event_s=5e-9, result_s=3e-9 + 4e-8, spread=0.1)
+    assert near(model.stream("ad_events"), stream)
+    assert near(model.lane(compiled.lanes[0]), lane)
+    assert model.selectivity(compiled.lanes[0]) == 4 / 300
+    assert [node["name"] for node in model.nodes() or ()] == ["source ad_events", "filter", "lane 0", "sink views"]
+    assert [node["name"] for node in model.nodes(divided=True) or ()] == ["source ad_events"]
+
+
+def test_the_cost_of_traced_streams_and_lanes_is_that_of_all_turns_of_the_profile() -> None:
+    compiled = program("ysb")
+    profile = profile_of(compiled)
+    model = delay_model("traced", compiled, profile)
+    stream, lane = model.stream("ad_events"), model.lane(compiled.lanes[0])
+    total = 10 * stream.fixed_s + 1000 * stream.event_s + 8 * lane.fixed_s + 300 * lane.event_s + 4 * lane.result_s
+    each = profile["simulator"]["nodes"]
+    expected = sum(
+        node["turns"] * node["cost"]["fixed_s"]
+        + node["events_in"] * node["cost"]["event_s"]
+        + node["events_out"] * node["cost"]["result_s"]
+        for node in each
+    )
+    assert total == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("name", DELAY_MODELS[:2])
+def test_other_models_have_no_nodes_and_know_selectivities_only_from_a_profile(name: str) -> None:
+    compiled = program("ysb")
+    assert delay_model(name, compiled).nodes() is None
+    with pytest.raises(ConfigError, match="selectivity of lane 0 is not known without a profile"):
+        delay_model(name, compiled).selectivity(compiled.lanes[0])
+    assert delay_model(name, compiled, profile_of(compiled)).selectivity(compiled.lanes[0]) == 4 / 300
+
+
+def test_mistakes_are_named() -> None:
+    compiled = program("ysb")
+    profile = profile_of(compiled)
+    with pytest.raises(
+        ConfigError, match=r"delay model must be one of uniform, .*; got 'trace'; did you mean 'traced'"
+    ):
+        delay_model("trace", compiled)
+    with pytest.raises(ConfigError, match="delay model traced needs a profile; measure one with shoal profile"):
+        delay_model("traced", compiled)
+    with pytest.raises(ConfigError, match="profile has no nodes under 'simulator'"):
+        delay_model("traced", compiled, {"operators": []})
+    with pytest.raises(ConfigError, match="no weight 'agregate'; did you mean 'aggregate'"):
+        delay_model("uniform", compiled, weights={"agregate": 1.0})
+    with pytest.raises(ConfigError, match="leave the weights out"):
+        delay_model("traced", compiled, profile, {"aggregate": 1.0})
+    with pytest.raises(ConfigError, match="profile is one of other queries: lane 0 has other operators there"):
+        delay_model("traced", program("traffic", regions="2"), profile)
+    with pytest.raises(ConfigError, match="stream must be one of ad_events; got 'ads'"):
+        delay_model("traced", compiled, profile).stream("ads")
