@@ -1,6 +1,8 @@
 """The benchmarks: the quick mode of each runs to its end, and fails if its results are wrong."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +36,16 @@ def test_the_quick_mode_checks_its_results_and_keeps_its_numbers(name: str, tmp_
 def test_the_event_cores_finish_every_task_at_the_same_time() -> None:
     said = run("event_core", "--quick")
     assert "14,412 events" in said, said
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2 or shutil.which("cc") is None, reason="needs two cores and a compiler")
+def test_an_access_to_a_shared_queue_costs_more_than_one_to_a_queue_of_its_own() -> None:
+    said = run("queue_contention", "--quick")
+    alone = re.search(r"one thread: ([\d.]+) ns", said)
+    pair = re.search(r"^\| (?:near|far) \| [\d,]+ \| [\d.]+ \| ([\d.]+) \|", said, re.MULTILINE)
+    assert alone, said
+    assert pair, said
+    assert 0 < float(alone[1]) < float(pair[1]), said
 
 
 def test_the_page_says_what_the_measurements_say() -> None:
