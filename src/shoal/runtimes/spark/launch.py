@@ -1,8 +1,13 @@
 """The registry entry of the Spark runtime; Spark itself is imported only when a runtime is made."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError
 from shoal.model.control.parked import parks
-from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
+from shoal.model.query.graph import Graph
+from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind, Say, refuse_dataframes, refuse_endless
 from shoal.runtimes.spark.capabilities import CAPABILITIES
 from shoal.runtimes.spark.cluster.conf import check_conf
 from shoal.runtimes.spark.rebinding.kept_run import SparkRun
@@ -36,4 +41,13 @@ def made(launch: Launch) -> Runtime:
     )
 
 
-SPARK = RuntimeKind(CAPABILITIES, made, kept=SparkRun)
+def profiled(graph: Graph, sources: Mapping[str, Source], say: Say | None = None) -> dict[str, Any]:
+    """What the parts of an epoch cost, on the active session or on a new local one."""
+    refuse_dataframes(sources)
+    refuse_endless(sources)
+    from shoal.runtimes.spark.profile import epoch_costs
+
+    return epoch_costs(graph, sources, say)
+
+
+SPARK = RuntimeKind(CAPABILITIES, made, profile=profiled, kept=SparkRun)

@@ -91,6 +91,9 @@ class SparkSetup:
 class SparkRuntime(WallClock, Unmeasured):
     """Runs a graph as one streaming job; commands take effect at the next epoch."""
 
+    runner: type[EpochRunner] = EpochRunner
+    """What runs its epochs; profiles replace it by one that records them."""
+
     def __init__(self, setup: SparkSetup) -> None:
         """Prepare a run; nothing starts yet."""
         self._setup = setup
@@ -142,7 +145,7 @@ class SparkRuntime(WallClock, Unmeasured):
             if self._setup.hot:
                 claim_shared_memory(self._setup.checkpoint)
             position = self._begin(graph, binding)
-            self._runner = EpochRunner(
+            self._runner = self.runner(
                 self._checkpoint, self._setup.sink, position, executor_placement(self._own), hot=self._setup.hot
             )
             self._warm_up()
