@@ -83,7 +83,7 @@ def dead_letters(run: Run) -> list[dict[str, str]]:
     ("spoil", "reason"),
     [
         pytest.param(Inbox.cut, "cannot read {} as parquet", id="a truncated file"),
-        pytest.param(Inbox.without_speed, "'speed'", id="a file without a column"),
+        pytest.param(Inbox.without_speed, "'speed'", id="a file without a column", marks=pytest.mark.slow),
     ],
 )
 def test_a_bad_file_ends_the_run_and_once_repaired_it_goes_on(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FEW_EVENTS = {1: 600, 7: 2_000}
 """Events where blocks are so small that many would take long, by the events of a block."""
-COMPARED_BY_DEFAULT = ("ysb", "linear-road")
+COMPARED_BY_DEFAULT = ("ysb",)
 
 
 @dataclasses.dataclass(frozen=True)

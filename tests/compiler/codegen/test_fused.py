@@ -78,7 +78,7 @@ def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOAL_CACHE_DIR", "/dev/null/nowhere")
 
 
-@settings(deadline=None, max_examples=8, suppress_health_check=list(HealthCheck), phases=PHASES)
+@settings(deadline=None, max_examples=5, suppress_health_check=list(HealthCheck), phases=PHASES)
 @given(chains())
 def test_any_steps_give_the_same_blocks_fused(nothing_kept: None, steps: list[Step]) -> None:
     chain = fused(steps, TYPES)

@@ -46,7 +46,7 @@ def assert_same(left: dict[str, pa.Table], right: dict[str, pa.Table]) -> None:
     assert one["avg_speed"].to_pylist() == pytest.approx(other["avg_speed"].to_pylist(), rel=1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(events)
 def test_panes_and_the_definition_of_a_window_agree(rows: list[dict[str, Any]]) -> None:
     assert_same(expected(table(rows)), expected_naive(table(rows)))

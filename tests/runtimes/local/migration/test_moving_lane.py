@@ -57,7 +57,7 @@ def check(kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, s
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(*ANY_RUN)
 def test_any_order_of_turns_and_moves_gives_the_results_of_no_moves(
     kind: Kind, case: tuple[Graph, Rows], workers: int, block_rows: int, share: float, seed: int
