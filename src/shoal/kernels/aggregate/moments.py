@@ -1,7 +1,8 @@
 """Variances from exact sums: of the values, and of their squares, each as the three floats of `loops`.
 
 A square is itself split into two floats that are exact in sum. The difference between the mean
-square and the square of the mean is computed with twice the digits of a float, so that cancellation is harmless.
+square and the square of the mean is computed with twice the digits of a float, and with three times as many where
+little is left of them, so that cancellation is harmless and equal values have the variance 0.
 Squares of values below 1e-140 are too small for that, and their variance is right to within 1e-300 only.
 """
 
@@ -14,6 +15,11 @@ from shoal.kernels.loops import two_sum
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _SPLIT = 134217729.0
+_CANCELLED = 2.0**-50
+"""The share of the squares that must be left for twice the digits of a float to be enough."""
+_LARGE = 1e280
+"""Sums of squares above this are made smaller before they are multiplied, because products could overflow."""
+_SMALLER = 2.0**-100
 
 
 @compiled
@@ -68,8 +74,33 @@ def _rounded(parts: Floats, at: int) -> tuple[float, float]:
 
 
 @compiled
+def _add_product(parts: Floats, a: float, b: float) -> None:
+    """Add the product of two floats to a three-part sum."""
+    product, error = _two_product(a, b)
+    _add(parts, 0, product)
+    _add(parts, 0, error)
+
+
+@compiled
+def _exact_squares(row: Floats, n: float, parts: Floats) -> float:
+    """The sum of squared differences from the mean, of values that are nearly or quite equal.
+
+    It is n times the sum of squares, less the square of the sum, in three parts; then divided by n.
+    """
+    scale = _SMALLER if row[3] > _LARGE else 1.0
+    parts[:] = 0.0
+    for one in range(3):
+        _add_product(parts, n, row[3 + one] * scale * scale)
+        _add_product(parts, -row[0] * scale, row[one] * scale * (1.0 if one == 0 else 2.0))
+    _add_product(parts, -row[1] * scale, row[1] * scale)
+    high, low = two_sum(parts[0], parts[1])
+    return (high + (low + parts[2])) / n / scale / scale
+
+
+@compiled
 def variances(moments: Floats, counts: Ints, out: Floats) -> None:
-    """Sample variances; 0 for a single value."""
+    """Sample variances; 0 for a single value, and for values that are all equal."""
+    parts = np.empty(3)
     for i in range(out.size):
         if counts[i] < 2:
             out[i] = 0.0
@@ -84,4 +115,6 @@ def variances(moments: Floats, counts: Ints, out: Floats) -> None:
         rest = ((high - back) - error + low) / n
         difference, error = two_sum(square_high, -quotient)
         left = difference + (error + square_low - rest)
+        if not left >= _CANCELLED * square_high:  # also if a product has overflowed
+            left = _exact_squares(moments[i], n, parts)
         out[i] = max(left, 0.0) / (n - 1.0) if not np.isnan(left) else left
