@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conformance.kernel_case import EVENTS, KernelCase, blocks_of, filled, processed, resent
-from tests.conformance.kernels import CASES
+from tests.conformance.kernel_case import EVENTS, KernelCase, blocks_of, filled, listed, processed, resent
+from tests.conformance.kernels import CASES, NULL_CASES
 from tests.conformance.oracles import PORT, Event, Result
 
 from shoal.kernels.columns.table import Tables
@@ -18,7 +17,7 @@ from shoal.kernels.join import JoinKernel
 from shoal.kernels.kernel import FOREVER_US, State
 from shoal.model.control.fragment import Fragment
 
-every_kernel = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+every_kernel = pytest.mark.parametrize("case", [*CASES, *NULL_CASES], ids=lambda case: case.id)
 STREAMS = st.lists(EVENTS, min_size=1, max_size=25)
 
 
@@ -136,6 +135,6 @@ def identities(case: KernelCase, state: State) -> set[tuple[Any, ...]]:
     found: set[tuple[Any, ...]] = set()
     for number, table in state.tables.items():
         columns = [table.instance, *case.kernel.identity(number, table)]
-        plain = [c.to_pylist() if isinstance(c, pa.Array) else c.tolist() for c in columns]
+        plain = [listed(column) for column in columns]
         found.update((number, *map(repr, row)) for row in zip(*plain, strict=True))
     return found

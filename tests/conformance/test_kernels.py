@@ -211,7 +211,7 @@ def test_results_are_the_oracles_for_many_more_streams(case: KernelCase) -> None
     holds()
 
 
-@every_kernel
+@every_kernel_also_with_nulls
 def test_results_do_not_depend_on_the_split(case: KernelCase) -> None:
     @settings(deadline=None, max_examples=10)
     @given(st.lists(EVENTS, min_size=2, max_size=30), st.integers(0, 2**32))
