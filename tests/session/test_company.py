@@ -28,7 +28,6 @@ CARS = Stream(
     lateness_s=60,
 )
 NUMBERS = [("ts", pa.int64()), ("k", pa.int64()), ("x", pa.float64())]
-NUMBERS = [("ts", pa.int64()), ("k", pa.int64()), ("x", pa.float64())]
 RAW = pa.schema([*NUMBERS, ("n", pa.string()), ("s", pa.string()), ("at", pa.timestamp("us"))])
 """What the source delivers: numbers as texts, some of which are none."""
 FLOWS: Mapping[str, Callable[[], Flow]] = {

@@ -1,5 +1,6 @@
 """SQL scripts as jobs: where rows come from and go to."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from shoal.connectors.sources.files import Files
 from shoal.errors import ConfigError, GraphError
 from shoal.language.python.stream import Stream
 from shoal.language.sql.script import parse_script
+from shoal.session.run import start
 from shoal.session.script import job_from_sql, sink_of
 
 QUERY = "INSERT INTO fast SELECT ts, speed FROM cars WHERE speed > 30;"
@@ -36,6 +38,38 @@ def test_parquet_files_are_followed_unless_told_otherwise() -> None:
     assert job.sources == {"cars": Files("/data/cars")}
 
 
+def test_the_partitions_of_files_are_those_of_the_option() -> None:
+    job = job_from_sql(table(connector="files", path="/data/cars", partition="^(car-[0-9]+)") + QUERY, "cars")
+    assert job.sources == {"cars": Files("/data/cars", partition="^(car-[0-9]+)")}
+    assert job.sources["cars"].partition_of("/data/cars/car-7.2.csv") == "car-7"
+
+
+@pytest.mark.parametrize(
+    ("options", "counted"),
+    [
+        pytest.param({"partition": "^(car-[0-9]+)"}, [(10, 3), (110, 2)], id="of each car, so no row is late"),
+        pytest.param({}, [(10, 1), (110, 2)], id="of all files, so rows of the second car are late"),
+    ],
+)
+def test_rows_are_late_by_the_watermark(
+    tmp_path: Path, options: dict[str, str], counted: list[tuple[int, int]]
+) -> None:
+    for number, (car, seconds) in enumerate([(1, [1, 101]), (2, [2, 3, 102])]):
+        rows = "".join(f"1970-01-01 00:0{second // 60}:{second % 60:02},40\n" for second in seconds)
+        path = tmp_path / f"car-{car}.csv"
+        path.write_text(f"ts,speed\n{rows}")
+        os.utime(path, (number, number))
+    asked = (
+        "INSERT INTO n SELECT window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE cars, DESCRIPTOR(ts), "
+        "INTERVAL '10' SECOND)) GROUP BY window_start, window_end;"
+    )
+    known = {"connector": "files", "path": str(tmp_path), "format": "csv", "follow": "false", "rows_per_epoch": "1"}
+    run = start(job_from_sql(table(**known, **options) + asked, "cars"), on="reference")
+    run.wait()
+    found = run.sink.table("n").to_pylist()  # type: ignore[attr-defined]
+    assert sorted((int(row["window_end"].timestamp()), row["n"]) for row in found) == counted
+
+
 def test_a_given_source_goes_before_the_options() -> None:
     mine = object()
     job = job_from_sql(table(connector="kafka") + QUERY, "cars", sources={"cars": mine, "ships": object()})
@@ -57,6 +91,7 @@ def test_a_given_stream_needs_a_given_source() -> None:
         pytest.param({"connector": "files", "path": "x", "speed": "1"}, "no option 'speed'", id="an unknown option"),
         pytest.param({"connector": "files", "path": "x", "follow": "yes"}, "'true' or 'false'", id="no truth"),
         pytest.param({"connector": "files", "path": "x", "rows_per_epoch": "many"}, "a number", id="no number"),
+        pytest.param({"connector": "files", "path": "x", "partition": "("}, "a regular expression", id="no pattern"),
         pytest.param({"connector": "files", "path": "x", "format": "json"}, "parquet, arrow, csv", id="another format"),
     ],
 )

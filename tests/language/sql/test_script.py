@@ -56,6 +56,23 @@ def test_a_watermark_may_have_no_delay() -> None:
     assert script.streams["t"] == Stream("t", {"at": "timestamp"}, time="at")
 
 
+IDLE = "CREATE TABLE t (ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('idle_s' = '{}'); SELECT * FROM t"
+
+
+def test_a_table_may_say_after_how_many_seconds_it_is_idle() -> None:
+    stream = read(IDLE.format("1.5")).streams["t"]
+    assert stream == Stream("t", {"ts": "timestamp"}, time="ts", idle_s=1.5)
+    assert stream.operators[0].parameters["idle_us"] == 1_500_000
+
+
+@pytest.mark.parametrize("text", ["soon", "", "0", "-1", "nan", "inf", "90 s"])
+def test_an_idle_time_that_is_no_number_of_seconds_is_refused(text: str) -> None:
+    with pytest.raises(
+        SqlError, match=f"option 'idle_s' of table 't' must be a number of seconds above 0; got '{text}'"
+    ):
+        read(IDLE.format(text))
+
+
 def test_inserts_are_queries_named_after_their_table() -> None:
     script = read(
         "CREATE TABLE speeds (road BIGINT, speed DOUBLE) WITH ('connector' = 'files', 'path' = 'out');"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.expressions import TEXTS
-from tests.language.yaml.graph_texts import DATASETS, SHORT, loaded
+from tests.language.yaml.graph_texts import DATASETS, SHORT, loaded, wrong
 from tests.random_graphs import cases
 
 from shoal.errors import GraphError
@@ -277,6 +277,14 @@ def test_what_follows_from_the_rest_may_be_left_out() -> None:
     cars = Stream("cars", {"ts": "timestamp", "road": "int64", "speed": "float64"}, time="ts", lateness_s=2)
     flow = cars.filter(col("speed") > 80).key_by("road").window(tumbling(10)).aggregate(n=count())
     assert loaded(SHORT) == Graph.of([flow.sink("busy")])
+
+
+@pytest.mark.parametrize(("written", "idle_s"), [("30", 30), ("0.5", 0.5), ('"2 h"', 7200), ("null", None)])
+def test_a_stream_may_say_when_it_is_idle(written: str, idle_s: float | None) -> None:
+    cars = Stream("cars", {"ts": "timestamp", "road": "int64", "speed": "float64"}, time="ts", idle_s=idle_s)
+    graph = loaded(wrong("lateness-s: 2", f"idle-s: {written}"))
+    assert graph.streams["cars"] == cars.operators[0]
+    same(graph)
 
 
 def test_a_function_can_be_named() -> None:

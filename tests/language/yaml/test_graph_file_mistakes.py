@@ -147,6 +147,16 @@ from shoal.language.yaml.graph_file import load_file
             id="no number",
         ),
         pytest.param(
+            wrong("lateness-s: 2", "idle-s: soon"),
+            'line 6: idle-s must be a number of seconds, or a text such as "90 s"; got soon',
+            id="no idle time",
+        ),
+        pytest.param(
+            wrong("lateness-s: 2", "idle-s: 0"),
+            "line 3: idle_s of stream 'cars' must be more than 0; got 0",
+            id="idle at once",
+        ),
+        pytest.param(
             wrong("name: road, type: int", "name: ts, type: int"),
             "line 5: stream 'cars' has field 'ts' twice",
             id="a field twice",

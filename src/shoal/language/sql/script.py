@@ -13,6 +13,7 @@
 'csv'
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -145,12 +146,17 @@ class _Reading:
     def _idle(self, name: str) -> float | None:
         """The limit of idleness, if a table has that option."""
         text = self.tables[name].options.get("idle_s")
+        if text is None:
+            return None
         try:
-            return None if text is None else float(text)
+            idle_s = float(text)
         except ValueError:
+            idle_s = math.nan
+        if not 0 < idle_s < math.inf:
             raise SqlError(
-                f"{self.where}: option 'idle_s' of table {name!r} must be a number of seconds; got {text!r}"
-            ) from None
+                f"{self.where}: option 'idle_s' of table {name!r} must be a number of seconds above 0; got {text!r}"
+            )
+        return idle_s
 
     def _options(self, tree: exp.Create) -> dict[str, str]:
         properties = tree.args.get("properties")
