@@ -2,6 +2,7 @@
 
 import time
 import tracemalloc
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.kernels.aggregate import panes
-from shoal.kernels.aggregate.panes import PaneShape, PaneTable, closed_windows, concat_tables, merged_panes
+from shoal.kernels.aggregate.cells import codes_of
+from shoal.kernels.aggregate.panes import PaneShape, PaneTable, closed_windows, concat_tables, grouping, merged_panes
+from shoal.kernels.columns.block import Block, Column
 from shoal.model.query.aggregate import count, sum_, top_k
 from shoal.model.query.window import Window
 
@@ -127,6 +130,56 @@ def test_empty_tables_merge_into_an_empty_table() -> None:
     results = closed_windows(shape, table, 0, 10)
     assert results.window.size == 0
     assert set(results.columns) == {"road", "kind", "toll", "day", "n"}
+
+
+SUMS = PaneShape((), Window(2, 1), (("n", count("v")), ("sum", sum_("v"))), (("v", "int64"),), nullable=("v",))
+PARTS = st.lists(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3), st.sampled_from([None, 0, 1, 5])), min_size=1, max_size=6),
+    min_size=1,
+    max_size=5,
+)
+"""Blocks of events: instance, pane and value."""
+
+
+def partial_of(events: Sequence[tuple[int, int, int | None]]) -> PaneTable:
+    instance, pane = (np.array([event[at] for event in events]) for at in (0, 1))
+    block = Block.from_arrow(pa.record_batch({"v": pa.array([event[2] for event in events], pa.int64())}))
+    return panes.partial(SUMS, block, instance, pane, grouping(SUMS, instance, 2, [], codes_of(pane)))
+
+
+@settings(deadline=None, max_examples=100)
+@given(PARTS)
+def test_sums_over_blocks_with_and_without_nulls_are_those_of_their_values(
+    parts: list[list[tuple[int, int, int | None]]],
+) -> None:
+    half = len(parts) // 2
+    table = merged_panes(
+        SUMS, [merged_panes(SUMS, [partial_of(part) for part in some]) for some in (parts[:half], parts[half:])]
+    )
+    results = closed_windows(SUMS, table, 0, 9)
+    columns = [results.columns[name] for name in ("n", "sum")]
+    found = zip(
+        results.instance.tolist(), results.window.tolist(), *(as_list(column) for column in columns), strict=True
+    )
+    values: dict[tuple[int, int], list[int | None]] = {}
+    for instance, pane, value in (event for part in parts for event in part):
+        for window in (pane + 1, pane + 2):
+            values.setdefault((instance, window), []).append(value)
+    there = {key: [value for value in each if value is not None] for key, each in values.items()}
+    assert sorted(found) == sorted((*key, len(each), sum(each) if each else None) for key, each in there.items())
+
+
+def as_list(column: Column) -> list[int | None]:
+    return column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+
+
+def test_state_has_no_array_for_nulls_until_there_is_one() -> None:
+    without = merged_panes(SUMS, [partial_of([(0, 0, 1), (0, 1, 2)]), partial_of([(0, 1, 3)])])
+    kept = without.where(without.pane > 0)
+    assert kept.slots[1] is kept.slots[0]
+    assert kept.nbytes == 4 * 8  # instance, pane, count, sum
+    both = merged_panes(SUMS, [kept, partial_of([(0, 1, None)])])
+    assert [slot.tolist() for slot in both.slots] == [[3], [2], [5]]
 
 
 @pytest.mark.parametrize(

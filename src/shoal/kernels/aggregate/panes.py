@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import Cells, Codes, cells_of, codes_of
-from shoal.kernels.aggregate.slots import Array, Slot, merged_values, partial_values, result_columns, slots_of
+from shoal.kernels.aggregate.slots import (
+    Array,
+    Slot,
+    each_once,
+    merged_values,
+    partial_values,
+    result_columns,
+    slots_of,
+)
 from shoal.kernels.columns.block import Block, Column, as_column, concat, take
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.columns.table import from_arrow, to_arrow
@@ -82,12 +90,14 @@ class PaneTable:
     @property
     def nbytes(self) -> int:
         """Memory the table's arrays take."""
-        return int(sum(array.nbytes for array in (self.instance, self.pane, *self.keys, *self.slots)))
+        slots = {id(slot): slot for slot in self.slots}.values()
+        return int(sum(array.nbytes for array in (self.instance, self.pane, *self.keys, *slots)))
 
     def take(self, rows: Ints) -> "PaneTable":
         """The given rows."""
         keys = tuple(take(key, rows) for key in self.keys)
-        return PaneTable(self.instance[rows], self.pane[rows], keys, tuple(slot[rows] for slot in self.slots))
+        slots = each_once(lambda slot: slot[rows], self.slots)
+        return PaneTable(self.instance[rows], self.pane[rows], keys, slots)
 
     def where(self, mask: NDArray[np.bool_]) -> "PaneTable":
         """The rows a mask selects; the table itself when it selects all."""
@@ -137,7 +147,7 @@ def concat_tables(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
         np.concatenate([table.instance for table in tables]),
         np.concatenate([table.pane for table in tables]),
         tuple(concat(list(columns)) for columns in zip(*(table.keys for table in tables), strict=True)),
-        tuple(np.concatenate(slots) for slots in zip(*(table.slots for table in tables), strict=True)),
+        each_once(lambda *slots: np.concatenate(slots), *(table.slots for table in tables)),
     )
 
 
@@ -168,7 +178,7 @@ def merged_panes(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
         return table
     rows = np.arange(len(table))
     values = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
-    slots = tuple(slot[filled] for slot in values)
+    slots = each_once(lambda slot: slot[filled], values)
     kept = tuple(take(key, sample) for key in table.keys)
     return PaneTable(table.instance[sample], table.pane[sample], kept, slots)
 
@@ -242,7 +252,7 @@ def _closed_run(
     cells = cells_of([keys.take(rows), codes_of(windows)], expanded).fitting(shape.width)
     sample, filled = _samples(cells)
     merged_slots = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
-    found = _aggregates(shape, [slot[filled] for slot in merged_slots])
+    found = _aggregates(shape, each_once(lambda slot: slot[filled], merged_slots))
     if having is not None:
         wanted = np.flatnonzero(holds(having, Block(found, sample.size)))
         sample, found = sample[wanted], {name: take(column, wanted) for name, column in found.items()}

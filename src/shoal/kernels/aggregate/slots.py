@@ -1,11 +1,12 @@
 """Slots: the running values that aggregates are computed from, one array per slot with a row per cell.
 
 Slot 0 is always the number of events, which also says how much of the other slots is filled. A column that may be null
-has a slot of its own with the number of its values, which says so for its slots: the others skip nulls.
+has a slot of its own with the number of its values, which says so for its slots: the others skip nulls. As long as no
+value was null, that slot and slot 0 are one array: what is done to all slots is done once to it (`each_once`).
 Sets of values and the states of user-defined aggregates are arrays of objects, one per cell.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -226,12 +227,33 @@ def merged_values(
     slots: Sequence[Slot], partials: Sequence[Array], rows: NDArray[np.int64], cells: NDArray[np.int64], size: int
 ) -> list[Array]:
     """Merge partial values: row `rows[i]` of each slot into cell `cells[i]`."""
-    merged = []
+    merged: list[Array] = []
     for slot, values, counting in zip(slots, partials, counting_slots(slots), strict=True):
+        if slot.kind == "present" and values is partials[0]:
+            merged.append(merged[0])
+            continue
         into = slot.empty(size)
         slot.merge(rows, cells, values, partials[counting], into)
         merged.append(into)
     return merged
+
+
+def each_once(change: Callable[..., Array], *tables: Sequence[Array]) -> tuple[Array, ...]:
+    """Apply a function to slot i of every table, for each i; slots that are one array in all tables stay one.
+
+    >>> count, total = np.array([1, 2]), np.array([10, 20])
+    >>> changed = each_once(lambda slot: slot[1:], (count, count, total))
+    >>> changed[0] is changed[1], changed[2].tolist()
+    (True, [20])
+    """
+    done: dict[tuple[int, ...], Array] = {}
+    changed = []
+    for slots in zip(*tables, strict=True):
+        key = tuple(map(id, slots))
+        if key not in done:
+            done[key] = change(*slots)
+        changed.append(done[key])
+    return tuple(changed)
 
 
 def _lists(values: Array, lengths: NDArray[np.int64]) -> pa.Array:
