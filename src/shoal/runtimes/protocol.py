@@ -107,9 +107,13 @@ def refuse_endless(sources: Mapping[str, Any]) -> None:
     """Raise an error if a stream never ends; called by what runs all of it, several times."""
     for stream, source in sources.items():
         if getattr(source, "follow", False):
-            raise ConfigError(f"stream {stream!r} must end to be measured; got files that are followed: follow=False")
+            raise ConfigError(
+                f"stream {stream!r} must end to be measured; got files that are followed, set follow=False"
+            )
         if hasattr(source, "rows_per_epoch") and getattr(source, "events", 0) is None:
-            raise ConfigError(f"stream {stream!r} must end to be measured; got generated events without a number")
+            raise ConfigError(
+                f"stream {stream!r} must end to be measured; got generated events without an end, set events="
+            )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,11 @@
 """Profiles of local runs: the nodes of a usual run, and what they are found to cost."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import shoal
@@ -89,9 +93,27 @@ def test_a_run_that_is_not_traced_has_plain_turns() -> None:
     assert not any("turn" in vars(node) for node in runtime.nodes)
 
 
+def test_reading_files_is_no_exception(tmp_path: Path) -> None:
+    for number in range(3):
+        times = pa.array(np.arange(5000) * 1000 + number * 5_000_000, pa.timestamp("us"))
+        rows = pa.table({"ts": times, "road": np.arange(5000) % 7})
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+    stream = shoal.Stream("cars", {"ts": "timestamp", "road": "int64"}, time="ts")
+    query = stream.key_by("road").window(shoal.tumbling(1)).aggregate(n=shoal.count()).sink("n")
+    chosen = Job.of("cars", [query], {"cars": shoal.Files(str(tmp_path), follow=False)})
+    found = profiled(chosen.graph, chosen.sources)["simulator"]
+    assert [run["block_rows"] for run in found["runs"]] == [131_072, 8192, 1024, 128]
+    source = found["nodes"][0]
+    assert (source["events_in"], source["slow_turns"]["turns"]) == (4 * 15_000, 0)
+    modelled_s = source["turns"] * source["cost"]["fixed_s"] + source["events_in"] * source["cost"]["event_s"]
+    assert modelled_s == pytest.approx(source["cpu_s"], rel=1e-3)
+
+
 def test_a_stream_without_an_end_is_refused() -> None:
     chosen = job("ysb", None)
-    with pytest.raises(ConfigError, match="stream 'ad_events' must end to be measured; got generated events without a"):
+    with pytest.raises(
+        ConfigError, match="stream 'ad_events' must end to be measured; got generated events without an end"
+    ):
         profiled(chosen.graph, chosen.sources)
 
 

@@ -78,7 +78,10 @@ def node_costs(
     for run in _further(fastest, busy_s):
         _traced(graph, run, queues, measured)
     names = _names(measured.nodes)
-    fits = [_NodeTurns.of(node, turns) for node, turns in zip(measured.nodes, measured.turns, strict=True)]
+    fits = [
+        _NodeTurns.of(node, turns, recurs=_recurs(node, sources))
+        for node, turns in zip(measured.nodes, measured.turns, strict=True)
+    ]
     writer_of = {id(channel): node for node in measured.nodes for channel in node.outputs}
     nodes = [_described(node, names, writer_of, fit) for node, fit in zip(measured.nodes, fits, strict=True)]
     for number, run_data in enumerate(measured.runs):
@@ -163,6 +166,13 @@ def _columns(full: Sequence[TracedTurn]) -> tuple[Floats, Floats]:
     return columns, np.array([turn.cpu_s for turn in full])
 
 
+def _recurs(node: Node, sources: Mapping[str, Source]) -> bool:
+    """Whether a turn that costs far more than others is no exception: a lane at the end of a window, a file read."""
+    if isinstance(node, SourceNode):
+        return not isinstance(sources[node.stream_name], Generator)
+    return isinstance(node, LaneNode)
+
+
 @dataclass(frozen=True)
 class _NodeTurns:
     """The turns of a node by run, without those that did nothing; `slow` are exceptions, and not in `runs`."""
@@ -173,12 +183,12 @@ class _NodeTurns:
     cost: FittedCost
 
     @classmethod
-    def of(cls, node: Node, runs: Sequence[Sequence[TracedTurn]]) -> "_NodeTurns":
-        """Set exceptions aside and fit the others; a lane has none, since what it costs comes back at every window."""
+    def of(cls, node: Node, runs: Sequence[Sequence[TracedTurn]], *, recurs: bool) -> "_NodeTurns":
+        """Set exceptions aside and fit the others; there are none where a rare cost comes back again and again."""
         kind = _kind(node)
         full = [[turn for turn in run if not turn.empty] for run in runs]
         empty = [turn for run in runs for turn in run if turn.empty]
-        if kind == "lane":
+        if recurs:
             kept, slow = full, []
         else:
             pooled = [turn for run in full for turn in run]
