@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.naive import interpret
 from tests.random_graphs import cases
+from tests.test_random_graphs import canonical
 
 from shoal.language.python.flow import Flow
 from shoal.language.python.pruning import pruned
@@ -125,14 +126,44 @@ def test_pruning_changes_no_result(make: Make, left: list[dict[str, Any]], right
     assert answers[0] == answers[1]
 
 
+def again(query: Query) -> Flow:
+    """The flow of a query, before its sink."""
+    (last,) = query.sink.inputs
+    operators = tuple(sorted(query.operators[:-1], key=lambda each: each.id == last))
+    return Flow(operators, Schema.of(query.columns), TIME)
+
+
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(cases())
 def test_what_is_pruned_stays_as_it_is(case: tuple[Graph, Any]) -> None:
     for query in case[0].queries.values():
-        (last,) = query.sink.inputs
-        operators = tuple(sorted(query.operators[:-1], key=lambda each: each.id == last))
-        flow = Flow(operators, Schema.of(query.columns), TIME)
+        flow = again(query)
         assert pruned(flow).operators == flow.operators
+
+
+def check_random(data: st.DataObject) -> None:
+    """Interpret a random graph without pruning, then with it; where equal times decide, all columns do, so no such."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shoal.language.python.pruning.pruned", lambda flow: flow)
+        graph, events = data.draw(cases(15))
+    assume(not {"deduplicate", "match"} & {each.kind for each in graph.operators.values()})
+    queries = [again(query).sink(query.name, table=query.table) for query in graph.queries.values()]
+    wanted = {table: canonical(found) for table, found in interpret(graph, events).items()}
+    assert {table: canonical(found) for table, found in interpret(Graph.of(queries), events).items()} == wanted
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_pruning_changes_no_result_of_any_graph(data: st.DataObject) -> None:
+    check_random(data)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_pruning_changes_no_result_of_six_hundred_graphs(data: st.DataObject) -> None:
+    check_random(data)
 
 
 def test_a_union_of_which_no_column_is_needed_keeps_one() -> None:
