@@ -27,11 +27,12 @@ SAME_IDEA = {
     "profile": "the profile of a run: taken by a runtime, passed on by session, shown by cli",
     "queries": "the queries of each workload and experiment; the command that changes those of a run",
     "rank": "the ranking: declared in Python, computed in a kernel",
-    "report": "what the local runtime reports of a run, what an experiment reports of its trials",
+    "rebinding": "a rebinding that is under way, on Spark and in simulation",
+    "report": "what the local or the simulated runtime reports of a run, what an experiment reports of its trials",
     "run": "the run; the command that starts one",
     "runtime": "the runtime itself, for each runtime",
     "script": "a script of SQL; its commands carried out by a session",
-    "settings": "what a user can set: of control, of the local runtime",
+    "settings": "what a user can set: of control, of the local and the simulated runtime",
     "source": "the source protocol; a source as Spark knows it",
 }
 """Modules of one name in several rooms, and the idea that they share."""

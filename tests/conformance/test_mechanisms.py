@@ -116,7 +116,11 @@ RUNS = [
     for kind in kinds()
     for name in kind.capabilities.mechanisms
 ]
-CITIES: dict[str, dict[str, Any]] = {"spark": {"rows_per_epoch": 1_500}, "local": {"rate": 20_000.0}}
+CITIES: dict[str, dict[str, Any]] = {
+    "spark": {"rows_per_epoch": 1_500},
+    "local": {"rate": 20_000.0},
+    "simulated": {"rate": 9_000.0},
+}
 """Enough epochs to move something in: by rows, or by time."""
 
 

@@ -52,6 +52,7 @@ RUNTIMES = [
     pytest.param(("spark", {}, None), marks=pytest.mark.spark, id="spark"),
     pytest.param(("local", {"policy": "round-robin", "local": LocalSettings(most_workers=8)}, 40_000.0), id="local"),
     pytest.param(("reference", {}, None), id="reference"),
+    pytest.param(("simulated", {"topology": "numa:2x8"}, 40_000.0), id="simulated"),
 ]
 """Name, options, and the rate of streams without an end where epochs do not bound what is taken in."""
 
@@ -87,7 +88,7 @@ class Launch:
         if not self.can.changes_queries:
             for step in steps:
                 with pytest.raises(
-                    ConfigError, match=f"the {self.on} runtime cannot .* use runtime spark or reference"
+                    ConfigError, match=f"the {self.on} runtime cannot .* use runtime spark or reference or simulated"
                 ):
                     self(self.endless().job).wait(Script(step))
         return not self.can.changes_queries

@@ -76,7 +76,7 @@ def cli() -> None:
 @click.option(
     "--scheduling",
     type=click.Choice(option_values("scheduling")),
-    help="Which operator runs next, on the local runtime  [default: state-based]",
+    help="Which operator runs next, on the local and the simulated runtime  [default: state-based on local]",
 )
 @click.option(
     "--mode",
@@ -84,11 +84,14 @@ def cli() -> None:
     help="Scheduling and memory of the local runtime: Threads or State-based, Queues or Memory in blocks.",
 )
 @click.option(
+    "--topology",
+    metavar="MACHINE",
+    help="The machine of the simulated runtime: cores:8, numa:2x12, star:5@10Mbit, spark:20x4 or FILE.yaml.",
+)
+@click.option(
     "--workers",
-    type=click.IntRange(1, 4096),
-    default=2,
-    show_default=True,
-    help="Workers (tasks of the stateful stage, or threads).",
+    type=click.IntRange(1, 1_000_000),
+    help="Workers: tasks of the stateful stage, threads or cores  [default: 2, or all cores of the topology]",
 )
 @click.option("--events", type=click.IntRange(0), help="Stop after this many events.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after this many seconds.")
@@ -115,9 +118,14 @@ def cli() -> None:
 @click.option("--checkpoint", metavar="DIR", help="Keep position and state here, and resume from them.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", envvar="SHOAL_RUN_SET", help="Setting of the workload."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    envvar="SHOAL_RUN_SET",
+    help="Setting of the workload, or of the simulation.",
 )
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of Spark, or of the local runtime.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of Spark, or of another runtime.")
 @click.option("--metrics", metavar="FILE", help="Append metrics of every operator to a file, once a second (local).")
 @click.option(
     "--shuffle-bindings",

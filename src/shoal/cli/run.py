@@ -47,7 +47,8 @@ class RunOptions:
     mechanism: str | None
     scheduling: str | None
     mode: str | None
-    workers: int
+    topology: str | None
+    workers: int | None
     events: int | None
     seconds: float | None
     drain: bool
@@ -102,6 +103,8 @@ def run_target(options: RunOptions) -> int:
             on_query_error=options.on_query_error,
             say=progress.say,
             allow_pickle=options.allow_pickle,
+            topology=options.topology,
+            seed=options.seed,
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(
@@ -109,7 +112,8 @@ def run_target(options: RunOptions) -> int:
             f"{_number(len(chosen.job.graph.operators), 'operator', 'operators')}"
         )
         timed_out = threading.Event()
-        with calling_after(options.seconds, _end(run, options, timed_out)):
+        real_s = None if kind.capabilities.simulates_time else options.seconds
+        with calling_after(real_s, _end(run, options, timed_out)):
             run.wait(lambda run, event: _watch(run, event, options, progress))
         if options.metrics:
             _append_metrics(run, options.metrics)
@@ -131,13 +135,21 @@ def run_target(options: RunOptions) -> int:
 
 def _conf(options: RunOptions, kind: RuntimeKind) -> dict[str, str]:
     """Settings of the runtime, including those with their own options; options of other runtimes are rejected."""
-    own = {"mode": options.mode, "scheduling": options.scheduling}
+    own = {"mode": options.mode, "scheduling": options.scheduling, **_runtime_settings(options, kind)}
     given = {name: value for name, value in own.items() if value is not None}
-    if unknown := [name for name in given if name not in kind.capabilities.options]:
+    if unknown := [name for name in given if name not in (*kind.capabilities.options, *kind.settings)]:
         raise ConfigError(f"--{unknown[0]} is for --on {runtimes_that(lambda can: unknown[0] in can.options)}")
     if options.metrics and not kind.capabilities.operator_metrics:
         raise ConfigError(f"--metrics is for --on {runtimes_that(lambda can: can.operator_metrics)}")
     return {**options.conf, **given}
+
+
+def _runtime_settings(options: RunOptions, kind: RuntimeKind) -> dict[str, str]:
+    """Those of `--set` that are settings of the runtime, and none of the workload."""
+    of_workload = WORKLOADS[options.target].settings if options.target in WORKLOADS else {}
+    return {
+        name: value for name, value in options.settings.items() if name in kind.settings and name not in of_workload
+    }
 
 
 def _number(number: int, one: str, many: str) -> str:
@@ -174,9 +186,9 @@ def _target(options: RunOptions) -> Target:
     rate = None if options.rate is None else Rate.of(options.rate)
     amount = Amount(events, rate, epoch_rows)
     allow_pickle = options.allow_pickle
-    return target(
-        options.target, options.seed, amount, options.settings, source, options.functions, allow_pickle=allow_pickle
-    )
+    own = _runtime_settings(options, runtime_kind(options.on))
+    settings = {name: value for name, value in options.settings.items() if name not in own}
+    return target(options.target, options.seed, amount, settings, source, options.functions, allow_pickle=allow_pickle)
 
 
 def _reject_limits(options: RunOptions) -> None:
@@ -228,6 +240,8 @@ def _end(run: Run, options: RunOptions, timed_out: threading.Event) -> Callable[
 
 def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progress) -> None:
     progress.epoch(run, event)
+    if run.capabilities.simulates_time and options.seconds is not None and event.at_s >= options.seconds:
+        run.drain()
     if options.metrics and event.epoch % METRICS_EVERY == 0:
         _append_metrics(run, options.metrics)
     seed = options.seed * 1_000_003 + event.epoch
@@ -236,7 +250,7 @@ def _watch(run: Run, event: EpochCommitted, options: RunOptions, progress: Progr
         run.attempt(Repartition(changes))
         partitioning = changed(partitioning, changes, run.graph)
     if options.shuffle_bindings:
-        binding = shuffled(run.graph, options.workers, seed, partitioning)
+        binding = shuffled(run.graph, run.workers, seed, partitioning)
         run.attempt(Rebind(binding, id=f"shuffle {event.epoch}"))
 
 
@@ -277,7 +291,7 @@ def _summary(
         runtime=options.on,
         policy="random" if options.shuffle_bindings else run.policy,
         mechanism=run.mechanism,
-        workers=options.workers,
+        workers=run.workers,
         topology=run.topology,
         seed=options.seed,
         start_up_s=run.start_up_s,

@@ -4,6 +4,7 @@ import inspect
 import os
 import uuid
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -22,6 +23,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     dispatcher: Any = numba.njit(nogil=True, cache=True)(function)
     if _is_trusted(Path(dispatcher._cache.cache_path), Path(inspect.getfile(function))):  # noqa: SLF001
         _name_files_by_process(dispatcher)
+        _expire_with_folder(dispatcher, Path(inspect.getfile(function)).parent)
         return cast(Callable[P, R], dispatcher)
     return cast(Callable[P, R], numba.njit(nogil=True)(function))
 
@@ -46,3 +48,20 @@ def _name_files_by_process(dispatcher: Any) -> None:
     file = dispatcher._cache._cache_file  # noqa: SLF001  (Numba offers no setting for it)
     base = file._data_name_pattern.removesuffix(".{number:d}.nbc")  # noqa: SLF001
     file._data_name_pattern = f"{base}.{_PROCESS}.{{number:d}}.nbc"  # noqa: SLF001
+
+
+def _expire_with_folder(dispatcher: Any, folder: Path) -> None:
+    """Let cached machine code expire when any module of the folder changes.
+
+    Numba compares the function's own file only. Machine code also contains the functions that it calls, and the layouts
+    of their records, so that code from before a change of another module could read and write the wrong memory.
+    """
+    file = dispatcher._cache._cache_file  # noqa: SLF001  (Numba offers no setting for it)
+    file._source_stamp = (*file._source_stamp, *_stamps(folder))  # noqa: SLF001
+
+
+@cache
+def _stamps(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, time and size of all modules of a folder."""
+    found = ((file.name, file.stat()) for file in sorted(folder.glob("*.py")))
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)

@@ -39,7 +39,10 @@ SPLITTING = frozenset({"guarded"})
 """Dynamic policies that also split instances that are too large for a worker, and merge idle parts."""
 
 QUEUED = ("single-queue", "node-queue")
-"""Policies without a binding: several workers serve one queue, on the local runtime."""
+"""Policies without a binding: several workers serve one queue, on the local and the simulated runtime."""
+
+QUEUES_OF: Mapping[str, str] = {"guarded": "node-queue"}
+"""The queues of policies that do not have one queue per worker, where workers of a node can share one."""
 
 SUMMARIES: Mapping[str, str] = {
     "round-robin": "instance k on worker k modulo workers; nothing moves",
@@ -49,8 +52,8 @@ SUMMARIES: Mapping[str, str] = {
     "metis": "a balanced cut of the graph with few bytes across, once, by a profile",
     "dynamic-metis": "a new cut each time, its parts assigned to the workers that have most of them",
     "guarded": "moves that pay for their state and lost locality; never raises the peak; splits what exceeds a worker",
-    "single-queue": "no binding: one queue for all workers, in the order of event time; local runtime only",
-    "node-queue": "no binding: a queue per processor node, idle workers take from others; local runtime only",
+    "single-queue": "no binding: one queue for all workers, in the order of event time; not on Spark",
+    "node-queue": "no binding: a queue per processor node, idle workers take from others; not on Spark",
 }
 """Every policy in one line."""
 

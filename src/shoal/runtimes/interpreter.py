@@ -30,12 +30,13 @@ EMPTY: Mapping[str, int] = {}
 class Interpreted:
     """One epoch: its input, and its results by table.
 
-    `marks` are the watermarks before it, `now_us` is its processing time. Call `read` for every stream, then `computed`
-    once.
+    `marks` are the watermarks before it, `now_us` is its processing time; rows too far ahead of `wall_us` are refused,
+    by default of the processing time. Call `read` for every stream, then `computed` once.
     """
 
-    def __init__(self, program: Program, marks: Mapping[str, int], now_us: int) -> None:
+    def __init__(self, program: Program, marks: Mapping[str, int], now_us: int, wall_us: int | None = None) -> None:
         """Nothing read yet."""
+        self._wall_us = now_us if wall_us is None else wall_us
         self.rows, self.refused = 0, defaultdict[str, int](int)
         self.results: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         self._fresh: dict[int, list[Tables]] = defaultdict(list)
@@ -51,7 +52,7 @@ class Interpreted:
 
     def _slice(self, stream: str, source: Source, piece: Slice) -> int:
         """Admit and route the rows of a slice; returns the newest event time among them."""
-        admitted, router = AdmittedStream(self._program, stream, self._now_us), self._router()
+        admitted, router = AdmittedStream(self._program, stream, self._wall_us), self._router()
         for block in map(admitted.block, rows_of(source, piece, self._program.wanted(stream))):
             if block is not None:
                 router.take(stream, block, piece.partition)

@@ -57,6 +57,8 @@ class Capabilities:
     shares_queues: bool = False
     """Whether it has policies without a binding, under which several workers serve one queue."""
     operator_metrics: bool = False
+    simulates_time: bool = False
+    """Whether its clock is not that of the wall: limits in seconds then go by the times of its events."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class Launch:
 
     `most_workers` is the upper limit of scaling, 0 without scaling. `must_bind`: a runtime that cannot bind instances
     to workers under the given policy must raise. `on_query_error`: see `OnQueryError`. `conf` holds settings by name,
-    `local` the settings of the local runtime as an object. `allow_pickle`: accept functions in the
-    checkpoint that are not signed.
+    `local` the settings of the local runtime as an object. `seed`: for what a runtime draws at random. `allow_pickle`:
+    accept functions in the checkpoint that are not signed.
     """
 
     sources: Mapping[str, Any]
@@ -83,6 +85,7 @@ class Launch:
     on_query_error: str = "fail"
     say: Say | None = None
     allow_pickle: bool = False
+    seed: int = 0
 
     def refuse(self, runtime: str, *names: str) -> None:
         """Raise an error if one of these is given; called by a runtime that does not support them."""
@@ -227,16 +230,24 @@ class KeptRun(Protocol):
         """Withdraw a command; False if the run has already taken it up."""
 
 
+def two_workers(_: Mapping[str, str]) -> int:
+    """The number of workers of most runtimes."""
+    return 2
+
+
 @dataclass(frozen=True)
 class RuntimeKind:
     """A registered runtime: what it can do, how to make one, and what else it offers.
 
-    `clock` is the clock of its runtimes. `profile` measures what a graph costs. `kept` opens the
-    checkpoint directory of a run.
+    `clock` is the clock of its runtimes. `workers` is the number of workers if none is given, by the settings.
+    `settings` are the names of those that `--set` may give, too. `profile` measures what a graph costs. `kept` opens
+    the checkpoint directory of a run.
     """
 
     capabilities: Capabilities
     make: Callable[[Launch], Runtime]
     clock: Callable[[], float] = time.time
+    workers: Callable[[Mapping[str, str]], int] = two_workers
+    settings: tuple[str, ...] = ()
     profile: Callable[[Graph, Mapping[str, Source], Say | None], dict[str, Any]] | None = None
     kept: Callable[[str], KeptRun] | None = None

@@ -11,6 +11,7 @@ RUNTIMES: Mapping[str, str] = {
     "spark": "shoal.runtimes.spark.launch:SPARK",
     "local": "shoal.runtimes.local.launch:LOCAL",
     "reference": "shoal.runtimes.reference:REFERENCE",
+    "simulated": "shoal.runtimes.simulated.launch:SIMULATED",
 }
 """Module and name of every `RuntimeKind`."""
 

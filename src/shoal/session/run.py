@@ -41,7 +41,7 @@ from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph, InstanceId, OperatorId, Query
 from shoal.policies.binding.static import STATIC
 from shoal.policies.catalog import FIRST, QUEUED, check_policy
-from shoal.runtimes.protocol import Capabilities, Launch, Runtime
+from shoal.runtimes.protocol import Capabilities, Launch, Runtime, RuntimeKind
 from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.job import Job
 from shoal.session.journal import JournalFile
@@ -278,7 +278,7 @@ def start(  # noqa: PLR0913  (all but the job by name)
     job: Job,
     *,
     on: str = "spark",
-    workers: int = 2,
+    workers: int | None = None,
     policy: str | None = None,
     checkpoint: str | None = None,
     sink: Sink | None = None,
@@ -293,22 +293,27 @@ def start(  # noqa: PLR0913  (all but the job by name)
     on_query_error: str = "fail",
     say: Callable[[str], None] | None = None,
     allow_pickle: bool = False,
+    topology: str | None = None,
+    seed: int = 0,
 ) -> Run:
     """Start a job and return immediately; `Run.wait` follows it to its end, and steers it by its policy.
 
-    `on` names the runtime: `spark`, `local` or `reference`. Each rejects the parameters of others: `spark` (a session)
-    and `interval_s` are for Spark, `local` (a `LocalSettings`) is for the local runtime, and `conf` holds settings of
-    either by name. Without a `checkpoint` directory a run cannot be resumed; Spark then uses a temporary one. Without a
-    `sink` the results stay in memory, in `Run.sink`. Without a `policy` instances are bound round-robin; the local
-    runtime then binds none, which is an error with `must_bind`. The journal is in the directory `journal`, or with the
-    checkpoint. `mechanism` moves state to its new worker: see `shoal mechanisms`; `megaphone` by default. If a query
-    fails, `on_query_error` decides: `fail` ends the run with the error; `park` stops that query, and all others that
-    need what failed, until they are replaced, see `Run.parked`. `say` is called with the reason whenever the start
-    takes a while. `allow_pickle` accepts functions in the checkpoint that are not signed with your key, see
-    docs/security.md.
+    `on` names the runtime: `spark`, `local`, `reference` or `simulated`. Each rejects the parameters of others: `spark`
+    (a session) and `interval_s` are for Spark, `local` (a `LocalSettings`) is for the local runtime, `topology` is the
+    machine of the simulated runtime, and `conf` holds settings of any by name. Without `workers` there are two, or all
+    cores of the topology. `seed` is for what a runtime draws at random. Without a `checkpoint` directory a run cannot
+    be resumed; Spark then uses a temporary one. Without a `sink` the results stay in memory, in `Run.sink`. Without a
+    `policy` instances are bound round-robin; the local runtime then binds none, which is an error with `must_bind`. The
+    journal is in the directory `journal`, or with the checkpoint. `mechanism` moves state to its new worker: see `shoal
+    mechanisms`; `megaphone` by default. If a query fails, `on_query_error` decides: `fail` ends the run with the error;
+    `park` stops that query, and all others that need what failed, until they are replaced, see `Run.parked`. `say` is
+    called with the reason whenever the start takes a while. `allow_pickle` accepts functions in the checkpoint that are
+    not signed with your key, see docs/security.md.
     """
     kind = runtime_kind(on)
     began_s = kind.clock()
+    settings = _settings(kind, conf or {}, topology)
+    workers = kind.workers(settings) if workers is None else workers
     _check(kind.capabilities, workers, policy, mechanism)
     parks(on_query_error)
     steered = control or ControlSettings()
@@ -328,13 +333,14 @@ def start(  # noqa: PLR0913  (all but the job by name)
         most_workers=0 if steered.scaling is None else steered.scaling.most,
         must_bind=must_bind or journal is not None,
         mechanism=mechanism,
-        conf=conf or {},
+        conf=settings,
         local=local,
         spark=spark,
         interval_s=interval_s,
         on_query_error=on_query_error,
         say=say,
         allow_pickle=allow_pickle,
+        seed=seed,
     )
     try:
         runtime = kind.make(launch)
@@ -352,6 +358,16 @@ def start(  # noqa: PLR0913  (all but the job by name)
             shutil.rmtree(directory, ignore_errors=True)
         raise
     return run
+
+
+def _settings(kind: RuntimeKind, conf: Mapping[str, str], topology: str | None) -> Mapping[str, str]:
+    """The settings of the runtime, with the topology as one of them."""
+    if topology is None:
+        return conf
+    if "topology" not in kind.capabilities.options:
+        able = runtimes_that(lambda can: "topology" in can.options)
+        raise ConfigError(f"a topology is for runtime {able}; the machine of runtime {kind.capabilities.name} is real")
+    return {**conf, "topology": topology}
 
 
 def _check(capabilities: Capabilities, workers: int, policy: str | None, mechanism: str | None) -> None:

@@ -130,6 +130,13 @@ class GeneratorCursor:
         due = began + self._rate.when(piece.data["start"] - base)
         return time.time() - (self._clock() - due)
 
+    def due_s(self, offset: Offset) -> float | None:
+        """When the first event after an offset is due, on the clock of the cursor; None without a rate."""
+        if self._rate is None or self._begun is None:
+            return None
+        began, base = self._begun
+        return began + self._rate.when(offset["position"] - base)
+
     def _due(self, position: int, rate: Rate) -> int:
         now = self._clock()
         if self._begun is None:

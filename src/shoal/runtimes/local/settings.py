@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError, did_you_mean
-from shoal.policies.catalog import QUEUED
+from shoal.policies.catalog import QUEUED, QUEUES_OF
 from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.local.dataflow.result_buffer import SINK_BUFFER_BYTES
 from shoal.runtimes.local.memory.blocks import MEMORIES, Sizes
@@ -15,6 +14,7 @@ from shoal.runtimes.local.migration.executor import MECHANISMS
 from shoal.runtimes.local.runtime import LocalSetup
 from shoal.runtimes.local.scheduling.bound_pool import QUEUES
 from shoal.runtimes.local.scheduling.cores import PINNINGS
+from shoal.runtimes.setting_value import setting_value
 
 MODES: Mapping[str, Mapping[str, str]] = {
     "TQ": {"scheduling": "threads", "memory": "queue"},
@@ -24,8 +24,6 @@ MODES: Mapping[str, Mapping[str, str]] = {
 }
 """Combinations of scheduling (threads or state-based) and memory (queue or block), for comparison."""
 NO_QUEUES = "none"
-QUEUES_OF = {"guarded": "node-queue"}
-"""The queues of policies that do not use `worker-queue`."""
 CHOICES = {
     "scheduling": tuple(SCHEDULING),
     "memory": MEMORIES,
@@ -127,17 +125,4 @@ class LocalSettings:
             if name not in known:
                 hint = did_you_mean(name, known) or f"; there are {', '.join(known)}, mode"
                 raise ConfigError(f"the local runtime has no setting {name!r}{hint}")
-        return cls(**{name: _value(name, text, known[name]) for name, text in texts.items()})
-
-
-def _value(name: str, text: str, type_: Any) -> Any:
-    if type_ is bool:
-        if text not in ("true", "false"):
-            raise ConfigError(f"{name} must be true or false; got {text!r}")
-        return text == "true"
-    if type_ is int:
-        try:
-            return int(text)
-        except ValueError as error:
-            raise ConfigError(f"{name} must be a whole number; got {text!r}") from error
-    return text
+        return cls(**{name: setting_value(name, text, known[name]) for name, text in texts.items()})

@@ -25,8 +25,13 @@ Published figures of two-socket Xeons (Intel Memory Latency Checker, reads only,
 loses 24 / 34 - 24 / 112 = 0.49 ns per byte. With 18 cores it is 0.37 ns; a core that waits for each cache line alone
 loses (140.4 - 80.8) ns / 64 bytes = 0.93 ns.
 """
-QUEUE_S = (1.0e-6, 1.4e-6)
-"""Seconds per access of a queue that one worker uses, and two; 0.4 us more for every further one. An estimate."""
+QUEUE_S = (0.07e-6, 0.4e-6, 0.45e-6, 0.5e-6, 0.515e-6, 0.53e-6, 0.54e-6, 0.55e-6, 0.555e-6)
+"""Seconds per access of a queue with 1 to 9 workers of one memory node on it; workers that come meanwhile wait.
+
+The first two are measured (`benchmarks/queue_contention.py`), the others extrapolated: see docs/design/simulated.md.
+"""
+REMOTE_QUEUE_S = 0.35e-6
+"""More seconds per access of a queue that workers of several memory nodes share."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,9 @@ class Machine:
 
     Cores are workers, numbered host by host. Memory nodes are numbered the same way. `switches` are ends of links that
     are no hosts. `queue_s`: seconds per access of a queue, by the number of workers on it, beginning with one; beyond
-    its end it goes on in a straight line. `slowdown`: factor of all work on a host, by the number of its workers that
-    are busy, beginning with one; beyond its end it stays. `spark`: hosts are executors of Spark and cores their slots.
+    its end it goes on in a straight line. `remote_queue_s`: what an access takes more if the workers are of several
+    memory nodes. `slowdown`: factor of all work on a host, by the number of its workers that are busy, beginning with
+    one; beyond its end it stays. `spark`: hosts are executors of Spark and cores their slots.
 
     >>> machine = Machine((Host("a", 2), Host("b", 4, memory_nodes=2)), (Link("a", "b", 1e6), Link("b", "a", 1e6)))
     >>> machine.workers, machine.topology.node_of, machine.route(0, 1)
@@ -51,6 +57,7 @@ class Machine:
     queue_s: tuple[float, ...] = QUEUE_S
     slowdown: tuple[float, ...] = (1.0,)
     spark: bool = False
+    remote_queue_s: float = REMOTE_QUEUE_S
 
     def __post_init__(self) -> None:
         """Reject a machine whose parts do not fit together."""
@@ -64,6 +71,7 @@ class Machine:
 
     def _check_curves(self) -> None:
         check_amount(self.remote_byte_s, "remote_byte_s of a machine")
+        check_amount(self.remote_queue_s, "remote_queue_s of a machine")
         if not self.queue_s or not self.slowdown:
             raise ConfigError("queue_s and slowdown of a machine must have at least one value each; got none")
         for value in self.queue_s:

@@ -1,0 +1,1 @@
+"""The compiled event core: tasks, queues, workers and links in simulated time."""

@@ -1,0 +1,192 @@
+"""The arrays of the core: records of tasks, units, workers and all else that its compiled functions work on.
+
+- A *task* is an operator, or a chain of operators, of one instance. A *unit* is what is bound to a worker: the tasks of
+  one instance. Sources are tasks too, each a unit of its own.
+- A *step* is one arrival of events of a source. A *cell* is the part of a task in a step.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+NONE = -1
+INACTIVE, DONE = -1, -2
+"""Of a cell: nothing to do, or done; otherwise `missing` is the number of inputs that have not come."""
+WAITING, QUEUED, RUNNING = range(3)
+"""States of a task."""
+EVENT_TIME, FIRST_COME, TURN_BY_TURN, PRIORITY = range(4)
+"""Orders of a queue: by the step's arrival, by when a task became ready, by its last turn, by its priority."""
+WORKER_QUEUE, NODE_QUEUE, SINGLE_QUEUE = range(3)
+"""Which workers share a queue."""
+FINISH, POLL, FLOW, ARRIVE, MOVED, LINK, HOST = range(7)
+"""Events: a turn ends, a source is polled, a flow ends, bytes arrive, a move ends, a link or host goes or returns."""
+INPUT, STATE = range(2)
+"""What a flow carries: the input of a task, or the state of a unit."""
+HOPS = 6
+"""The largest number of links of a route."""
+
+_I, _F = np.int64, np.float64
+TASK = np.dtype(
+    [
+        ("unit", _I),
+        ("group", _I),
+        ("source", _I),
+        ("fixed_s", _F),
+        ("out_start", _I),
+        ("out_stop", _I),
+        ("in_start", _I),
+        ("in_stop", _I),
+        ("next", _I),
+        ("end", _I),
+        ("status", _I),
+        ("last_node", _I),
+        ("received", _I),
+        ("processed", _I),
+        ("results", _I),
+        ("busy_s", _F),
+        ("last_run_s", _F),
+        ("rank", _F),
+        ("key", _F),
+        ("number", _I),
+        ("child", _I),
+        ("sibling", _I),
+    ]
+)
+"""`fixed_s` is paid by a turn that follows one of another group or step; the last four belong to the queues."""
+UNIT = np.dtype(
+    [
+        ("start", _I),
+        ("stop", _I),
+        ("owner", _I),
+        ("target", _I),
+        ("frozen", _I),
+        ("at_work", _I),
+        ("state_bytes", _F),
+        ("frozen_s", _F),
+        ("extra_s", _F),
+    ]
+)
+WORKER = np.dtype(
+    [
+        ("host", _I),
+        ("node", _I),
+        ("task", _I),
+        ("up", _I),
+        ("version", _I),
+        ("last_group", _I),
+        ("last_step", _I),
+        ("began_s", _F),
+        ("worked_s", _F),
+        ("access_s", _F),
+    ]
+)
+HOST_STATE = np.dtype([("speed", _F), ("busy", _I), ("down", _I), ("up_link", _I), ("down_link", _I)])
+SOURCE = np.dtype([("task", _I), ("blocked", _I), ("ended", _I), ("polled", _I), ("due", _I)])
+QUEUE = np.dtype([("root", _I), ("free_s", _F)])
+"""The first task, and the time from which another worker can access it."""
+STEP = np.dtype([("arrival_s", _F), ("left", _I), ("rows", _I), ("source", _I)])
+CELL = np.dtype(
+    [
+        ("work_s", _F),
+        ("bytes", np.float32),
+        ("events", np.int32),
+        ("results", np.int32),
+        ("missing", np.int32),
+        ("ran_on", np.int32),
+        ("implied", np.int32),
+    ]
+)
+LINK_STATE = np.dtype(
+    [
+        ("bytes_per_s", _F),
+        ("latency_s", _F),
+        ("segment", _F),
+        ("overhead", _F),
+        ("carried", _F),
+        ("head", _I),
+        ("flows", _I),
+        ("dirty", _I),
+        ("down", _I),
+    ]
+)
+FLOW_STATE = np.dtype(
+    [
+        ("left", _F),
+        ("rate", _F),
+        ("since_s", _F),
+        ("latency_s", _F),
+        ("version", _I),
+        ("what", _I),
+        ("first", _I),
+        ("second", _I),
+        ("target", _I),
+        ("free", _I),
+    ]
+)
+RESULT = np.dtype([("task", _I), ("step", _I), ("results", _I), ("latency_s", _F)])
+MOVE = np.dtype([("unit", _I), ("source", _I), ("target", _I), ("bytes", _F), ("frozen_s", _F)])
+TURN = np.dtype([("task", _I), ("worker", _I)])
+CORE = np.dtype(
+    [
+        ("now_s", _F),
+        ("remote_byte_s", _F),
+        ("hand_over_s", _F),
+        ("copy_byte_s", _F),
+        ("remote_bytes", _F),
+        ("access_s", _F),
+        ("base", _I),
+        ("fed", _I),
+        ("in_flight", _I),
+        ("most_rows", _I),
+        ("live", _I),
+        ("idle", _I),
+        ("design", _I),
+        ("order", _I),
+        ("turn_steps", _I),
+        ("results", _I),
+        ("moves", _I),
+        ("turns", _I),
+        ("wakes", _I),
+        ("agenda", _I),
+        ("agenda_number", _I),
+        ("queue_number", _I),
+        ("free_flow", _I),
+        ("flows", _I),
+        ("dirty", _I),
+    ]
+)
+"""`in_flight`: rows of steps that are not done, at most `most_rows`; `idle`: workers that are up and have no task."""
+
+
+class World(NamedTuple):
+    """All arrays; `core` has one record, `agenda_rows` has (number, kind, first, second) of the future events."""
+
+    core: NDArray[Any]
+    tasks: NDArray[Any]
+    units: NDArray[Any]
+    unit_tasks: NDArray[np.int64]
+    workers: NDArray[Any]
+    hosts: NDArray[Any]
+    node_host: NDArray[np.int64]
+    sources: NDArray[Any]
+    outputs: NDArray[np.int64]
+    inputs: NDArray[np.int64]
+    steps: NDArray[Any]
+    cells: NDArray[Any]
+    queues: NDArray[Any]
+    agenda_times: NDArray[np.float64]
+    agenda_rows: NDArray[np.int64]
+    links: NDArray[Any]
+    dirty: NDArray[np.int64]
+    flows: NDArray[Any]
+    hops: NDArray[np.int64]
+    after: NDArray[np.int64]
+    before: NDArray[np.int64]
+    route_start: NDArray[np.int64]
+    route_link: NDArray[np.int64]
+    crowd: NDArray[np.float64]
+    results: NDArray[Any]
+    moves: NDArray[Any]
+    turns: NDArray[Any]
+    wakes: NDArray[np.int64]

@@ -1,0 +1,102 @@
+"""Moves: units that change their worker with their state, and workers that go and return."""
+
+from typing import Any
+
+from shoal.kernels.compiled import compiled
+from shoal.runtimes.simulated.engine import agenda, flows, memory, queues, turns
+from shoal.runtimes.simulated.engine.arrays import MOVED, NONE, RUNNING, STATE, WAITING, WORKER_QUEUE
+
+
+@compiled
+def request(world: Any, unit: int, target: int) -> None:
+    """Move a unit to another worker as soon as none of its tasks is at work; a newer target replaces an older one."""
+    units, workers = memory.units(world), memory.workers(world)
+    if units[unit].frozen:
+        units[unit].target = target
+        return
+    if units[unit].owner == target:
+        units[unit].target = NONE
+        return
+    units[unit].target = target
+    if not units[unit].at_work or not workers[units[unit].owner].up:
+        leave(world, unit)
+
+
+@compiled
+def leave(world: Any, unit: int) -> None:
+    """Freeze a unit and send its state; if its host is gone, the state is read elsewhere at the speed of a copy."""
+    core, units, workers = memory.core(world)[0], memory.units(world), memory.workers(world)
+    here, there = units[unit].owner, units[unit].target
+    units[unit].frozen, units[unit].frozen_s = 1, core.now_s
+    size, copying_s = units[unit].state_bytes, 0.0
+    if workers[here].host != workers[there].host and workers[here].up:
+        flows.ship(world, workers[here].host, workers[there].host, size, STATE, unit, there)
+        return
+    if workers[here].node != workers[there].node:
+        copying_s = size * core.copy_byte_s
+    agenda.add(world, core.now_s + core.hand_over_s + copying_s, MOVED, unit, there)
+
+
+@compiled
+def settle(world: Any, unit: int, there: int) -> None:
+    """The state of a unit has arrived: its new worker owns it, unless it was sent elsewhere in the meantime."""
+    core, units, moves = memory.core(world)[0], memory.units(world), memory.moves(world)
+    place = core.moves
+    moves[place].unit, moves[place].source, moves[place].target = unit, units[unit].owner, there
+    moves[place].bytes = units[unit].state_bytes
+    moves[place].frozen_s = core.now_s - units[unit].frozen_s
+    core.moves += 1
+    units[unit].owner, units[unit].frozen = there, 0
+    units[unit].extra_s += core.hand_over_s
+    if units[unit].target not in (NONE, there):
+        leave(world, unit)
+        return
+    units[unit].target = NONE
+    for place in range(units[unit].start, units[unit].stop):
+        turns.offer(world, memory.unit_tasks(world)[place])
+
+
+@compiled
+def switch_worker(world: Any, worker: int, up: int) -> None:
+    """Switch a worker on, or off: then its turn is given up, and what waits for it waits until it is moved."""
+    core, tasks, units, workers = memory.core(world)[0], memory.tasks(world), memory.units(world), memory.workers(world)
+    if workers[worker].up == up:
+        return
+    workers[worker].up = up
+    if up:
+        core.idle += 1
+        for task in range(len(tasks)):
+            if units[tasks[task].unit].owner == worker:
+                turns.offer(world, task)
+        memory.wakes(world)[core.wakes] = worker
+        core.wakes += 1
+        return
+    task = workers[worker].task
+    if task == NONE:
+        core.idle -= 1
+    elif tasks[task].status == RUNNING:
+        tasks[task].status = WAITING
+        units[tasks[task].unit].at_work -= 1
+        workers[worker].worked_s += core.now_s - workers[worker].began_s
+        memory.hosts(world)[workers[worker].host].busy -= 1
+    workers[worker].task, workers[worker].version = NONE, workers[worker].version + 1
+    if core.design == WORKER_QUEUE:
+        waiting = queues.pop(world, worker)
+        while waiting != NONE:
+            tasks[waiting].status = WAITING
+            waiting = queues.pop(world, worker)
+    for unit in range(len(units)):
+        if units[unit].owner == worker and units[unit].target != NONE and not units[unit].frozen:
+            leave(world, unit)
+    if task != NONE:
+        turns.offer(world, task)
+
+
+@compiled
+def switch_host(world: Any, host: int, down: int) -> None:
+    """Switch all workers of a host off, or on again."""
+    workers = memory.workers(world)
+    memory.hosts(world)[host].down += 1 if down else -1
+    for worker in range(len(workers)):
+        if workers[worker].host == host and (down or not memory.hosts(world)[host].down):
+            switch_worker(world, worker, 0 if down else 1)

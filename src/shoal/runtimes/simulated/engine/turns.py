@@ -1,0 +1,307 @@
+"""Turns: how a task becomes ready, waits in a queue, runs on a worker, and hands on what it has done."""
+
+from typing import Any
+
+from shoal.kernels.compiled import compiled
+from shoal.runtimes.simulated.engine import agenda, flows, memory, queues
+from shoal.runtimes.simulated.engine.arrays import (
+    DONE,
+    EVENT_TIME,
+    FINISH,
+    FIRST_COME,
+    INPUT,
+    NODE_QUEUE,
+    NONE,
+    QUEUED,
+    RUNNING,
+    SINGLE_QUEUE,
+    TURN_BY_TURN,
+    WAITING,
+    WORKER_QUEUE,
+)
+
+SOURCES_LAST = 1e15
+"""Added to the keys of sources, so that they come after all other tasks."""
+
+
+@compiled
+def queue_of(world: Any, worker: int) -> int:
+    """The queue that a worker serves first."""
+    design = memory.core(world)[0].design
+    if design == SINGLE_QUEUE:
+        return 0
+    return memory.workers(world)[worker].node if design == NODE_QUEUE else worker
+
+
+@compiled
+def skip(world: Any, task: int) -> None:
+    """Go past the steps in which a task has nothing to do."""
+    core, cells = memory.core(world)[0], memory.cells(world)
+    step = memory.tasks(world)[task].next
+    while step < core.fed and cells[step - core.base, task].missing < 0:
+        step += 1
+    memory.tasks(world)[task].next = step
+
+
+@compiled
+def offer(world: Any, task: int) -> None:
+    """Put a task into the queue of its unit's worker if it is ready."""
+    core, tasks, units = memory.core(world)[0], memory.tasks(world), memory.units(world)
+    unit = tasks[task].unit
+    owner = units[unit].owner
+    if tasks[task].status != WAITING or units[unit].frozen or owner < 0 or not memory.workers(world)[owner].up:
+        return
+    if tasks[task].source >= 0:
+        if not memory.sources(world)[tasks[task].source].due:
+            return
+        key = SOURCES_LAST + tasks[task].last_run_s
+    else:
+        skip(world, task)
+        step = tasks[task].next
+        if step >= core.fed or memory.cells(world)[step - core.base, task].missing != 0:
+            return
+        if core.order == EVENT_TIME:
+            key = memory.steps(world)[step - core.base].arrival_s
+        elif core.order == FIRST_COME:
+            key = core.now_s
+        elif core.order == TURN_BY_TURN:
+            key = tasks[task].last_run_s
+        else:
+            key = -tasks[task].rank
+    tasks[task].status = QUEUED
+    queues.push(world, queue_of(world, owner), task, key)
+    memory.wakes(world)[core.wakes] = owner
+    core.wakes += 1
+
+
+@compiled
+def serve(world: Any) -> None:
+    """Give work to idle workers, in the order in which it came for them."""
+    core, workers = memory.core(world)[0], memory.workers(world)
+    place = 0
+    while place < core.wakes:
+        owner = memory.wakes(world)[place]
+        place += 1
+        if workers[owner].up and workers[owner].task == NONE:
+            _take(world, owner)
+        elif core.idle and core.design != WORKER_QUEUE:
+            helper = _idle(world, workers[owner].node)
+            if helper != NONE:
+                _take(world, helper)
+    core.wakes = 0
+
+
+@compiled
+def _idle(world: Any, node: int) -> int:
+    """An idle worker of a memory node, else of another one; -1 if there is none."""
+    workers, other = memory.workers(world), NONE
+    for worker in range(len(workers)):
+        if workers[worker].task == NONE and workers[worker].up:
+            if workers[worker].node == node:
+                return worker
+            if other == NONE:
+                other = worker
+    return other
+
+
+@compiled
+def _take(world: Any, worker: int) -> None:
+    """Give an idle worker the first task of its queue; with a queue per memory node, else of another queue."""
+    core, tasks, units, sources = memory.core(world)[0], memory.tasks(world), memory.units(world), memory.sources(world)
+    own, number = queue_of(world, worker), len(memory.queues(world))
+    turn, most = 0, number if core.design == NODE_QUEUE else 1
+    while turn < most:
+        queue = (own + turn) % number
+        task = queues.pop(world, queue)
+        if task == NONE:
+            turn += 1
+            continue
+        unit, source = tasks[task].unit, tasks[task].source
+        tasks[task].status = WAITING
+        if units[unit].frozen:
+            continue
+        if queue_of(world, units[unit].owner) != queue:  # it has moved since
+            offer(world, task)
+        elif source < 0:
+            begin(world, worker, task)
+            return
+        elif not sources[source].ended:
+            if core.in_flight < core.most_rows:
+                _reserve(world, worker, task)
+                return
+            sources[source].blocked = 1
+
+
+@compiled
+def _reserve(world: Any, worker: int, task: int) -> None:
+    """Keep a worker for a source until the next step of that has been read."""
+    core = memory.core(world)[0]
+    memory.tasks(world)[task].status = RUNNING
+    memory.sources(world)[memory.tasks(world)[task].source].due = 0
+    memory.workers(world)[worker].task = task
+    core.idle -= 1
+    memory.turns(world)[core.turns].task, memory.turns(world)[core.turns].worker = task, worker
+    core.turns += 1
+
+
+@compiled
+def begin(world: Any, worker: int, task: int) -> None:
+    """Start the turn of a task: as many steps as are ready, up to the limit of a turn."""
+    core, tasks, units, cells = memory.core(world)[0], memory.tasks(world), memory.units(world), memory.cells(world)
+    workers, hosts = memory.workers(world), memory.hosts(world)
+    unit, node, host = tasks[task].unit, workers[worker].node, workers[worker].host
+    first = tasks[task].next
+    end, taken, work_s, size, remote = first, 0, 0.0, 0.0, 0.0
+    while end < core.fed and taken < core.turn_steps:
+        row = end - core.base
+        missing = cells[row, task].missing
+        if missing > 0:
+            break
+        if missing == 0:
+            work_s += cells[row, task].work_s
+            size += cells[row, task].bytes
+            remote += _remote_bytes(world, row, task, node)
+            taken += 1
+        end += 1
+    if tasks[task].last_node >= 0 and tasks[task].last_node != node:
+        remote += min(size, units[unit].state_bytes)
+    core.remote_bytes += remote
+    work_s += remote * core.remote_byte_s + units[unit].extra_s
+    units[unit].extra_s = 0.0
+    if workers[worker].last_group != tasks[task].group or workers[worker].last_step != first:
+        work_s += tasks[task].fixed_s
+    factor = memory.crowd(world)[min(hosts[host].busy, len(memory.crowd(world)) - 1)]
+    waited_s = _access(world, worker)
+    core.access_s += waited_s
+    took_s = work_s * factor / hosts[host].speed + waited_s
+    tasks[task].status, tasks[task].end, tasks[task].last_node = RUNNING, end, node
+    units[unit].at_work += 1
+    if workers[worker].task == NONE:
+        core.idle -= 1
+    hosts[host].busy += 1
+    workers[worker].task, workers[worker].last_group, workers[worker].last_step = task, tasks[task].group, first
+    workers[worker].began_s = core.now_s
+    agenda.add(world, core.now_s + took_s, FINISH, worker, workers[worker].version)
+
+
+@compiled
+def _access(world: Any, worker: int) -> float:
+    """The time that the access to a queue takes, until workers before it are done with theirs included."""
+    queue, now_s = memory.queues(world)[queue_of(world, worker)], memory.core(world)[0].now_s
+    queue.free_s = max(queue.free_s, now_s) + memory.workers(world)[worker].access_s
+    return queue.free_s - now_s
+
+
+@compiled
+def _remote_bytes(world: Any, row: int, task: int, node: int) -> float:
+    """Bytes of a task's input that lie in another memory node of the same host."""
+    tasks, workers, cells = memory.tasks(world), memory.workers(world), memory.cells(world)
+    start, stop = tasks[task].in_start, tasks[task].in_stop
+    if start == stop:
+        return 0.0
+    away = 0
+    for place in range(start, stop):
+        ran_on = cells[row, memory.inputs(world)[place]].ran_on
+        if ran_on >= 0 and workers[ran_on].node != node and workers[ran_on].host == memory.node_host(world)[node]:
+            away += 1
+    return cells[row, task].bytes * away / (stop - start)
+
+
+@compiled
+def release(world: Any, worker: int) -> None:
+    """Make a worker idle, and let it look for work."""
+    core = memory.core(world)[0]
+    memory.workers(world)[worker].task = NONE
+    if memory.workers(world)[worker].up:
+        core.idle += 1
+        memory.wakes(world)[core.wakes] = worker
+        core.wakes += 1
+
+
+@compiled
+def close(world: Any, worker: int) -> int:
+    """End the turn of a worker and hand on what its task has done; returns the task."""
+    core, tasks, workers = memory.core(world)[0], memory.tasks(world), memory.workers(world)
+    task = workers[worker].task
+    took_s = core.now_s - workers[worker].began_s
+    workers[worker].worked_s += took_s
+    tasks[task].busy_s += took_s
+    tasks[task].last_run_s = core.now_s
+    memory.hosts(world)[workers[worker].host].busy -= 1
+    first, end = tasks[task].next, tasks[task].end
+    tasks[task].next, tasks[task].status = end, WAITING
+    memory.units(world)[tasks[task].unit].at_work -= 1
+    release(world, worker)
+    for step in range(first, end):
+        complete(world, step, task, worker)
+    return task
+
+
+@compiled
+def complete(world: Any, step: int, task: int, worker: int) -> None:
+    """Mark a task of a step as done, and hand its output to the tasks behind it."""
+    core, tasks, cells, steps = memory.core(world)[0], memory.tasks(world), memory.cells(world), memory.steps(world)
+    row = step - core.base
+    if cells[row, task].missing != 0:
+        return
+    cells[row, task].missing, cells[row, task].ran_on = DONE, worker
+    tasks[task].processed += cells[row, task].events
+    if cells[row, task].results > 0:
+        tasks[task].results += cells[row, task].results
+        _record(world, row, task)
+    for place in range(tasks[task].out_start, tasks[task].out_stop):
+        target = memory.outputs(world)[place]
+        if cells[row, target].missing > 0:
+            _send(world, row, target, worker)
+    if tasks[task].source >= 0:
+        for target in range(len(tasks)):
+            if cells[row, target].implied and cells[row, target].missing > 0:
+                arrived(world, row, target)
+    steps[row].left -= 1
+    if steps[row].left == 0:
+        core.in_flight -= steps[row].rows
+        core.live -= 1
+        _unblock(world)
+
+
+@compiled
+def _record(world: Any, row: int, task: int) -> None:
+    """Write down when results were there."""
+    core, results = memory.core(world)[0], memory.results(world)
+    place = core.results
+    results[place].task, results[place].step = task, row + core.base
+    results[place].results = memory.cells(world)[row, task].results
+    results[place].latency_s = core.now_s - memory.steps(world)[row].arrival_s
+    core.results += 1
+
+
+@compiled
+def _unblock(world: Any) -> None:
+    """Offer sources that waited for room."""
+    core, sources = memory.core(world)[0], memory.sources(world)
+    for source in range(len(sources)):
+        if sources[source].blocked and not sources[source].ended and core.in_flight < core.most_rows:
+            sources[source].blocked = 0
+            offer(world, sources[source].task)
+
+
+@compiled
+def _send(world: Any, row: int, target: int, worker: int) -> None:
+    """Send output to a task: at once on the same host, else over the network."""
+    tasks, workers = memory.tasks(world), memory.workers(world)
+    owner = memory.units(world)[tasks[target].unit].owner
+    if worker < 0 or owner < 0 or workers[worker].host == workers[owner].host:
+        arrived(world, row, target)
+        return
+    size = memory.cells(world)[row, target].bytes / max(1, tasks[target].in_stop - tasks[target].in_start)
+    flows.ship(world, workers[worker].host, workers[owner].host, size, INPUT, row + memory.core(world)[0].base, target)
+
+
+@compiled
+def arrived(world: Any, row: int, task: int) -> None:
+    """Count an input of a task in a step as present; offer the task if it was the last."""
+    cells, tasks = memory.cells(world), memory.tasks(world)
+    cells[row, task].missing -= 1
+    if cells[row, task].missing == 0:
+        tasks[task].received += cells[row, task].events
+        offer(world, task)

@@ -1,0 +1,159 @@
+"""Task plans: the tasks of a program, and what they are bound with.
+
+A task is a stream's source, an instance of a lane with state, or a lane without state. Units that policies bind come
+first, one per instance; then those of lanes without state, then those of sources.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.compiler.lane import Lane
+from shoal.compiler.program import Program
+from shoal.model.control.binding import Binding
+from shoal.model.query.graph import InstanceId
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+VALUE_BYTES = 8
+"""Assumed size of a value of a row."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskPlan:
+    """The tasks of a program, sources first, then lane by lane."""
+
+    program: Program
+
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """The streams, in the order of their sources."""
+        return tuple(self.program.inputs)
+
+    @cached_property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The lanes, in the order of their tasks."""
+        return tuple(sorted(self.program.lanes, key=lambda lane: (lane.depth, lane.number)))
+
+    @cached_property
+    def first(self) -> dict[int, int]:
+        """The first task of every lane, by its number."""
+        found, at = {}, len(self.streams)
+        for lane in self.lanes:
+            found[lane.number] = at
+            at += self.width(lane)
+        return found
+
+    @staticmethod
+    def width(lane: Lane) -> int:
+        """Number of tasks of a lane."""
+        return len(lane.instances) if lane.kernel is not None else 1
+
+    def places(self, lane: Lane) -> slice:
+        """The tasks of a lane."""
+        return slice(self.first[lane.number], self.first[lane.number] + self.width(lane))
+
+    @cached_property
+    def number(self) -> int:
+        """Number of tasks."""
+        return len(self.streams) + sum(map(self.width, self.lanes))
+
+    @cached_property
+    def instances(self) -> tuple[InstanceId, ...]:
+        """The instance of every unit that is bound."""
+        return self.program.instances
+
+    @cached_property
+    def task_of(self) -> dict[InstanceId, int]:
+        """The task of every instance."""
+        stateful = [lane for lane in self.lanes if lane.kernel is not None]
+        return {each: self.first[lane.number] + n for lane in stateful for n, each in enumerate(lane.instances)}
+
+    @cached_property
+    def instance_tasks(self) -> Ints:
+        """The task of every unit that is bound."""
+        return np.array([self.task_of[instance] for instance in self.instances], np.int64)
+
+    @cached_property
+    def unit(self) -> Ints:
+        """The unit of every task."""
+        units = np.full(self.number, -1, np.int64)
+        units[self.instance_tasks] = np.arange(len(self.instances))
+        stateless = [self.first[lane.number] for lane in self.lanes if lane.kernel is None]
+        bound = len(self.instances)
+        units[stateless] = bound + np.arange(len(stateless))
+        units[: len(self.streams)] = bound + len(stateless) + np.arange(len(self.streams))
+        return units
+
+    @cached_property
+    def group(self) -> Ints:
+        """Sources and lanes by number: tasks of one group share the fixed cost of a turn."""
+        groups = np.arange(self.number, dtype=np.int64)
+        for lane in self.lanes:
+            groups[self.places(lane)] = len(self.streams) + lane.number
+        return groups
+
+    @cached_property
+    def edges(self) -> Ints:
+        """Channels between tasks: instances of equally many go one to one, others all to all."""
+        found: list[tuple[int, int]] = []
+        by_number = {lane.number: lane for lane in self.lanes}
+        for lane in self.lanes:
+            targets = range(self.places(lane).start, self.places(lane).stop)
+            for feed in lane.feeds:
+                if isinstance(feed.origin, str):
+                    found += [(self.streams.index(feed.origin), target) for target in targets]
+                    continue
+                before = self.places(by_number[feed.origin])
+                sources = range(before.start, before.stop)
+                if len(sources) == len(targets):
+                    found += zip(sources, targets, strict=True)
+                else:
+                    found += [(source, target) for source in sources for target in targets]
+        return np.array(list(dict.fromkeys(found)), np.int64).reshape(-1, 2)
+
+    @cached_property
+    def row_bytes(self) -> Floats:
+        """The assumed size of an input row of every task."""
+        sizes = np.zeros(self.number)
+        for number, stream in enumerate(self.streams):
+            sizes[number] = VALUE_BYTES * len(self.program.columns(stream))
+        for lane in self.lanes:
+            columns = max((len(port) for port in lane.types), default=1)
+            sizes[self.places(lane)] = VALUE_BYTES * max(1, columns)
+        return sizes
+
+    @cached_property
+    def tables_of(self) -> dict[int, tuple[str, ...]]:
+        """The result tables that each task writes, for those that write any."""
+        return {
+            task: tuple(dict.fromkeys(outlet.table for outlet in lane.outlets))
+            for lane in self.lanes
+            if lane.outlets
+            for task in range(self.places(lane).start, self.places(lane).stop)
+        }
+
+    def owners(self, binding: Binding, *, outside: bool) -> list[int]:
+        """The worker of every unit; sources have none if they are outside of the machine."""
+        bound = [int(binding.worker_of.get(instance, 0)) for instance in self.instances]
+        stateless = sum(lane.kernel is None for lane in self.lanes)
+        rest = [number % binding.workers for number in range(stateless)]
+        sources = [-1 if outside else number % binding.workers for number in range(len(self.streams))]
+        return [*bound, *rest, *sources]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """What one step brings: rows of a source due at a time, and for every task its events and results.
+
+    `state_bytes`: the size of the state of every instance after it.
+    """
+
+    source: int
+    due_s: float
+    rows: int
+    events: Ints
+    results: Ints
+    state_bytes: Floats

@@ -1,0 +1,37 @@
+"""Makes simulated runtimes for the registry: settings by name, and queues if a policy needs them."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+from shoal.model.control.parked import parks
+from shoal.runtimes.protocol import Launch, RuntimeKind
+from shoal.runtimes.simulated.runtime import CAPABILITIES, SimulatedRuntime
+from shoal.runtimes.simulated.settings import CHOICES, SimulatedSettings
+
+
+def made(launch: Launch) -> SimulatedRuntime:
+    """A runtime in simulated time."""
+    launch.refuse_checkpoint(CAPABILITIES.name)
+    launch.refuse(CAPABILITIES.name, "local", "spark", "interval_s")
+    settings = SimulatedSettings.of({"seed": str(launch.seed), **launch.conf}).bound(launch.policy)
+    return SimulatedRuntime(
+        launch.sources,
+        launch.sink,
+        settings,
+        parks=parks(launch.on_query_error),
+        most_workers=launch.most_workers,
+    )
+
+
+def _workers(conf: Mapping[str, str]) -> int:
+    """All cores of the topology."""
+    return SimulatedSettings.of(conf).machine.workers
+
+
+SIMULATED = RuntimeKind(
+    replace(CAPABILITIES, options={"scheduling": CHOICES["scheduling"][1:], "topology": ()}),
+    made,
+    clock=lambda: 0.0,
+    workers=_workers,
+    settings=tuple(each.name for each in fields(SimulatedSettings) if each.name != "seed"),
+)

@@ -1,0 +1,150 @@
+"""SimulatedReports of simulated time: what workers, instances and results did since the last report."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.connectors.admission import DEAD_LETTERS
+from shoal.model.control.binding import Binding
+from shoal.model.control.histogram import Histogram
+from shoal.model.control.load_columns import LoadColumns
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.control.snapshot import Snapshot
+from shoal.runtimes.arrangement import Arrangement
+from shoal.runtimes.simulated.engine.simulation import Simulation
+from shoal.runtimes.simulated.input.real import Written
+from shoal.runtimes.simulated.input.task_plan import TaskPlan
+from shoal.runtimes.simulated.workers import Workers
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Counters of a simulation at one time."""
+
+    at_s: float
+    worked_s: Floats
+    processed: NDArray[np.int64]
+    results: NDArray[np.int64]
+    busy_s: Floats
+
+    @classmethod
+    def of(cls, simulation: Simulation) -> "Totals":
+        """The counters now."""
+        tasks = simulation.world.tasks
+        return cls(
+            simulation.now_s,
+            simulation.worked_s(),
+            tasks["processed"].copy(),
+            tasks["results"].copy(),
+            tasks["busy_s"].copy(),
+        )
+
+
+class SimulatedReports:
+    """Makes one report after another."""
+
+    def __init__(self) -> None:
+        """Nothing to report yet."""
+        self._epoch = 0
+
+    def follow(self, plan: TaskPlan, simulation: Simulation) -> None:
+        """Count what a simulation does from now on."""
+        self._plan, self._simulation = plan, simulation
+        self._before = Totals.of(simulation)
+        self.moves = simulation.take_moves()
+
+    @property
+    def epoch(self) -> int:
+        """The number of the next report."""
+        return self._epoch
+
+    def next(
+        self, now: Arrangement, workers: Workers, written: Written, marks: Mapping[str, int], state_bytes: Floats
+    ) -> EpochCommitted:
+        """The report since the last one."""
+        simulation, plan = self._simulation, self._plan
+        before, after = self._before, Totals.of(simulation)
+        period_s = after.at_s - before.at_s
+        results, moves = simulation.take_results(), simulation.take_moves()
+        latency = _histogram(results)
+        worked_s = after.worked_s - before.worked_s
+        tasks = simulation.world.tasks
+        places = plan.instance_tasks
+        loads = LoadColumns(
+            plan.instances,
+            (after.processed - before.processed)[places],
+            (after.busy_s - before.busy_s)[places],
+            (after.results - before.results)[places],
+            state_bytes.astype(np.int64),
+            (tasks["received"] - tasks["processed"])[places],
+        )
+        migration_s = float(moves["frozen_s"].sum())
+        snapshot = Snapshot(
+            self._epoch,
+            bound(plan, simulation, workers),
+            loads,
+            dict(marks),
+            period_s,
+            _means(plan, results),
+            tuple(worked_s[list(workers.cores)].tolist()),
+            workers.topology,
+            now.graph,
+            now.partitioning,
+        )
+        report = EpochCommitted(
+            epoch=self._epoch,
+            rows=written.rows,
+            results=int(results["results"].sum()),
+            dead_letters=sum(batch.num_rows for batch in written.results.get(DEAD_LETTERS, ())),
+            moves=len(moves),
+            state_bytes=int(state_bytes.sum()),
+            state_bytes_moved=int(moves["bytes"].sum()),
+            duration_s=period_s,
+            latency_s=max(latency.max_s, period_s),
+            compute_s=float(worked_s.sum()),
+            migration_s=migration_s,
+            policy_s=0.0,
+            snapshot=snapshot,
+            refusals=dict(written.refusals),
+            refused_rows=written.refused_rows,
+            latency=latency,
+            at_s=after.at_s,
+        )
+        self._before, self._epoch = after, self._epoch + 1
+        self.moves = moves
+        return report
+
+
+def bound(plan: TaskPlan, simulation: Simulation, workers: Workers) -> Binding:
+    """The binding in force; an instance on a core without a number counts as on worker 0."""
+    owners = workers.number_of[simulation.owners()[: len(plan.instances)]]
+    pairs = zip(plan.instances, np.maximum(owners, 0).tolist(), strict=True)
+    return Binding.of(dict(pairs), len(workers.cores))
+
+
+def _histogram(results: NDArray[np.void]) -> Histogram:
+    """The latency of every result."""
+    histogram = Histogram()
+    values, places = np.unique(results["latency_s"], return_inverse=True)
+    numbers = np.bincount(places, weights=results["results"], minlength=len(values))
+    for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
+        histogram.record(value, int(number))
+    return histogram
+
+
+def _means(plan: TaskPlan, results: NDArray[np.void]) -> dict[str, float]:
+    """The mean latency of every result table that had rows."""
+    sums = np.bincount(results["task"], weights=results["latency_s"] * results["results"], minlength=plan.number)
+    numbers = np.bincount(results["task"], weights=results["results"], minlength=plan.number)
+    by_table: dict[str, list[float]] = {}
+    for task, tables in plan.tables_of.items():
+        if numbers[task]:
+            for table in tables:
+                total = by_table.setdefault(table, [0.0, 0.0])
+                total[0] += sums[task]
+                total[1] += numbers[task]
+    return {table: total / number for table, (total, number) in by_table.items()}

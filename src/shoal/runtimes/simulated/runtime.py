@@ -1,0 +1,281 @@
+"""The simulated runtime: the same graphs, kernels and policies on a machine that is described, in simulated time.
+
+Rows are processed when they are read; the core decides when that work would have been done. So results never depend on
+the machine, and everything that takes time does. Time begins at 0 and passes in the thread that follows the run.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.connectors.sinks import Sink
+from shoal.connectors.sources.generator import Generator
+from shoal.connectors.sources.source import Source
+from shoal.errors import BindingError, QueryError, RunError, ShoalError
+from shoal.mechanisms.catalog import mechanism_named
+from shoal.model.control.binding import Binding
+from shoal.model.control.messages import (
+    Command,
+    CommandRefused,
+    Drain,
+    EpochCommitted,
+    Event,
+    QueriesParked,
+    Rebind,
+    RunEnded,
+    WorkersLost,
+)
+from shoal.model.control.topology import Topology
+from shoal.model.query.graph import Graph
+from shoal.runtimes.arrangement import Arrangement
+from shoal.runtimes.protocol import Capabilities, Unmeasured, refuse_dataframes
+from shoal.runtimes.simulated.engine.simulation import Simulation, StepInput
+from shoal.runtimes.simulated.input.real import RealInput
+from shoal.runtimes.simulated.input.task_plan import TaskPlan
+from shoal.runtimes.simulated.rebinding import Rebinding
+from shoal.runtimes.simulated.report import SimulatedReports
+from shoal.runtimes.simulated.settings import SimulatedSettings
+from shoal.runtimes.simulated.task_costs import TaskCosts
+from shoal.runtimes.simulated.workers import Workers
+
+MECHANISM = "all-at-once"
+CAPABILITIES = Capabilities(
+    name="simulated",
+    summary="a machine of any size in simulated time: real results, or statistics without rows",
+    starting="compiling queries ...",
+    interrupted="every event that was read has been processed",
+    mechanisms=(MECHANISM,),
+    changes_queries=True,
+    shares_queues=True,
+    simulates_time=True,
+)
+STUCK_EPOCHS = 100
+"""Epochs without any event on the agenda after which a run that is not done cannot go on."""
+ENDING = "the run has taken in all of its input and is ending"
+
+
+class SimulatedRuntime(Unmeasured):
+    """Runs a graph in the thread that iterates over `events`."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        sink: Sink,
+        settings: SimulatedSettings,
+        *,
+        parks: bool = False,
+        most_workers: int = 0,
+    ) -> None:
+        """Prepare a run; nothing starts yet."""
+        self._sources, self._sink, self.settings, self._parks = sources, sink, settings, parks
+        self._most_workers = most_workers
+        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._ended: RunEnded | None = None
+        self._simulation: Simulation | None = None
+        self._rebinding: Rebinding | None = None
+        self._failed: QueryError | None = None
+        self._draining = False
+        self._stuck = 0
+        self.consumed = 0
+
+    def start(self, graph: Graph, binding: Binding) -> None:
+        """Compile the graph, open the sources and lay out the machine."""
+        refuse_dataframes(self._sources)
+        settings = self.settings = self.settings.for_workers(max(binding.workers, self._most_workers))
+        self._workers = Workers.first(settings.machine, binding.workers)
+        self._now = Arrangement(graph, binding)
+        _ = self._now.program
+        self._input = RealInput(
+            self._sources, self.now_s, block_rows=settings.block_rows, step_s=settings.step_s, parks=self._parks
+        )
+        self._reports = SimulatedReports()
+        self._lay_out(0.0)
+        self._run = self._epochs()
+
+    def _lay_out(self, at_s: float) -> None:
+        """Make tasks and workers for the arrangement, at a time at which nothing is under way."""
+        self._plan = TaskPlan(self._now.program)
+        self._costs = TaskCosts(self._plan, self.settings.delays(self._now.program), self.settings.seed)
+        outside = self.settings.source == "outside"
+        owners = self._plan.owners(self._now.binding, outside=outside)
+        cores = [self._workers.cores[owner] if owner >= 0 else owner for owner in owners]
+        limited = any(not isinstance(each, Generator) or each.rate is None for each in self._sources.values())
+        rules = self.settings.rules(limited=limited)
+        simulation = Simulation(self._costs.tasks(), self.settings.machine, cores, self._workers.cores, rules, at_s)
+        for source in range(len(self._plan.streams)):
+            simulation.poll(source, at_s)
+        self._simulation = simulation
+        self._state_bytes = np.zeros(len(self._plan.instances))
+        self._reports.follow(self._plan, simulation)
+
+    def events(self) -> Iterator[Event]:
+        """Run; each next event is computed in the calling thread."""
+        if self._ended is None:
+            try:
+                yield from self._run
+            except Exception as failure:  # noqa: BLE001  (the session must get every failure)
+                self._ended = RunEnded(failure, at_s=self.now_s())
+            self._input.close()
+        self._ended = self._ended or RunEnded(at_s=self.now_s())
+        yield self._ended
+
+    def apply(self, command: Command) -> None:
+        """Request a change at the end of the current epoch."""
+        if isinstance(command, Drain):
+            self.stop()
+        else:
+            self._commands.put(command)
+
+    def stop(self) -> None:
+        """Read no more input, emit every open window, and end."""
+        self._stopping.set()
+
+    @property
+    def topology(self) -> Topology:
+        """The workers and their memory nodes."""
+        return self._workers.topology
+
+    def now_s(self) -> float:
+        """The simulated time."""
+        return 0.0 if self._simulation is None else self._simulation.now_s
+
+    def cpu_s(self) -> float:
+        """Processor time of the calling thread, if policies are measured."""
+        return time.thread_time() if self.settings.measure_policy else 0.0
+
+    def _epochs(self) -> Iterator[Event]:
+        """All epochs, until every event has been processed."""
+        while not self._is_done():
+            yield from self._carried_out()
+            self._input.stopping = self._stopping.is_set()
+            if self._input.stopping and not self._input.ended:
+                self._poll_all()
+            self._advance(self.now_s() + self.settings.epoch_s)
+            yield from self._took()
+        yield from self._carried_out(refusal=ENDING)
+
+    def _is_done(self) -> bool:
+        return self._input.ended and not self._simulated.live and self._rebinding is None
+
+    def _poll_all(self) -> None:
+        """Ask all sources once more, so that the first of them closes all windows."""
+        for source in range(len(self._plan.streams)):
+            self._simulated.poll(source, self.now_s())
+
+    def _advance(self, until_s: float) -> None:
+        self._simulated.advance(until_s, self._read)
+
+    def _read(self, source: int, now_s: float) -> tuple[StepInput | None, float]:
+        """The next step of a source; nothing while the run waits for a change, or for a query to be parked."""
+        if self._draining or self._failed is not None:
+            return None, now_s + self.settings.epoch_s
+        try:
+            counts, again_s = self._input.read(self._plan, source, self._now)
+        except QueryError as error:
+            if not self._parks:
+                raise
+            self._failed = error
+            return None, now_s + self.settings.epoch_s
+        if counts is None:
+            return None, again_s
+        self._state_bytes = counts.state_bytes
+        self._simulated.set_state(counts.state_bytes)
+        self.consumed += counts.rows
+        return self._costs.step(counts), again_s
+
+    def _took(self) -> Iterator[Event]:
+        """The events of the epoch that has just passed."""
+        yield from self._lost()
+        yield self._committed()
+        rebinding = self._rebinding
+        if rebinding is not None:
+            rebinding.took(self._plan, self._reports.moves)
+            finished = rebinding.finished(self.now_s())
+            if finished is not None:
+                self._rebinding = None
+                self._simulated.use(self._workers.cores)
+                yield finished
+        if self._failed is not None:
+            error, self._failed = self._failed, None
+            self._rearrange(self._now.parking(error))
+            yield QueriesParked(error.queries, error.reason, error.row, at_s=self.now_s())
+        self._check_progress()
+
+    def _committed(self) -> EpochCommitted:
+        """Write the results of the epoch, and report it."""
+        written = self._input.taken()
+        for table, batches in written.results.items():
+            self._sink.write(table, self._reports.epoch, pa.Table.from_batches(batches))
+        return self._reports.next(self._now, self._workers, written, self._input.marks, self._state_bytes)
+
+    def _lost(self) -> Iterator[WorkersLost]:
+        """Report workers whose hosts have failed since the last epoch, and take back those that are there again."""
+        lost = self._simulated.lost()
+        new, machine = lost - self._workers.lost, self.settings.machine
+        self._workers = self._workers.without(new).returned(self._workers.lost - lost)
+        numbers = [int(self._workers.number_of[core]) for core in sorted(new)]
+        in_use = tuple(number for number in numbers if number >= 0)
+        if in_use:
+            hosts = dict.fromkeys(machine.hosts[machine.worker_host[core]].name for core in sorted(new))
+            yield WorkersLost(in_use, f"host {', '.join(hosts)} has failed", at_s=self.now_s())
+
+    def _check_progress(self) -> None:
+        """Raise if nothing can happen any more and the run is not done."""
+        self._stuck = 0 if self._simulated.has_future or self._is_done() else self._stuck + 1
+        if self._stuck >= STUCK_EPOCHS:
+            raise RunError("the simulated run cannot go on: instances wait for workers or links that do not return")
+
+    def _carried_out(self, refusal: str = "") -> Iterator[Event]:
+        """Apply the waiting commands; invalid and late ones are refused."""
+        while not self._commands.empty():
+            command = self._commands.get_nowait()
+            try:
+                if refusal:
+                    raise BindingError(refusal)
+                if isinstance(command, Rebind):
+                    yield from self._rebind(command)
+                else:
+                    self._rearrange(self._now.after(command, set(self._sources)))
+            except ShoalError as error:
+                yield CommandRefused(command, str(error), at_s=self.now_s())
+
+    def _rebind(self, command: Rebind) -> Iterator[Event]:
+        """Begin to move instances."""
+        mechanism_named(command.mechanism or MECHANISM, CAPABILITIES.mechanisms, "runtime simulated")
+        after, simulation = self._now.after(command, set(self._sources)), self._simulated
+        workers = self._workers.of_number(after.binding.workers)
+        if self._rebinding is not None:
+            yield self._rebinding.superseded(self._plan, simulation, self.now_s())
+        self._now, self._workers = after, workers
+        simulation.use([*simulation.cores(), *workers.cores])
+        self._rebinding = Rebinding.begun(command.id, self._plan, simulation, after.binding, workers)
+        owners = self._plan.owners(after.binding, outside=self.settings.source == "outside")
+        for unit in range(len(self._plan.instances), len(owners)):
+            if owners[unit] >= 0:
+                simulation.move(unit, workers.cores[owners[unit]])
+
+    def _rearrange(self, after: Arrangement) -> None:
+        """Change queries or partitioning, once everything that was read has been processed and every move made."""
+        self._draining = True
+        while self._simulated.live or self._simulated.is_moving:
+            self._advance(self.now_s() + self.settings.epoch_s)
+            self._check_progress()
+        self._draining = False
+        if after.graph is not self._now.graph or after.partitioning is not self._now.partitioning:
+            self._input.arranged(self._now, after)
+        self._now = after
+        self._lay_out(self.now_s())
+
+    @property
+    def _simulated(self) -> Simulation:
+        """The simulation of a run that has started."""
+        if self._simulation is None:
+            raise RunError("a simulated run must be started before it is followed")
+        return self._simulation

@@ -1,0 +1,137 @@
+"""Settings of simulated runs: the machine, what is simulated and how, by name as the command line gives them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+from shoal.compiler.program import Program
+from shoal.errors import ConfigError, did_you_mean
+from shoal.policies.catalog import QUEUED, QUEUES_OF
+from shoal.policies.scheduling.catalog import SCHEDULING
+from shoal.runtimes.setting_value import setting_value
+from shoal.runtimes.simulated.delay.model import DELAY_MODELS, DelayModel, delay_model
+from shoal.runtimes.simulated.delay.profile_file import read_profile
+from shoal.runtimes.simulated.engine.simulation import NO_LIMIT, ORDERS, QUEUES, Rules
+from shoal.runtimes.simulated.machine.machine import Machine
+from shoal.runtimes.simulated.machine.notation import machine_named
+
+MODES = {
+    "real": "kernels process real rows; results are those of any other runtime",
+    "statistical": "no rows: operators emit by measured selectivities",
+}
+SOURCES = {"worker": "sources are read by workers", "outside": "events come from outside, at no cost"}
+ORDER_OF = {"fcfs": "first-come", "round-robin": "turns"}
+"""The order of a queue under a scheduling policy; by priority under the others."""
+DEFAULT_CORES = 2
+"""Cores of the machine if neither a topology nor workers are given."""
+CHOICES = {
+    "mode": tuple(MODES),
+    "delay": DELAY_MODELS,
+    "source": tuple(SOURCES),
+    "queues": ("", *QUEUES),
+    "scheduling": ("", *(name for name in SCHEDULING if name != "threads")),
+}
+AT_LEAST_1 = ("turn_steps", "block_rows", "sample_rows")
+ABOVE_0 = ("step_s", "epoch_s", "hand_over_s")
+
+
+@dataclass(frozen=True)
+class SimulatedSettings:
+    """How a simulated run goes.
+
+    >>> SimulatedSettings.of({"topology": "numa:2x12", "step_s": "0.1"}).machine.workers
+    24
+    """
+
+    topology: str = ""
+    """The machine: see docs/reference/topologies.md; empty: one host with a core for every worker."""
+    mode: str = "real"
+    delay: str = "state-dependent"
+    """The delay model: uniform, state-dependent, or traced, which needs a trace."""
+    trace: str = ""
+    """A profile of the target, written by `shoal profile --output`."""
+    source: str = "worker"
+    step_s: float = 0.04
+    """The time between two arrivals of events of a source with a rate."""
+    block_rows: int = 131_072
+    """The most rows of an arrival."""
+    buffer_rows: int = 0
+    """Rows on their way at which sources wait; 0: no limit with a rate, 8 blocks without."""
+    epoch_s: float = 0.1
+    """The time between two reports to the controller."""
+    turn_steps: int = 64
+    """The most arrivals that a turn of an instance takes."""
+    queues: str = ""
+    """worker-queue, node-queue or single-queue; empty: by the policy."""
+    scheduling: str = ""
+    """The order of queues by a scheduling policy; empty: by event time."""
+    hand_over_s: float = 1e-5
+    """The fixed time of a move, and the work it makes for the new worker."""
+    sample_rows: int = 20_000
+    """Rows of a sample by which statistical mode divides a stream among instances, once per second."""
+    seed: int = 0
+    measure_policy: bool = False
+    """Whether the processor time of policies is measured, which differs from run to run; otherwise it counts as 0."""
+
+    def __post_init__(self) -> None:
+        """Reject unknown names and values that make no sense."""
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                given = ", ".join(choice for choice in choices if choice)
+                raise ConfigError(f"{name} must be one of {given}; got {getattr(self, name)!r}")
+        for name in AT_LEAST_1:
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}")
+        for name in ABOVE_0:
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ConfigError(f"{name} must be more than 0; got {getattr(self, name)}")
+        if self.buffer_rows < 0:
+            raise ConfigError(f"buffer_rows must be 0 or more; got {self.buffer_rows}")
+        if self.delay == "traced" and not self.trace:
+            raise ConfigError(
+                "delay=traced needs trace=FILE, a profile of the target; `shoal profile --output` writes one"
+            )
+        if self.topology:
+            _ = self.machine
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The machine of the topology."""
+        return machine_named(self.topology or f"cores:{DEFAULT_CORES}")
+
+    def for_workers(self, workers: int) -> "SimulatedSettings":
+        """These settings with a machine, if they name none."""
+        return self if self.topology else replace(self, topology=f"cores:{workers}")
+
+    def bound(self, policy: str | None) -> "SimulatedSettings":
+        """These settings with the queues that a policy needs."""
+        if policy is None and self.scheduling:
+            return self if self.queues else replace(self, queues="single-queue")
+        usual = policy if policy in QUEUED else QUEUES_OF.get(policy or "", "worker-queue")
+        if policy in QUEUED and self.queues not in ("", usual):
+            raise ConfigError(f"policy {policy} goes with queues={usual}; got queues={self.queues}")
+        return replace(self, queues=self.queues or usual)
+
+    def delays(self, program: Program) -> DelayModel:
+        """The delay model for a program."""
+        profile = None if not self.trace else read_profile(self.trace)
+        return delay_model(self.delay, program, profile)
+
+    def rules(self, *, limited: bool) -> Rules:
+        """The rules of the core; `limited`: whether some source is read as fast as it can be."""
+        if self.queues == "single-queue" and len(self.machine.hosts) > 1:
+            raise ConfigError(f"workers of several hosts share no queue; got queues=single-queue on {self.topology}")
+        most = self.buffer_rows or (8 * self.block_rows if limited else NO_LIMIT)
+        order = ORDER_OF.get(self.scheduling, "priority") if self.scheduling else "event-time"
+        assert order in ORDERS
+        return Rules(self.queues or "worker-queue", order, self.turn_steps, most, self.hand_over_s)
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> "SimulatedSettings":
+        """Settings from texts."""
+        known = {each.name: each.type for each in fields(cls)}
+        for name in given:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+                raise ConfigError(f"the simulated runtime has no setting {name!r}{hint}")
+        return cls(**{name: setting_value(name, text, known[name]) for name, text in given.items()})

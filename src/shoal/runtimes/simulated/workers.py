@@ -1,0 +1,54 @@
+"""Numbered workers: which cores of the machine are the workers 0, 1, ... of a binding."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import BindingError
+from shoal.model.control.topology import Topology
+from shoal.runtimes.simulated.machine.machine import Machine
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The cores in use, by number of the worker, and the cores that are lost."""
+
+    machine: Machine
+    cores: tuple[int, ...]
+    lost: frozenset[int] = frozenset()
+
+    @classmethod
+    def first(cls, machine: Machine, number: int) -> "Workers":
+        """The first cores of a machine."""
+        return cls(machine, ()).of_number(number)
+
+    def of_number(self, number: int) -> "Workers":
+        """As many workers on cores that are not lost; those in use come first."""
+        left = [core for core in self.cores if core not in self.lost]
+        left += [core for core in range(self.machine.workers) if core not in self.lost and core not in set(left)]
+        if number > len(left):
+            raise BindingError(f"the machine has {len(left)} cores that work; the binding needs {number} workers")
+        return Workers(self.machine, tuple(sorted(left[:number])), self.lost)
+
+    def without(self, cores: frozenset[int]) -> "Workers":
+        """The same numbers, with some of their cores lost."""
+        return Workers(self.machine, self.cores, self.lost | cores)
+
+    def returned(self, cores: frozenset[int]) -> "Workers":
+        """The same numbers, with some lost cores at work again."""
+        return Workers(self.machine, self.cores, self.lost - cores)
+
+    @cached_property
+    def number_of(self) -> NDArray[np.int64]:
+        """The worker on every core; -1 where there is none."""
+        found = np.full(self.machine.workers, -1, np.int64)
+        found[list(self.cores)] = np.arange(len(self.cores))
+        return found
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The memory nodes of the workers, numbered without gaps."""
+        nodes = self.machine.worker_node[list(self.cores)]
+        return Topology(tuple(np.unique(nodes, return_inverse=True)[1].tolist()))
