@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 
 from shoal.model.control.parked import parks
 from shoal.runtimes.protocol import Launch, RuntimeKind
-from shoal.runtimes.simulated.runtime import CAPABILITIES, SimulatedRuntime
+from shoal.runtimes.simulated.commanded import CAPABILITIES
+from shoal.runtimes.simulated.runtime import SimulatedRuntime
 from shoal.runtimes.simulated.settings import CHOICES, SimulatedSettings
 
 

@@ -4,35 +4,25 @@ Rows are processed when they are read; the core decides when that work would hav
 the machine, and everything that takes time does. Time begins at 0 and passes in the thread that follows the run.
 """
 
-import queue
-import threading
-import time
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import pyarrow as pa
 
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.generator import Generator
 from shoal.connectors.sources.source import Source
-from shoal.errors import BindingError, QueryError, RunError, ShoalError
-from shoal.mechanisms.catalog import mechanism_named
+from shoal.errors import QueryError, RunError
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
-    Command,
-    CommandRefused,
-    Drain,
     EpochCommitted,
     Event,
     QueriesParked,
     Rebind,
-    RunEnded,
-    WorkersLost,
 )
-from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 from shoal.runtimes.arrangement import Arrangement
-from shoal.runtimes.protocol import Capabilities, Unmeasured, refuse_dataframes
+from shoal.runtimes.protocol import refuse_dataframes
+from shoal.runtimes.simulated.commanded import ENDING, CommandedRun
 from shoal.runtimes.simulated.engine.simulation import Simulation, StepInput
 from shoal.runtimes.simulated.input.real import RealInput
 from shoal.runtimes.simulated.input.task_plan import TaskPlan
@@ -42,26 +32,12 @@ from shoal.runtimes.simulated.settings import SimulatedSettings
 from shoal.runtimes.simulated.task_costs import TaskCosts
 from shoal.runtimes.simulated.workers import Workers
 
-MECHANISM = "all-at-once"
-CAPABILITIES = Capabilities(
-    name="simulated",
-    summary="a machine of any size in simulated time: real results, or statistics without rows",
-    starting="compiling queries ...",
-    interrupted="every event that was read has been processed",
-    mechanisms=(MECHANISM,),
-    changes_queries=True,
-    shares_queues=True,
-    simulates_time=True,
-)
 STUCK_EPOCHS = 100
 """Epochs without any event on the agenda after which a run that is not done cannot go on."""
-ENDING = "the run has taken in all of its input and is ending"
 
 
-class SimulatedRuntime(Unmeasured):
+class SimulatedRuntime(CommandedRun):
     """Runs a graph in the thread that iterates over `events`."""
-
-    capabilities = CAPABILITIES
 
     def __init__(
         self,
@@ -73,17 +49,12 @@ class SimulatedRuntime(Unmeasured):
         most_workers: int = 0,
     ) -> None:
         """Prepare a run; nothing starts yet."""
-        self._sources, self._sink, self.settings, self._parks = sources, sink, settings, parks
-        self._most_workers = most_workers
-        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
-        self._stopping = threading.Event()
-        self._ended: RunEnded | None = None
+        super().__init__(sources, sink, settings, parks=parks, most_workers=most_workers)
         self._simulation: Simulation | None = None
         self._rebinding: Rebinding | None = None
         self._failed: QueryError | None = None
         self._draining = False
         self._stuck = 0
-        self.consumed = 0
 
     def start(self, graph: Graph, binding: Binding) -> None:
         """Compile the graph, open the sources and lay out the machine."""
@@ -115,40 +86,12 @@ class SimulatedRuntime(Unmeasured):
         self._state_bytes = np.zeros(len(self._plan.instances))
         self._reports.follow(self._plan, simulation)
 
-    def events(self) -> Iterator[Event]:
-        """Run; each next event is computed in the calling thread."""
-        if self._ended is None:
-            try:
-                yield from self._run
-            except Exception as failure:  # noqa: BLE001  (the session must get every failure)
-                self._ended = RunEnded(failure, at_s=self.now_s())
-            self._input.close()
-        self._ended = self._ended or RunEnded(at_s=self.now_s())
-        yield self._ended
-
-    def apply(self, command: Command) -> None:
-        """Request a change at the end of the current epoch."""
-        if isinstance(command, Drain):
-            self.stop()
-        else:
-            self._commands.put(command)
-
-    def stop(self) -> None:
-        """Read no more input, emit every open window, and end."""
-        self._stopping.set()
-
-    @property
-    def topology(self) -> Topology:
-        """The workers and their memory nodes."""
-        return self._workers.topology
-
     def now_s(self) -> float:
         """The simulated time."""
         return 0.0 if self._simulation is None else self._simulation.now_s
 
-    def cpu_s(self) -> float:
-        """Processor time of the calling thread, if policies are measured."""
-        return time.thread_time() if self.settings.measure_policy else 0.0
+    def _close(self) -> None:
+        self._input.close()
 
     def _epochs(self) -> Iterator[Event]:
         """All epochs, until every event has been processed."""
@@ -192,7 +135,7 @@ class SimulatedRuntime(Unmeasured):
 
     def _took(self) -> Iterator[Event]:
         """The events of the epoch that has just passed."""
-        yield from self._lost()
+        yield from self._notice_lost(frozenset(self._simulated.lost()))
         yield self._committed()
         rebinding = self._rebinding
         if rebinding is not None:
@@ -211,20 +154,8 @@ class SimulatedRuntime(Unmeasured):
     def _committed(self) -> EpochCommitted:
         """Write the results of the epoch, and report it."""
         written = self._input.taken()
-        for table, batches in written.results.items():
-            self._sink.write(table, self._reports.epoch, pa.Table.from_batches(batches))
+        self._write(written.results, self._reports.epoch)
         return self._reports.next(self._now, self._workers, written, self._input.marks, self._state_bytes)
-
-    def _lost(self) -> Iterator[WorkersLost]:
-        """Report workers whose hosts have failed since the last epoch, and take back those that are there again."""
-        lost = self._simulated.lost()
-        new, machine = lost - self._workers.lost, self.settings.machine
-        self._workers = self._workers.without(new).returned(self._workers.lost - lost)
-        numbers = [int(self._workers.number_of[core]) for core in sorted(new)]
-        in_use = tuple(number for number in numbers if number >= 0)
-        if in_use:
-            hosts = dict.fromkeys(machine.hosts[machine.worker_host[core]].name for core in sorted(new))
-            yield WorkersLost(in_use, f"host {', '.join(hosts)} has failed", at_s=self.now_s())
 
     def _check_progress(self) -> None:
         """Raise if nothing can happen any more and the run is not done."""
@@ -232,24 +163,9 @@ class SimulatedRuntime(Unmeasured):
         if self._stuck >= STUCK_EPOCHS:
             raise RunError("the simulated run cannot go on: instances wait for workers or links that do not return")
 
-    def _carried_out(self, refusal: str = "") -> Iterator[Event]:
-        """Apply the waiting commands; invalid and late ones are refused."""
-        while not self._commands.empty():
-            command = self._commands.get_nowait()
-            try:
-                if refusal:
-                    raise BindingError(refusal)
-                if isinstance(command, Rebind):
-                    yield from self._rebind(command)
-                else:
-                    self._rearrange(self._now.after(command, set(self._sources)))
-            except ShoalError as error:
-                yield CommandRefused(command, str(error), at_s=self.now_s())
-
-    def _rebind(self, command: Rebind) -> Iterator[Event]:
+    def _rebind(self, command: Rebind, after: Arrangement) -> Iterator[Event]:
         """Begin to move instances."""
-        mechanism_named(command.mechanism or MECHANISM, CAPABILITIES.mechanisms, "runtime simulated")
-        after, simulation = self._now.after(command, set(self._sources)), self._simulated
+        simulation = self._simulated
         workers = self._workers.of_number(after.binding.workers)
         if self._rebinding is not None:
             yield self._rebinding.superseded(self._plan, simulation, self.now_s())

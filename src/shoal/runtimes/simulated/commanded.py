@@ -1,0 +1,142 @@
+"""Runs in simulated time, whatever they simulate: commands between epochs, the end, and the clocks that policies see.
+
+Time begins at 0 and passes in the thread that iterates over the events.
+"""
+
+import queue
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from shoal.connectors.sinks import Sink
+from shoal.connectors.sources.source import Source
+from shoal.errors import BindingError, ShoalError
+from shoal.mechanisms.catalog import mechanism_named
+from shoal.model.control.messages import Command, CommandRefused, Drain, Event, Rebind, RunEnded, WorkersLost
+from shoal.model.control.topology import Topology
+from shoal.runtimes.arrangement import Arrangement
+from shoal.runtimes.protocol import Capabilities, Unmeasured
+from shoal.runtimes.simulated.settings import SimulatedSettings
+from shoal.runtimes.simulated.workers import Workers
+
+MECHANISM = "all-at-once"
+CAPABILITIES = Capabilities(
+    name="simulated",
+    summary="a machine of any size in simulated time: real results, or statistics without rows",
+    starting="compiling queries ...",
+    interrupted="every event that was read has been processed",
+    mechanisms=(MECHANISM,),
+    changes_queries=True,
+    shares_queues=True,
+    simulates_time=True,
+)
+ENDING = "the run has taken in all of its input and is ending"
+
+
+class CommandedRun(Unmeasured, ABC):
+    """A run that takes commands between epochs; a subclass makes the epochs.
+
+    It sets `_now`, `_workers` and `_run` when it starts, the last to all events but `RunEnded`.
+    """
+
+    capabilities = CAPABILITIES
+    _now: Arrangement
+    _workers: Workers
+    _run: Iterator[Event]
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        sink: Sink,
+        settings: SimulatedSettings,
+        *,
+        parks: bool = False,
+        most_workers: int = 0,
+    ) -> None:
+        """Prepare a run; nothing starts yet."""
+        self._sources, self._sink, self.settings, self._parks = sources, sink, settings, parks
+        self._most_workers = most_workers
+        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._ended: RunEnded | None = None
+        self.consumed = 0
+
+    @abstractmethod
+    def now_s(self) -> float:
+        """The simulated time."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Release what the run has opened."""
+
+    @abstractmethod
+    def _rebind(self, command: Rebind, after: Arrangement) -> Iterator[Event]:
+        """Begin to move instances to the workers of an arrangement; raises if there are too few."""
+
+    @abstractmethod
+    def _rearrange(self, after: Arrangement) -> None:
+        """Change queries or partitioning."""
+
+    def events(self) -> Iterator[Event]:
+        """Run; each next event is computed in the calling thread."""
+        if self._ended is None:
+            try:
+                yield from self._run
+            except Exception as failure:  # noqa: BLE001  (the session must get every failure)
+                self._ended = RunEnded(failure, at_s=self.now_s())
+            self._close()
+        self._ended = self._ended or RunEnded(at_s=self.now_s())
+        yield self._ended
+
+    def apply(self, command: Command) -> None:
+        """Request a change at the end of the current epoch."""
+        if isinstance(command, Drain):
+            self.stop()
+        else:
+            self._commands.put(command)
+
+    def stop(self) -> None:
+        """Read no more input, emit every open window, and end."""
+        self._stopping.set()
+
+    @property
+    def topology(self) -> Topology:
+        """The workers and their nodes."""
+        return self._workers.topology
+
+    def cpu_s(self) -> float:
+        """Processor time of the calling thread, if policies are measured."""
+        return time.thread_time() if self.settings.measure_policy else 0.0
+
+    def _carried_out(self, refusal: str = "") -> Iterator[Event]:
+        """Apply the waiting commands; invalid and late ones are refused."""
+        while not self._commands.empty():
+            command = self._commands.get_nowait()
+            try:
+                if refusal:
+                    raise BindingError(refusal)
+                if isinstance(command, Rebind):
+                    mechanism_named(command.mechanism or MECHANISM, CAPABILITIES.mechanisms, "runtime simulated")
+                    yield from self._rebind(command, self._now.after(command, set(self._sources)))
+                else:
+                    self._rearrange(self._now.after(command, set(self._sources)))
+            except ShoalError as error:
+                yield CommandRefused(command, str(error), at_s=self.now_s())
+
+    def _write(self, results: Mapping[str, Iterable[pa.RecordBatch]], epoch: int) -> None:
+        """Write the results of an epoch."""
+        for table, batches in results.items():
+            self._sink.write(table, epoch, pa.Table.from_batches(batches))
+
+    def _notice_lost(self, lost: frozenset[int]) -> Iterator[WorkersLost]:
+        """Report workers whose cores are lost by now, and take back those that are there again."""
+        new, machine = lost - self._workers.lost, self.settings.machine
+        self._workers = self._workers.without(new).returned(self._workers.lost - lost)
+        numbers = [int(self._workers.number_of[core]) for core in sorted(new)]
+        in_use = tuple(number for number in numbers if number >= 0)
+        if in_use:
+            hosts = dict.fromkeys(machine.hosts[machine.worker_host[core]].name for core in sorted(new))
+            yield WorkersLost(in_use, f"host {', '.join(hosts)} has failed", at_s=self.now_s())
