@@ -39,8 +39,8 @@ class InstanceLoad:
 class Snapshot:
     """All instances during one epoch of `period_s` seconds, with the binding and topology in force.
 
-    `latency_s` is the mean latency of each result table that had rows, `busy_s` the time that each worker worked, and
-    `graph` the queries that ran.
+    `latency_s` is the mean latency of each result table that had rows, or of each query if the runtime tells queries
+    apart; `busy_s` is the time that each worker worked, and `graph` the queries that ran.
     """
 
     epoch: int

@@ -137,14 +137,14 @@ def _histogram(results: NDArray[np.void]) -> Histogram:
 
 
 def _means(plan: TaskPlan, results: NDArray[np.void]) -> dict[str, float]:
-    """The mean latency of every result table that had rows."""
+    """The mean latency of every query that had results, or of the table if several queries share its instances."""
     sums = np.bincount(results["task"], weights=results["latency_s"] * results["results"], minlength=plan.number)
     numbers = np.bincount(results["task"], weights=results["results"], minlength=plan.number)
-    by_table: dict[str, list[float]] = {}
-    for task, tables in plan.tables_of.items():
+    by_name: dict[str, list[float]] = {}
+    for task, names in plan.written_by.items():
         if numbers[task]:
-            for table in tables:
-                total = by_table.setdefault(table, [0.0, 0.0])
+            for name in names:
+                total = by_name.setdefault(name, [0.0, 0.0])
                 total[0] += sums[task]
                 total[1] += numbers[task]
-    return {table: total / number for table, (total, number) in by_table.items()}
+    return {name: total / number for name, (total, number) in by_name.items()}

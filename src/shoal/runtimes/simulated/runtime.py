@@ -5,6 +5,7 @@ the machine, and everything that takes time does. Time begins at 0 and passes in
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,6 +35,8 @@ from shoal.runtimes.simulated.workers import Workers
 
 STUCK_EPOCHS = 100
 """Epochs without any event on the agenda after which a run that is not done cannot go on."""
+AFTER_S = 1e-9
+"""The time from a step that arrives as a whole to the end of an epoch."""
 
 
 class SimulatedRuntime(CommandedRun):
@@ -73,7 +76,8 @@ class SimulatedRuntime(CommandedRun):
     def _lay_out(self, at_s: float) -> None:
         """Make tasks and workers for the arrangement, at a time at which nothing is under way."""
         self._plan = TaskPlan(self._now.program)
-        self._costs = TaskCosts(self._plan, self.settings.delays(self._now.program), self.settings.seed)
+        delays, settings = self.settings.delays(self._now.program), self.settings
+        self._costs = TaskCosts(self._plan, delays, settings.seed, settings.work_factor)
         outside = self.settings.source == "outside"
         owners = self._plan.owners(self._now.binding, outside=outside)
         cores = [self._workers.cores[owner] if owner >= 0 else owner for owner in owners]
@@ -100,9 +104,19 @@ class SimulatedRuntime(CommandedRun):
             self._input.stopping = self._stopping.is_set()
             if self._input.stopping and not self._input.ended:
                 self._poll_all()
-            self._advance(self.now_s() + self.settings.epoch_s)
+            self._advance(self._epoch_end_s())
             yield from self._took()
         yield from self._carried_out(refusal=ENDING)
+
+    def _epoch_end_s(self) -> float:
+        """When the epoch that begins now ends: just after a step that arrives as a whole at that time, if there is one.
+
+        So what policies take for pending are the events of a step, not those that a step before it has left.
+        """
+        epoch_s = self.settings.epoch_s
+        if self.settings.arrival != "step":
+            return self.now_s() + epoch_s
+        return (round(self.now_s() / epoch_s) + 1) * epoch_s + AFTER_S
 
     def _is_done(self) -> bool:
         return self._input.ended and not self._simulated.live and self._rebinding is None
@@ -128,6 +142,8 @@ class SimulatedRuntime(CommandedRun):
             return None, now_s + self.settings.epoch_s
         if counts is None:
             return None, again_s
+        if self.settings.arrival == "step":
+            counts = replace(counts, due_s=now_s)
         self._state_bytes = counts.state_bytes
         self._simulated.set_state(counts.state_bytes)
         self.consumed += counts.rows

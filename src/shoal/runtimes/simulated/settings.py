@@ -20,6 +20,10 @@ MODES = {
     "statistical": "no rows: operators emit by measured selectivities",
 }
 SOURCES = {"worker": "sources are read by workers", "outside": "events come from outside, at no cost"}
+ARRIVALS = {
+    "spread": "events of a step are due one after another, so that they wait for its end",
+    "step": "events of a step are due together, at its end, as a recording that is replayed step by step",
+}
 ORDER_OF = {"fcfs": "first-come", "round-robin": "turns"}
 """The order of a queue under a scheduling policy; by priority under the others."""
 DEFAULT_CORES = 2
@@ -28,11 +32,12 @@ CHOICES = {
     "mode": tuple(MODES),
     "delay": DELAY_MODELS,
     "source": tuple(SOURCES),
+    "arrival": tuple(ARRIVALS),
     "queues": ("", *QUEUES),
     "scheduling": ("", *(name for name in SCHEDULING if name != "threads")),
 }
 AT_LEAST_1 = ("turn_steps", "block_rows", "sample_rows")
-ABOVE_0 = ("step_s", "epoch_s", "hand_over_s")
+ABOVE_0 = ("step_s", "epoch_s", "hand_over_s", "work_factor")
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,11 @@ class SimulatedSettings:
     """The delay model: uniform, state-dependent, or traced, which needs a trace."""
     trace: str = ""
     """A profile of the target, written by `shoal profile --output`."""
+    work_factor: float = 1.0
+    """Factor of all costs of the delay model, to calibrate it to an engine by one number."""
     source: str = "worker"
+    arrival: str = "spread"
+    """When the events of a step are due: spread over it, or together at its end, which needs source=outside."""
     step_s: float = 0.04
     """The time between two arrivals of events of a source with a rate."""
     block_rows: int = 131_072
@@ -91,6 +100,8 @@ class SimulatedSettings:
             raise ConfigError(
                 "delay=traced needs trace=FILE, a profile of the target; `shoal profile --output` writes one"
             )
+        if self.arrival == "step" and self.source != "outside":
+            raise ConfigError("arrival=step needs source=outside: a worker that is late would read them late")
         if self.topology:
             _ = self.machine
 

@@ -15,16 +15,16 @@ LEAST_S = 1e-12
 class TaskCosts:
     """The costs of all tasks, in columns; the random part is a function of seed and step alone."""
 
-    def __init__(self, plan: TaskPlan, model: DelayModel, seed: int) -> None:
-        """Ask the model for the cost of every task."""
+    def __init__(self, plan: TaskPlan, model: DelayModel, seed: int, factor: float = 1.0) -> None:
+        """Ask the model for the cost of every task; all costs are multiplied by the factor."""
         self._plan, self._seed = plan, seed
         costs = [model.stream(stream) for stream in plan.streams]
         for lane in plan.lanes:
             costs += [model.lane(lane)] * plan.width(lane)
-        self.fixed_s = np.array([cost.fixed_s for cost in costs])
-        self._event_s = np.array([cost.event_s for cost in costs])
-        self._result_s = np.array([cost.result_s for cost in costs])
-        self._state_byte_s = np.array([cost.state_byte_s for cost in costs])[plan.instance_tasks]
+        self.fixed_s = factor * np.array([cost.fixed_s for cost in costs])
+        self._event_s = factor * np.array([cost.event_s for cost in costs])
+        self._result_s = factor * np.array([cost.result_s for cost in costs])
+        self._state_byte_s = factor * np.array([cost.state_byte_s for cost in costs])[plan.instance_tasks]
         self._spread = np.array([cost.spread for cost in costs])
         self._steps = 0
 

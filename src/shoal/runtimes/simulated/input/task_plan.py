@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.compiler.lane import Lane
+from shoal.compiler.lane import Lane, Outlet
 from shoal.compiler.program import Program
 from shoal.model.control.binding import Binding
 from shoal.model.query.graph import InstanceId
@@ -126,14 +126,18 @@ class TaskPlan:
         return sizes
 
     @cached_property
-    def tables_of(self) -> dict[int, tuple[str, ...]]:
-        """The result tables that each task writes, for those that write any."""
-        return {
-            task: tuple(dict.fromkeys(outlet.table for outlet in lane.outlets))
-            for lane in self.lanes
-            if lane.outlets
-            for task in range(self.places(lane).start, self.places(lane).stop)
-        }
+    def written_by(self) -> dict[int, tuple[str, ...]]:
+        """The queries whose results each task writes, for those that write any.
+
+        The table stands for its queries where a task is not that of an instance of its own.
+        """
+        found: dict[int, tuple[str, ...]] = {}
+        for lane in self.lanes:
+            for number, task in enumerate(range(self.places(lane).start, self.places(lane).stop)):
+                names = [_written(lane, outlet, number) for outlet in lane.outlets]
+                if names:
+                    found[task] = tuple(dict.fromkeys(name for name in names if name is not None))
+        return found
 
     def owners(self, binding: Binding, *, outside: bool) -> list[int]:
         """The worker of every unit; sources have none if they are outside of the machine."""
@@ -142,6 +146,13 @@ class TaskPlan:
         rest = [number % binding.workers for number in range(stateless)]
         sources = [-1 if outside else number % binding.workers for number in range(len(self.streams))]
         return [*bound, *rest, *sources]
+
+
+def _written(lane: Lane, outlet: Outlet, number: int) -> str | None:
+    """The query of an instance of a lane, None if it has none; else the table."""
+    if lane.kernel is None or len(outlet.query_of) != len(lane.instances):
+        return outlet.table
+    return outlet.query_of[number]
 
 
 @dataclass(frozen=True, eq=False)
