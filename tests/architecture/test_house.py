@@ -12,6 +12,7 @@ ROOMS = sorted({path.parent for path in MODULES})
 
 SAME_IDEA = {
     "catalog": "the list of what can be chosen by name: policies, mechanisms, workloads",
+    "delivery": "when results reach the sink, on the local runtime and in simulation",
     "document": "YAML with lines: any document, and one that describes a machine",
     "events": "what a workload's streams consist of, for each workload",
     "files": "events in files: read by a source, written for a trial",
@@ -59,6 +60,7 @@ def test_public_classes_of_one_name_share_an_idea() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 rooms_of[node.name].append(name_of(path))
     shared = {
+        "Delivery": "when results reach the sink, on the local runtime and in simulation",
         "Machine": "the cores of a machine: this one on the local runtime, any on the simulated one",
         "Rebinding": "a rebinding that is under way, for each runtime",
     }

@@ -9,13 +9,14 @@ import click
 
 from shoal import __version__
 from shoal.cli.bench import BenchOptions, run_bench
-from shoal.cli.code_options import code_options
 from shoal.cli.explain import explain, mechanisms, policies
 from shoal.cli.graph import write_graph
 from shoal.cli.instances import instances
 from shoal.cli.profile import ProfileOptions, run_profile
 from shoal.cli.queries import queries
 from shoal.cli.run import RunOptions, run_target
+from shoal.cli.target import code_options
+from shoal.cli.validate import ValidateOptions, run_validation
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError, RunError, ShoalError, reason_of
 from shoal.experiments.engines.engine import ENGINES
@@ -24,6 +25,7 @@ from shoal.model.control.parked import ON_QUERY_ERROR
 from shoal.model.query.aggregate import AGGREGATE_KINDS
 from shoal.policies.catalog import SUMMARIES
 from shoal.runtimes.registry import RUNTIMES, option_values
+from shoal.session.validation import AGAINST, POLICY
 from shoal.workloads.catalog import WORKLOADS
 
 FAILED = 1
@@ -217,6 +219,32 @@ def bench(settings: Sequence[str], conf: Sequence[str], **options: object) -> No
 def profile(settings: Sequence[str], **options: object) -> None:
     """Measure what the operators of TARGET cost, on one local worker or on Spark, also for the simulator."""
     run_profile(ProfileOptions(settings=_pairs(settings, "--set"), **options))  # type: ignore[arg-type]
+
+
+@cli.command()
+@click.argument("target")
+@click.option("--against", type=click.Choice(AGAINST), default="local", show_default=True, help="The real runtime.")
+@click.option("--workers", type=click.IntRange(1, 4096), default=2, show_default=True, help="Workers of both runs.")
+@click.option("--rate", metavar="R[,R@S...]", help="Events per second of both runs  [default: as fast as possible]")
+@click.option("--events", type=click.IntRange(1), help="Events of both runs.")
+@click.option("--policy", type=click.Choice(list(SUMMARIES)), default=POLICY, show_default=True, help="Binding.")
+@click.option("--profile", metavar="FILE", help="A profile of the target  [default: measure one first]")
+@click.option(
+    "--warm-up",
+    type=click.FloatRange(0),
+    default=1.0,
+    show_default=True,
+    help="Seconds at the start of both runs that do not count.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload, or of the simulation."
+)
+@code_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+def validate(settings: Sequence[str], **options: object) -> None:
+    """Run TARGET for real and simulated, and compare; exit code 1 if their results differ."""
+    sys.exit(run_validation(ValidateOptions(settings=_pairs(settings, "--set"), **options)))  # type: ignore[arg-type]
 
 
 @cli.command()

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from shoal.cli.asking import ask_all, kept_run, timeout_option
-from shoal.cli.code_options import code_options
 from shoal.cli.graph import target_graph
+from shoal.cli.target import code_options
 from shoal.compiler.query_failure import failure_text
 from shoal.errors import ConfigError
 from shoal.language.python.flow import Flow

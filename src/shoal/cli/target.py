@@ -1,9 +1,11 @@
-"""Targets: the job that a command-line argument stands for."""
+"""Targets: the job that a command-line argument stands for, and the options that name the code it may use."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
+import click
 import pyarrow as pa
 
 from shoal.cli.python_file import executed, found_in, names_of_jobs
@@ -21,6 +23,22 @@ from shoal.workloads.catalog import WORKLOADS, workload
 from shoal.workloads.workload import Amount
 
 Expected = Callable[[int], Mapping[str, pa.Table]]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def code_options(command: F) -> F:
+    """Add `--functions` and `--allow-pickle` to a command; nothing else in a file is run."""
+    functions = click.option(
+        "--functions",
+        metavar="FILE.py",
+        help="Functions (shoal.udf) and classes of aggregates that a SQL or YAML file uses by name.",
+    )
+    pickle = click.option(
+        "--allow-pickle",
+        is_flag=True,
+        help="Run code that a YAML file or an unsigned checkpoint contains; only for files that you trust.",
+    )
+    return functions(pickle(command))
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,15 @@ from shoal.model.control.load_columns import LoadColumns
 from shoal.model.control.messages import EpochCommitted
 from shoal.model.control.snapshot import Snapshot
 from shoal.runtimes.arrangement import Arrangement
+from shoal.runtimes.simulated.delivery import Delivery
 from shoal.runtimes.simulated.engine.simulation import Simulation
 from shoal.runtimes.simulated.input.real import Written
 from shoal.runtimes.simulated.input.task_plan import TaskPlan
 from shoal.runtimes.simulated.workers import Workers
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+DIRECT = Delivery()
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +50,9 @@ class Totals:
 class SimulatedReports:
     """Makes one report after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, delivery: Delivery = DIRECT) -> None:
         """Nothing to report yet."""
-        self._epoch = 0
+        self._epoch, self._delivery = 0, delivery
 
     def follow(self, plan: TaskPlan, simulation: Simulation) -> None:
         """Count what a simulation does from now on."""
@@ -70,6 +73,7 @@ class SimulatedReports:
         before, after = self._before, Totals.of(simulation)
         period_s = after.at_s - before.at_s
         results, moves = simulation.take_results(), simulation.take_moves()
+        results["latency_s"] = self._delivery.latencies(results, _parts(plan, simulation), self._epoch)
         latency = _histogram(results)
         worked_s = after.worked_s - before.worked_s
         tasks = simulation.world.tasks
@@ -124,6 +128,12 @@ def bound(plan: TaskPlan, simulation: Simulation, workers: Workers) -> Binding:
     owners = workers.number_of[simulation.owners()[: len(plan.instances)]]
     pairs = zip(plan.instances, np.maximum(owners, 0).tolist(), strict=True)
     return Binding.of(dict(pairs), len(workers.cores))
+
+
+def _parts(plan: TaskPlan, simulation: Simulation) -> Ints:
+    """The part of a lane that each task belongs to: those of one lane and one worker are together."""
+    owners = simulation.owners()[plan.unit]
+    return plan.group * (int(owners.max()) + 2) + owners + 1
 
 
 def _histogram(results: NDArray[np.void]) -> Histogram:

@@ -69,7 +69,7 @@ class SimulatedRuntime(CommandedRun):
         self._input = RealInput(
             self._sources, self.now_s, block_rows=settings.block_rows, step_s=settings.step_s, parks=self._parks
         )
-        self._reports = SimulatedReports()
+        self._reports = SimulatedReports(settings.delivery)
         self._lay_out(0.0)
         self._run = self._epochs()
 

@@ -11,6 +11,7 @@ from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.setting_value import setting_value
 from shoal.runtimes.simulated.delay.model import DELAY_MODELS, DelayModel, delay_model
 from shoal.runtimes.simulated.delay.profile_file import read_profile
+from shoal.runtimes.simulated.delivery import Delivery
 from shoal.runtimes.simulated.engine.simulation import NO_LIMIT, ORDERS, QUEUES, Rules
 from shoal.runtimes.simulated.machine.machine import Machine
 from shoal.runtimes.simulated.machine.notation import machine_named
@@ -68,6 +69,8 @@ class SimulatedSettings:
     """Rows on their way at which sources wait; 0: no limit with a rate, 8 blocks without."""
     epoch_s: float = 0.1
     """The time between two reports to the controller."""
+    delivery_s: float = 0.0
+    """The time between two writes of results to the sink; 0: results are there as soon as they are computed."""
     turn_steps: int = 64
     """The most arrivals that a turn of an instance takes."""
     queues: str = ""
@@ -96,6 +99,8 @@ class SimulatedSettings:
                 raise ConfigError(f"{name} must be more than 0; got {getattr(self, name)}")
         if self.buffer_rows < 0:
             raise ConfigError(f"buffer_rows must be 0 or more; got {self.buffer_rows}")
+        if not 0 <= self.delivery_s < float("inf"):
+            raise ConfigError(f"delivery_s must be 0 or more; got {self.delivery_s}")
         if self.delay == "traced" and not self.trace:
             raise ConfigError(
                 "delay=traced needs trace=FILE, a profile of the target; `shoal profile --output` writes one"
@@ -122,6 +127,11 @@ class SimulatedSettings:
         if policy in QUEUED and self.queues not in ("", usual):
             raise ConfigError(f"policy {policy} goes with queues={usual}; got queues={self.queues}")
         return replace(self, queues=self.queues or usual)
+
+    @property
+    def delivery(self) -> Delivery:
+        """How results reach the sink; costs of a profile are those of runs in which a worker has parts of lanes."""
+        return Delivery(self.delivery_s, self.delay == "traced", self.seed)
 
     def delays(self, program: Program) -> DelayModel:
         """The delay model for a program."""

@@ -1,0 +1,138 @@
+"""`shoal validate`: a target for real and simulated, side by side."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from shoal.cli.progress import Progress
+from shoal.cli.target import target
+from shoal.connectors.sources.rate import Rate
+from shoal.errors import ConfigError
+from shoal.runtimes.registry import runtime_kind
+from shoal.session.job import Job
+from shoal.session.profile import profiled
+from shoal.session.validation import POLICY, TwoRuns, Validation
+from shoal.workloads.catalog import WORKLOADS
+from shoal.workloads.workload import Amount
+
+DONE, WRONG = 0, 1
+NAMES = {
+    "mean_ms": ("mean latency, ms", "{:,.3g}"),
+    "p50_ms": ("p50 latency, ms", "{:,.3g}"),
+    "p99_ms": ("p99 latency, ms", "{:,.3g}"),
+    "events_per_s": ("events/s", "{:,.0f}"),
+    "utilisation": ("utilisation", "{:.1%}"),
+    "epoch_ms": ("epoch, ms", "{:,.3g}"),
+}
+
+
+@dataclass(frozen=True)
+class ValidateOptions:
+    """The options of `shoal validate`."""
+
+    target: str
+    against: str
+    workers: int
+    rate: str | None
+    events: int | None
+    policy: str | None
+    profile: str | None
+    warm_up: float
+    seed: int
+    settings: Mapping[str, str]
+    functions: str | None
+    allow_pickle: bool
+    as_json: bool
+
+
+def run_validation(options: ValidateOptions) -> int:
+    """Profile, run twice, and print; returns the exit code."""
+    of_simulation = _of_simulation(options)
+    both = TwoRuns(
+        _job(options, options.seed, options.rate),
+        options.against,
+        options.workers,
+        options.policy or POLICY,
+        options.warm_up,
+        of_simulation,
+        options.seed,
+    )
+    with Progress(quiet=options.as_json) as progress:
+        if options.profile is not None:
+            found = both.validated(options.profile, progress.say)
+        else:
+            with tempfile.TemporaryDirectory(prefix="shoal-validate-") as directory:
+                file = Path(directory) / "profile.json"
+                profile = profiled(_job(options, options.seed + 1, None), options.against, progress.say)
+                file.write_text(json.dumps(profile), encoding="utf-8")
+                found = both.validated(str(file), progress.say)
+    if options.as_json:
+        click.echo(json.dumps({"target": options.target, "seed": options.seed, "rate": options.rate, **found.data()}))
+    else:
+        _print(found)
+    return WRONG if found.wrong else DONE
+
+
+def _of_simulation(options: ValidateOptions) -> dict[str, str]:
+    """Those of `--set` that are settings of the simulation, and none of the workload."""
+    of_workload = WORKLOADS[options.target].settings if options.target in WORKLOADS else {}
+    known = runtime_kind("simulated").settings
+    return {name: value for name, value in options.settings.items() if name in known and name not in of_workload}
+
+
+def _job(options: ValidateOptions, seed: int, rate: str | None) -> Job:
+    """The target with a seed and a rate; a target with events of its own has only one of each."""
+    generated = options.target in WORKLOADS
+    for name, value in (("--events", options.events), ("--rate", options.rate)):
+        if value is not None and not generated:
+            raise ConfigError(f"{name} is for generated events; {options.target} has its own")
+    workload = WORKLOADS.get(options.target)
+    rows = Amount.rows_per_epoch if workload is None else workload.rows_per_epoch
+    events = options.events or (workload.events if workload is not None else None)
+    amount = Amount(events, None if rate is None else Rate.of(rate), rows)
+    own = _of_simulation(options)
+    settings = {name: value for name, value in options.settings.items() if name not in own}
+    return target(
+        options.target, seed, amount, settings, None, options.functions, allow_pickle=options.allow_pickle
+    ).job
+
+
+def _print(found: Validation) -> None:
+    console = Console(highlight=False)
+    data = found.data()
+    if found.wrong:
+        console.print("results: different; the times below are of runs that did not do the same")
+        for text in found.wrong:
+            console.print(f"different: {text}", markup=False)
+    else:
+        console.print("results: equal")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for number, name in enumerate(("", found.against, "simulated", "error", "wanted")):
+        table.add_column(name, justify="right" if number else "left")
+    for name, row in data["compared"].items():
+        text, form = NAMES[name]
+        table.add_row(text, form.format(row["real"]), form.format(row["simulated"]), *_judged(row))
+    console.print(table)
+    seconds, results = data["measured_s"], data["measured_results"]
+    console.print(
+        f"{found.workers} workers, policy {found.policy}; after the warm-up: {seconds['real']:.1f} s and "
+        f"{results['real']:,} results on {found.against}, {seconds['simulated']:.1f} s and {results['simulated']:,} "
+        "simulated",
+        soft_wrap=True,
+    )
+
+
+def _judged(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The error, and whether it is as small as it should be."""
+    error = "" if row["error"] is None else f"{row['error']:+.1%}"
+    if row["limit"] is None:
+        return error, ""
+    verdict = "" if row["within"] is None else (", met" if row["within"] else ", missed")
+    return error, f"within {row['limit']:.0%}{verdict}"

@@ -1,0 +1,179 @@
+"""Validation: the same run for real and simulated, by a profile, with the errors of what the simulation says."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from shoal.connectors.sinks import MemorySink
+from shoal.errors import ConfigError
+from shoal.model.control.histogram import merged
+from shoal.model.control.messages import EpochCommitted
+from shoal.runtimes.protocol import Say
+from shoal.session.digest import differences
+from shoal.session.job import Job
+from shoal.session.run import start
+
+POLICY = "round-robin"
+"""The policy if none is given: the simulated runtime always binds instances, so the real one must, too."""
+LIMITS: Mapping[str, float | None] = {
+    "mean_ms": 0.15,
+    "p50_ms": None,
+    "p99_ms": 0.30,
+    "events_per_s": 0.10,
+    "utilisation": None,
+    "epoch_ms": 0.15,
+}
+"""What is compared, and the largest relative error that is wanted, if any."""
+ONLY = {"epoch_ms": "spark"}
+"""What is compared on one runtime only: epochs of the others are the times between two reports."""
+IMITATED: Mapping[str, Mapping[str, str]] = {
+    "local": {"topology": "cores:{workers}", "step_s": "0.0003", "epoch_s": "0.05", "delivery_s": "0.001"},
+    "spark": {"topology": "spark:1x{workers}"},
+}
+"""How the simulated runtime imitates a real one: its machine, and how often that polls, reports and delivers."""
+AGAINST = tuple(IMITATED)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a run did between its warm-up and its last input."""
+
+    mean_ms: float
+    p50_ms: float
+    p99_ms: float
+    events_per_s: float
+    utilisation: float
+    """The busy share of the workers."""
+    epoch_ms: float
+    seconds: float
+    results: int
+
+
+def measured(epochs: Sequence[EpochCommitted], workers: int, warm_up_s: float, what: str) -> Figures:
+    """What the epochs after the warm-up say, without the last that read rows and those that only close windows."""
+    reading = [number for number, each in enumerate(epochs) if each.rows]
+    if not reading:
+        raise ConfigError(f"the {what} run read no events; there is nothing to compare")
+    began_s = epochs[0].at_s - epochs[0].duration_s
+    # the end of an epoch decides: the first epoch of a run may reach into its start
+    kept = [each for each in epochs[: reading[-1]] if each.at_s - each.duration_s >= began_s + warm_up_s]
+    latency = merged([each.latency for each in kept if each.latency is not None])
+    seconds = sum(each.duration_s for each in kept)
+    if not seconds or not latency.total:
+        raise ConfigError(
+            f"the {what} run must emit results after its warm-up of {warm_up_s:g} s and before the input ends; "
+            f"got {latency.total} in {seconds:.3g} s; use more events, shorter windows or a shorter warm-up"
+        )
+    busy_s = sum(sum(each.snapshot.busy_s) for each in kept)
+    return Figures(
+        mean_ms=latency.sum_s / latency.total * 1e3,
+        p50_ms=latency.percentile(50) * 1e3,
+        p99_ms=latency.percentile(99) * 1e3,
+        events_per_s=sum(each.rows for each in kept) / seconds,
+        utilisation=busy_s / seconds / workers,
+        epoch_ms=seconds / len(kept) * 1e3,
+        seconds=seconds,
+        results=latency.total,
+    )
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A real and a simulated run, side by side; `wrong` are differences between their results."""
+
+    against: str
+    workers: int
+    policy: str
+    real: Figures
+    simulated: Figures
+    wrong: tuple[str, ...] = ()
+
+    def error(self, name: str) -> float | None:
+        """The relative error of the simulation, positive if it says too much; None if the real value is 0.
+
+        >>> slow, fast = (Figures(x, x, x, 1e6, 0.0, 50.0, 2.0, 100) for x in (10.0, 9.0))
+        >>> round(Validation("local", 2, "round-robin", slow, fast).error("mean_ms"), 3)
+        -0.1
+        """
+        real = getattr(self.real, name)
+        return getattr(self.simulated, name) / real - 1 if real else None
+
+    @property
+    def compared(self) -> list[str]:
+        """The names of what is compared."""
+        return [name for name in LIMITS if ONLY.get(name, self.against) == self.against]
+
+    def within(self, name: str) -> bool | None:
+        """Whether an error is within its limit; None if there is none."""
+        limit, error = LIMITS[name], self.error(name)
+        return None if limit is None or error is None else abs(error) <= limit
+
+    def data(self) -> dict[str, Any]:
+        """The validation as plain data."""
+        rows = {
+            name: {
+                "real": round(getattr(self.real, name), 6),
+                "simulated": round(getattr(self.simulated, name), 6),
+                "error": None if (error := self.error(name)) is None else round(error, 6),
+                "limit": LIMITS[name],
+                "within": self.within(name),
+            }
+            for name in self.compared
+        }
+        return {
+            "against": self.against,
+            "workers": self.workers,
+            "policy": self.policy,
+            "results": "different" if self.wrong else "equal",
+            "differences": list(self.wrong),
+            "measured_s": {"real": round(self.real.seconds, 3), "simulated": round(self.simulated.seconds, 3)},
+            "measured_results": {"real": self.real.results, "simulated": self.simulated.results},
+            "compared": rows,
+        }
+
+
+@dataclass(frozen=True)
+class TwoRuns:
+    """What to run for real and simulated; `settings` are those of the simulation that differ from the usual ones."""
+
+    job: Job
+    against: str = "local"
+    workers: int = 2
+    policy: str = POLICY
+    warm_up_s: float = 1.0
+    settings: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Reject a runtime that is not real."""
+        if self.against not in AGAINST:
+            raise ConfigError(f"runtime to validate against must be one of {', '.join(AGAINST)}; got {self.against!r}")
+
+    def validated(self, profile: str, say: Say) -> Validation:
+        """Run both by a profile in a file, and compare; simulated first, so that mistakes show at once."""
+        say("running simulated ...")
+        usual = {name: text.format(workers=self.workers) for name, text in IMITATED[self.against].items()}
+        simulated, found = self._run("simulated", {"delay": "traced", "trace": profile, **usual, **self.settings})
+        say(f"running on {self.against}, {self.workers} workers, policy {self.policy} ...")
+        real, expected = self._run(self.against, {})
+        wrong = differences(found, expected)
+        return Validation(self.against, self.workers, self.policy, real, simulated, tuple(wrong))
+
+    def _run(self, on: str, conf: Mapping[str, str]) -> tuple[Figures, dict[str, pa.Table]]:
+        epochs: list[EpochCommitted] = []
+        sink = MemorySink()
+        run = start(
+            self.job,
+            on=on,
+            workers=self.workers,
+            policy=self.policy,
+            sink=sink,
+            conf=conf,
+            seed=self.seed,
+        )
+        run.wait(lambda _run, event: epochs.append(event))
+        found = measured(epochs, self.workers, self.warm_up_s, on)
+        tables = {query.table for query in self.job.graph.queries.values()}
+        return found, {table: sink.table(table) for table in sorted(tables & set(sink.names()))}

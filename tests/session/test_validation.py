@@ -1,0 +1,130 @@
+"""Validations: what is measured of two runs, and how they are compared."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal.cli.main import main
+from shoal.compiler.program import compile_graph
+from shoal.errors import ConfigError
+from shoal.model.control.binding import Binding
+from shoal.model.control.histogram import Histogram
+from shoal.model.control.messages import EpochCommitted
+from shoal.model.control.snapshot import Snapshot
+from shoal.session.job import Job
+from shoal.session.validation import Figures, TwoRuns, Validation, measured
+from shoal.workloads.catalog import workload
+from shoal.workloads.workload import Amount
+
+BINDING = Binding.of({}, 2)
+
+
+def epoch(number: int, rows: int, latency_s: float, busy_s: tuple[float, ...] = (0.1, 0.3)) -> EpochCommitted:
+    """An epoch of half a second with ten results."""
+    latency = Histogram()
+    latency.record(latency_s, 10)
+    snapshot = Snapshot(number, BINDING, period_s=0.5, busy_s=busy_s)
+    return EpochCommitted(
+        epoch=number,
+        rows=rows,
+        results=10,
+        dead_letters=0,
+        moves=0,
+        state_bytes=0,
+        state_bytes_moved=0,
+        duration_s=0.5,
+        latency_s=latency_s,
+        compute_s=sum(busy_s),
+        migration_s=0.0,
+        policy_s=0.0,
+        snapshot=snapshot,
+        latency=latency,
+        at_s=100 + 0.5 * (number + 1),
+    )
+
+
+def measures(value: float) -> Figures:
+    return Figures(value, value, value, value, value, value, 1.0, 1)
+
+
+def test_the_warm_up_and_the_end_of_a_run_do_not_count() -> None:
+    epochs = [epoch(0, 1000, 9.0), epoch(1, 1000, 9.0), epoch(2, 100, 0.02), epoch(3, 300, 0.04)]
+    epochs += [epoch(4, 50, 9.0), epoch(5, 0, 9.0)]
+    found = measured(epochs, 2, warm_up_s=1.0, what="local")
+    assert found.mean_ms == pytest.approx(30)
+    assert found.p99_ms == pytest.approx(40, rel=0.01)
+    assert found.events_per_s == pytest.approx(400)
+    assert found.utilisation == pytest.approx(0.4)
+    assert (found.epoch_ms, found.seconds, found.results) == (500, 1.0, 20)
+
+
+def test_a_run_that_emits_nothing_between_warm_up_and_end_cannot_be_compared() -> None:
+    with pytest.raises(ConfigError, match=r"local run must emit results after its warm-up of 1 s .* got 0 in 0 s"):
+        measured([epoch(0, 10, 1.0), epoch(1, 10, 1.0)], 2, 1.0, "local")
+    with pytest.raises(ConfigError, match="simulated run read no events"):
+        measured([epoch(0, 0, 1.0)], 2, 1.0, "simulated")
+
+
+def test_errors_are_relative_to_the_real_run_and_judged_by_their_limits() -> None:
+    found = Validation("local", 2, "round-robin", measures(100.0), measures(120.0))
+    assert found.error("mean_ms") == pytest.approx(0.2)
+    assert [found.within(name) for name in ("mean_ms", "p50_ms", "p99_ms", "events_per_s")] == [
+        False,
+        None,
+        True,
+        False,
+    ]
+    assert Validation("local", 2, "round-robin", measures(0.0), measures(1.0)).error("mean_ms") is None
+
+
+def test_the_time_of_epochs_is_compared_on_spark_only() -> None:
+    assert "epoch_ms" not in Validation("local", 2, "round-robin", measures(1.0), measures(1.0)).compared
+    assert "epoch_ms" in Validation("spark", 2, "round-robin", measures(1.0), measures(1.0)).compared
+
+
+def test_a_run_is_validated_against_a_real_runtime_only() -> None:
+    job = workload("ysb").ready(0, Amount(10), {}).job
+    with pytest.raises(ConfigError, match="must be one of local, spark; got 'simulated'"):
+        TwoRuns(job, "simulated")
+
+
+def profile_of(job: Job) -> dict[str, Any]:
+    """A profile of ysb in which everything takes some microseconds."""
+    lane = compile_graph(job.graph).lanes[0]
+    operators = sorted({str(instance).rpartition("/")[0] for instance in lane.instances})
+    cost = {"fixed_s": 1e-5, "event_s": 1e-8, "result_s": 1e-7, "state_byte_s": 0.0, "spread": 0.1}
+    made: list[tuple[Any, ...]] = [
+        ("source ad_events", "source", [], 1000, 1000),
+        ("filter", "steps", ["source ad_events"], 1000, 300),
+        ("lane 0", "lane", ["filter"], 300, 4),
+        ("sink views", "outlet", ["lane 0"], 4, 4),
+    ]
+    names = ("name", "kind", "inputs", "events_in", "events_out")
+    nodes = [{**dict(zip(names, each, strict=True)), "turns": 10, "cost": cost} for each in made]
+    for node in nodes:
+        node["operators"] = operators if node["kind"] == "lane" else [node["name"]]
+        node["selectivity"] = node["events_out"] / node["events_in"]
+    nodes[2]["lane"] = 0
+    section = {"nodes": nodes, "worker": {"decision_s": 1e-5}}
+    return {"simulator": section, "divided": section}
+
+
+def test_the_command_prints_both_runs_and_finds_equal_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"per_s": "1000"}
+    profile = tmp_path / "profile.json"
+    profile.write_text(json.dumps(profile_of(workload("ysb").ready(0, Amount(10), settings).job)))
+    command = ["shoal", "validate", "ysb", "--profile", str(profile), "--events", "60000", "--rate", "100000"]
+    command += ["--set", "per_s=1000", "--set", "step_s=0.01", "--warm-up", "0.1", "--json"]
+    monkeypatch.setattr("sys.argv", command)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["results"] == "equal"
+    assert set(found["compared"]) == {"mean_ms", "p50_ms", "p99_ms", "events_per_s", "utilisation"}
+    assert found["compared"]["events_per_s"]["simulated"] == pytest.approx(100_000, rel=0.1)
+    assert all(row["real"] > 0 and row["simulated"] > 0 for row in found["compared"].values())
