@@ -101,7 +101,7 @@ def cli() -> None:
 @click.option(
     "--rate",
     metavar="R[,R@S...]",
-    help="Events per second, or steps like 1000,5000@10  [default: as fast as possible]",
+    help="Events per second, steps like 1000,5000@10, or event-time  [default: as fast as possible]",
 )
 @click.option(
     "--epoch-rows",

@@ -95,6 +95,8 @@ def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _where(sink: str) -> str:
     """Where the results are, and how to keep them if they are nowhere."""
+    if not sink:
+        return "counted; this mode has none to write"
     if sink == "memory:":
         return "in memory, gone with this run; keep them with --sink parquet:DIR, see them with --sink console:"
     return "on the console" if sink == "console:" else f"in {sink.removeprefix('parquet:')}"

@@ -15,7 +15,7 @@ from shoal.cli.progress import Progress
 from shoal.cli.report import address_of, print_summary
 from shoal.cli.target import Expected, Target, source_from_uri, target
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink, sink_from_uri
-from shoal.connectors.sources.rate import Rate
+from shoal.connectors.sources.rate import rate_of
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError, reason_of
 from shoal.model.control.messages import EpochCommitted, Rebind, Repartition
@@ -83,6 +83,9 @@ def run_target(options: RunOptions) -> int:
     if options.check:
         _reject_impossible_check(options, kind, chosen, sink)
     conf = _conf(options, kind)
+    counts_only = kind.counts_only(conf)
+    if options.check and counts_only:
+        raise ConfigError("--check needs results, and mode=statistical only counts them; omit --check")
     if options.metrics:
         _append(options.metrics, "")
     interrupted = threading.Event()
@@ -122,7 +125,7 @@ def run_target(options: RunOptions) -> int:
             return _interrupted(run, options)
         if not run.tally.epochs and not timed_out.is_set():
             progress.say(f"the run kept in {run.checkpoint} had already ended; there was nothing to do")
-        summary, wrong = _summary(run, options, sink, chosen.expected, progress)
+        summary, wrong = _summary(run, options, sink, chosen.expected, progress, counts_only=counts_only)
     print_summary(summary, wrong, as_json=options.as_json)
     if options.fail_on_dead_letters and run.tally.dead_letters:
         letters = _number(run.tally.dead_letters, "dead letter", "dead letters")
@@ -183,7 +186,7 @@ def _target(options: RunOptions) -> Target:
     usual = WORKLOADS[options.target].rows_per_epoch if options.target in WORKLOADS else Amount.rows_per_epoch
     epoch_rows = options.epoch_rows or usual
     source = source_from_uri(options.source, epoch_rows) if options.source else None
-    rate = None if options.rate is None else Rate.of(options.rate)
+    rate = None if options.rate is None else rate_of(options.rate)
     amount = Amount(events, rate, epoch_rows)
     allow_pickle = options.allow_pickle
     own = _runtime_settings(options, runtime_kind(options.on))
@@ -277,10 +280,10 @@ def _interrupted(run: Run, options: RunOptions) -> int:
 
 
 def _summary(
-    run: Run, options: RunOptions, sink: Sink, expected: Expected | None, progress: Progress
+    run: Run, options: RunOptions, sink: Sink, expected: Expected | None, progress: Progress, *, counts_only: bool
 ) -> tuple[Summary, list[str]]:
     results = _results(sink, run)
-    digest = "" if isinstance(sink, ConsoleSink) else result_digest(results)
+    digest = "" if isinstance(sink, ConsoleSink) or counts_only else result_digest(results)
     oracle, wrong = "not checked", []
     if options.check and expected is not None:
         progress.say("computing the oracle with DuckDB ...")
@@ -298,7 +301,7 @@ def _summary(
         tally=run.tally,
         result_digest=digest,
         oracle=oracle,
-        sink=address_of(sink),
+        sink="" if counts_only else address_of(sink),
         parked=run.parked,
     )
     return summary, wrong

@@ -21,7 +21,7 @@ from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.order import due, group_numbers, in_order
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import FOREVER_US, NO_RESULTS, concat_blocks, kept
+from shoal.kernels.kernel import FOREVER_US, NO_RESULTS, ResultsPer, concat_blocks, kept
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.schema import TIME
@@ -69,6 +69,11 @@ class CountWindowKernel(WholeRowKernel):
     types: tuple[tuple[str, str], ...]
     time: str
     nullable: tuple[str, ...] = ()
+
+    @property
+    def results_per(self) -> ResultsPer:  # type: ignore[override]
+        """Windows of a number of rows close in proportion to the rows."""
+        return "row" if isinstance(self.window, Rows) else ""
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:

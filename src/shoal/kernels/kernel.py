@@ -7,7 +7,7 @@ and emits results as the watermark advances. Between any two blocks, fragments o
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME
 
 T = TypeVar("T")
+ResultsPer = Literal["key", "row", ""]
 NEVER_US = -(1 << 62)
 """Watermark before the first event."""
 FOREVER_US = 1 << 62
@@ -32,6 +33,14 @@ class Kernel(Protocol):
     @property
     def hold_us(self) -> int:
         """Largest distance between the watermark and the time of a result emitted after it."""
+
+    @property
+    def results_per(self) -> ResultsPer:
+        """What the number of results follows: the keys of a window, the rows, or neither.
+
+        A part of the rows shows keys as they are and rows in proportion, so that a simulation can go by a sample. It
+        does not show pairs, patterns or sessions, nor what a condition on aggregates leaves.
+        """
 
     def reads(self, port: int) -> frozenset[str]:
         """Columns of an input that the kernel reads; others may be dropped before `lift`."""
@@ -156,6 +165,7 @@ class StatefulKernel(ABC):
     """The common part of all kernels: how blocks are processed, and how state is divided into fragments."""
 
     hold_us: int = 0
+    results_per: ResultsPer = ""
     late_reason: str = "has advanced past the time of this row"
 
     @abstractmethod

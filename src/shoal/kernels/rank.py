@@ -31,6 +31,8 @@ class RankKernel(WholeRowKernel):
     names: tuple[str, ...]
     time: str
 
+    results_per = "key"
+
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Rank the rows before the watermark."""
         ready, waiting = due(concatenated_rows([state, fresh]).get(0), after_us)

@@ -241,7 +241,7 @@ class RuntimeKind:
 
     `clock` is the clock of its runtimes. `workers` is the number of workers if none is given, by the settings.
     `settings` are the names of those that `--set` may give, too. `profile` measures what a graph costs. `kept` opens
-    the checkpoint directory of a run.
+    the checkpoint directory of a run. `counts_only`: whether runs with these settings count results and write none.
     """
 
     capabilities: Capabilities
@@ -251,3 +251,4 @@ class RuntimeKind:
     settings: tuple[str, ...] = ()
     profile: Callable[[Graph, Mapping[str, Source], Say | None], dict[str, Any]] | None = None
     kept: Callable[[str], KeptRun] | None = None
+    counts_only: Callable[[Mapping[str, str]], bool] = lambda _: False

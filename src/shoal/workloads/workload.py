@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from shoal.connectors.sources.rate import Rate
+from shoal.connectors.sources.rate import EventTime, Rate
 from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError, did_you_mean
 from shoal.session.job import Job
@@ -17,7 +17,7 @@ class Amount:
     """How much to run: a number of events, or no limit; at a rate, or as fast as possible."""
 
     events: int | None = None
-    rate: float | Rate | None = None
+    rate: float | Rate | EventTime | None = None
     rows_per_epoch: int = 1_000_000
 
 

@@ -262,3 +262,28 @@ def test_a_batch_with_an_invalid_range_is_rejected(start: int, stop: int) -> Non
 def test_an_endless_offset_is_rejected() -> None:
     with pytest.raises(ConfigError, match="finite number of seconds; got inf"):
         TrafficEvents().index_at(float("inf"))
+
+
+@untimed
+@given(city=cities, start=st.integers(0, 5_000), length=st.integers(0, 2_000))
+def test_events_are_counted_by_region_without_being_made(city: TrafficEvents, start: int, length: int) -> None:
+    counted = city.counted(start, start + length, "region")
+    assert counted is not None
+    regions = city.batch(start, start + length)["region"].to_numpy()
+    assert counted[1].tolist() == np.bincount(regions, minlength=city.regions).tolist()
+    assert city.counted(start, start + length, "vehicle_type") is None
+
+
+def test_events_of_the_largest_city_are_counted_without_overflow() -> None:
+    city = TrafficEvents(vehicles=2**31 - 1, regions=3, ratio=0.5)
+    counted = city.counted(0, 2**31 - 2, "region")
+    assert counted is not None
+    assert np.abs(counted[1] - city.counts(0)).sum() == 1
+
+
+@untimed
+@given(city=ordered_cities, index=st.integers(0, 5_000))
+def test_the_time_of_an_event_is_that_of_its_batch(city: TrafficEvents, index: int) -> None:
+    (offset_us,) = offsets_us(city, city.batch(index, index + 1))
+    assert round(city.seconds_at(index) * 1e6) == offset_us
+    assert city.index_at(city.seconds_at(index)) <= index < city.index_at(city.seconds_at(index) + 1e-6)

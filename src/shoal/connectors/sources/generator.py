@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.connectors.sources.rate import Rate
+from shoal.connectors.sources.rate import EventTime, Rate, rate_of
 from shoal.connectors.sources.source import DRAIN, Offset, RawBatch, Slice, Wanted
 from shoal.errors import ConfigError, SourceError
 from shoal.storage.directory import Directory
@@ -34,17 +34,56 @@ class PlainEvents(Events, Protocol):
         """Events number start .. stop - 1, a NumPy array per column."""
 
 
+@runtime_checkable
+class CountedEvents(Events, Protocol):
+    """Events that can be counted by the values of a column without making them."""
+
+    def counted(self, start: int, stop: int, column: str) -> tuple[NDArray[np.generic], NDArray[np.int64]] | None:
+        """Distinct values of a column among events number start .. stop - 1, and how many of them have each.
+
+        None if the events cannot tell for this column. A value may come with a count of 0.
+        """
+
+
+@runtime_checkable
+class TimedEvents(Events, Protocol):
+    """Events that know when they occur, in seconds after the first."""
+
+    def index_at(self, seconds: float) -> int:
+        """The number of events before a time."""
+
+    def seconds_at(self, index: int) -> float:
+        """The time of an event."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A stream played by its own times, from event number `base` on; see `Rate` for the methods."""
+
+    events: TimedEvents
+    base: int = 0
+
+    def due(self, elapsed_s: float) -> int:
+        """The number of events due after a time."""
+        return self.events.index_at(self.events.seconds_at(self.base) + elapsed_s) - self.base
+
+    def when(self, event: int) -> float:
+        """The time, in seconds, at which an event is due."""
+        return self.events.seconds_at(self.base + event) - self.events.seconds_at(self.base)
+
+
 @dataclass(frozen=True)
 class Generator:
     """A generated stream: `events` in all, `rate` per second, at most `rows_per_epoch` per epoch.
 
     Without `events` it runs until it is drained; without `rate` it is as fast as the run can read it. A rate may
-    change in steps: `"1000,5000@10"` is 1000 events per second, and 5000 from second 10 on.
+    change in steps: `"1000,5000@10"` is 1000 events per second, and 5000 from second 10 on. With `"event-time"` each
+    event is due at its own time.
     """
 
     made_by: Events
     events: int | None = None
-    rate: float | str | Rate | None = None
+    rate: float | str | Rate | EventTime | None = None
     rows_per_epoch: int = 1_000_000
 
     def __post_init__(self) -> None:
@@ -52,9 +91,18 @@ class Generator:
         if self.events is not None and self.events < 0:
             raise ConfigError(f"number of events must not be negative; got {self.events}")
         if self.rate is not None:
-            Rate.of(self.rate)
+            self.pace()
         if self.rows_per_epoch < 1:
             raise ConfigError(f"rows per epoch must be at least 1; got {self.rows_per_epoch}")
+
+    def pace(self, base: int = 0) -> Rate | Played | None:
+        """When events from number `base` on are due; None if all are at once."""
+        rate = None if self.rate is None else rate_of(self.rate)
+        if not isinstance(rate, EventTime):
+            return rate
+        if not isinstance(self.made_by, TimedEvents):
+            raise ConfigError(f"rate event-time needs events that know their times; got {type(self.made_by).__name__}")
+        return Played(self.made_by, base)
 
     def start(self) -> Offset:
         """Before event 0."""
@@ -68,6 +116,11 @@ class Generator:
     def plain(self) -> PlainEvents | None:
         """The events as plain arrays, which need no admission, if available."""
         return self.made_by if isinstance(self.made_by, PlainEvents) else None
+
+    @property
+    def counted(self) -> CountedEvents | None:
+        """The events, if they can be counted without making them."""
+        return self.made_by if isinstance(self.made_by, CountedEvents) else None
 
     def read_wanted(self, piece: Slice, wanted: Wanted) -> Iterator[RawBatch]:
         """The same; plain events fit, so that columns which nobody reads need no check."""
@@ -97,7 +150,7 @@ class GeneratorCursor:
         self._generator = generator
         self._directory = directory
         self._clock = clock
-        self._rate = None if generator.rate is None else Rate.of(generator.rate)
+        self._rate = generator.pace()
         self._begun: tuple[float, int] | None = None
 
     def latest(self, start: Offset) -> Offset:
@@ -137,10 +190,11 @@ class GeneratorCursor:
         began, base = self._begun
         return began + self._rate.when(offset["position"] - base)
 
-    def _due(self, position: int, rate: Rate) -> int:
+    def _due(self, position: int, rate: Rate | Played) -> int:
         now = self._clock()
         if self._begun is None:
             self._begun = (now, position)
+            self._rate = rate = self._generator.pace(position) or rate
         began, base = self._begun
         return max(position, base + rate.due(now - began))
 

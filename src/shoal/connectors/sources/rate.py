@@ -8,6 +8,8 @@ from itertools import pairwise
 
 from shoal.errors import ConfigError
 
+EVENT_TIME = "event-time"
+
 
 def steps_of(text: str) -> tuple[tuple[float, float], ...] | None:
     """Moments in seconds and the values from then on, parsed from a text like `1,5@10`; None if it is malformed.
@@ -59,7 +61,8 @@ class Rate:
         steps = steps_of(given)
         if steps is None:
             raise ConfigError(
-                f"rate must be events per second, or steps like 1000,5000@10 (5000 after 10 s); got {given!r}"
+                f"rate must be events per second, or steps like 1000,5000@10 (5000 after 10 s), "
+                f"or {EVENT_TIME}; got {given!r}"
             )
         return cls(steps)
 
@@ -90,6 +93,30 @@ class Rate:
         step = max(0, bisect_right(self._before, float(event)) - 1)
         moment, value = self.steps[step]
         return moment + (event - self._before[step]) / value
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """The rate at which events have occurred: each is due at its own time, counted from that of the first.
+
+    >>> rate_of("event-time") == rate_of("event-time") * 0.5
+    True
+    """
+
+    def __str__(self) -> str:
+        """The text that `rate_of` accepts."""
+        return EVENT_TIME
+
+    def __mul__(self, share: float) -> "EventTime":
+        """A stream that is a part of another has its own times."""
+        return self
+
+
+def rate_of(given: "float | str | Rate | EventTime") -> "Rate | EventTime":
+    """A rate from a number or a text; `event-time` is the rate of the events themselves."""
+    if isinstance(given, EventTime) or given == EVENT_TIME:
+        return EventTime()
+    return Rate.of(given)
 
 
 def _text(number: float) -> str:

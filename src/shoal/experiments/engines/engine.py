@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from shoal.connectors.sinks import MemorySink
-from shoal.connectors.sources.rate import Rate
+from shoal.connectors.sources.rate import rate_of
 from shoal.errors import ConfigError
 from shoal.experiments.engines import flink, spark_sql
 from shoal.experiments.machine import cpu_s
@@ -26,7 +26,7 @@ TIMELINE_S = 0.5
 def ready(trial: Trial) -> Ready:
     """The trial's workload, set up."""
     chosen = workload(trial.workload)
-    rate = None if trial.rate is None else Rate.of(trial.rate)
+    rate = None if trial.rate is None else rate_of(trial.rate)
     events = trial.events
     if events is None and trial.seconds is None:
         events = chosen.events

@@ -20,7 +20,7 @@ from shoal.kernels.aggregate.panes import (
 )
 from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.table import INSTANCE, Tables
-from shoal.kernels.kernel import Shared, StatefulKernel
+from shoal.kernels.kernel import ResultsPer, Shared, StatefulKernel
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME
 from shoal.model.query.window import Window
@@ -38,6 +38,11 @@ class AggregateKernel(StatefulKernel):
     having: Expression | None = None
 
     late_reason = "has closed all windows of this row"
+
+    @property
+    def results_per(self) -> ResultsPer:  # type: ignore[override]
+        """Every key of a window has a result, unless a condition selects some."""
+        return "key" if self.having is None else ""
 
     def keys(self, port: int) -> tuple[str, ...]:  # noqa: ARG002
         """The keys of aggregation."""

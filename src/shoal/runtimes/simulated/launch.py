@@ -2,7 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from typing import Any
 
+from shoal.connectors.sinks import MemorySink
+from shoal.connectors.sources.generator import Generator, TimedEvents
+from shoal.connectors.sources.rate import EventTime
+from shoal.errors import ConfigError
 from shoal.model.control.parked import parks
 from shoal.runtimes.protocol import Launch, RuntimeKind
 from shoal.runtimes.simulated.commanded import CAPABILITIES
@@ -15,13 +20,25 @@ def made(launch: Launch) -> SimulatedRuntime:
     launch.refuse_checkpoint(CAPABILITIES.name)
     launch.refuse(CAPABILITIES.name, "local", "spark", "interval_s")
     settings = SimulatedSettings.of({"seed": str(launch.seed), **launch.conf}).bound(launch.policy)
+    sources = launch.sources
+    if settings.mode == "statistical":
+        if not isinstance(launch.sink, MemorySink):
+            raise ConfigError("mode=statistical counts results and writes none; leave the sink out, or use mode=real")
+        sources = {stream: _played(source) for stream, source in sources.items()}
     return SimulatedRuntime(
-        launch.sources,
+        sources,
         launch.sink,
         settings,
         parks=parks(launch.on_query_error),
         most_workers=launch.most_workers,
     )
+
+
+def _played(source: Any) -> Any:
+    """The same source; generated events without a rate come at their own times."""
+    if isinstance(source, Generator) and source.rate is None and isinstance(source.made_by, TimedEvents):
+        return replace(source, rate=EventTime())
+    return source
 
 
 def _workers(conf: Mapping[str, str]) -> int:
@@ -34,5 +51,6 @@ SIMULATED = RuntimeKind(
     made,
     clock=lambda: 0.0,
     workers=_workers,
+    counts_only=lambda conf: SimulatedSettings.of(conf).mode == "statistical",
     settings=tuple(each.name for each in fields(SimulatedSettings) if each.name != "seed"),
 )

@@ -15,8 +15,8 @@ from shoal.model.control.snapshot import Snapshot
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.simulated.delivery import Delivery
 from shoal.runtimes.simulated.engine.simulation import Simulation
-from shoal.runtimes.simulated.input.real import Written
 from shoal.runtimes.simulated.input.task_plan import TaskPlan
+from shoal.runtimes.simulated.input.timed import Written
 from shoal.runtimes.simulated.workers import Workers
 
 Floats = NDArray[np.float64]

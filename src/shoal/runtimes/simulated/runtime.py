@@ -26,7 +26,9 @@ from shoal.runtimes.protocol import refuse_dataframes
 from shoal.runtimes.simulated.commanded import ENDING, CommandedRun
 from shoal.runtimes.simulated.engine.simulation import Simulation, StepInput
 from shoal.runtimes.simulated.input.real import RealInput
+from shoal.runtimes.simulated.input.statistical import StatisticalInput
 from shoal.runtimes.simulated.input.task_plan import TaskPlan
+from shoal.runtimes.simulated.input.timed import TimedInput
 from shoal.runtimes.simulated.rebinding import Rebinding
 from shoal.runtimes.simulated.report import SimulatedReports
 from shoal.runtimes.simulated.settings import SimulatedSettings
@@ -66,16 +68,35 @@ class SimulatedRuntime(CommandedRun):
         self._workers = Workers.first(settings.machine, binding.workers)
         self._now = Arrangement(graph, binding)
         _ = self._now.program
-        self._input = RealInput(
-            self._sources, self.now_s, block_rows=settings.block_rows, step_s=settings.step_s, parks=self._parks
-        )
+        self._input = self._opened()
         self._reports = SimulatedReports(settings.delivery)
-        self._lay_out(0.0)
+        try:
+            self._lay_out(0.0)
+        except BaseException:
+            self._input.close()
+            raise
         self._run = self._epochs()
+
+    def _opened(self) -> TimedInput:
+        """The input of the mode."""
+        settings = self.settings
+        if settings.mode == "real":
+            return RealInput(
+                self._sources, self.now_s, block_rows=settings.block_rows, step_s=settings.step_s, parks=self._parks
+            )
+        return StatisticalInput(
+            self._sources,
+            self.now_s,
+            step_s=settings.step_s,
+            sample_rows=settings.sample_rows,
+            delays=settings.delays,
+            profiled=bool(settings.trace),
+        )
 
     def _lay_out(self, at_s: float) -> None:
         """Make tasks and workers for the arrangement, at a time at which nothing is under way."""
         self._plan = TaskPlan(self._now.program)
+        self._input.planned(self._plan)
         delays, settings = self.settings.delays(self._now.program), self.settings
         self._costs = TaskCosts(self._plan, delays, settings.seed, settings.work_factor)
         outside = self.settings.source == "outside"

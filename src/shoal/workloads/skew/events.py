@@ -116,6 +116,18 @@ class SkewEvents:
         _fill(columns, start, np.uint64(self.seed), clock, profile, ranked, last, self.vehicles)
         return dict(zip(SCHEMA.names, columns, strict=True))
 
+    def index_at(self, seconds: float) -> int:
+        """The number of events before this offset of event time from the start."""
+        return -(-max(0, round(seconds * MICROSECONDS)) * self.per_s // MICROSECONDS)
+
+    def seconds_at(self, index: int) -> float:
+        """The offset of event time of an event from the start.
+
+        >>> SkewEvents(per_s=100).seconds_at(150), SkewEvents(per_s=100).index_at(1.5)
+        (1.5, 150)
+        """
+        return index * MICROSECONDS // self.per_s / MICROSECONDS
+
     def shares(self, at_s: float) -> Floats:
         """The share of the reports that every cell has at an offset of event time from the start."""
         ranked, last = _ranks(self)

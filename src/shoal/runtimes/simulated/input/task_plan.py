@@ -38,6 +38,11 @@ class TaskPlan:
         return tuple(sorted(self.program.lanes, key=lambda lane: (lane.depth, lane.number)))
 
     @cached_property
+    def lane_of(self) -> dict[int, Lane]:
+        """The lanes by their numbers."""
+        return {lane.number: lane for lane in self.lanes}
+
+    @cached_property
     def first(self) -> dict[int, int]:
         """The first task of every lane, by its number."""
         found, at = {}, len(self.streams)
