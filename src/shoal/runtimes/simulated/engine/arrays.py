@@ -23,8 +23,6 @@ FINISH, POLL, FLOW, ARRIVE, MOVED, LINK, HOST = range(7)
 """Events: a turn ends, a source is polled, a flow ends, bytes arrive, a move ends, a link or host goes or returns."""
 INPUT, STATE = range(2)
 """What a flow carries: the input of a task, or the state of a unit."""
-HOPS = 6
-"""The largest number of links of a route."""
 
 _I, _F = np.int64, np.float64
 TASK = np.dtype(
@@ -51,9 +49,10 @@ TASK = np.dtype(
         ("number", _I),
         ("child", _I),
         ("sibling", _I),
+        ("before", _I),
     ]
 )
-"""`fixed_s` is paid by a turn that follows one of another group or step; the last four belong to the queues."""
+"""`fixed_s` is paid by a turn that follows one of another group or step; the last five belong to the queues."""
 UNIT = np.dtype(
     [
         ("start", _I),
@@ -73,6 +72,7 @@ WORKER = np.dtype(
         ("node", _I),
         ("task", _I),
         ("up", _I),
+        ("in_use", _I),
         ("version", _I),
         ("last_group", _I),
         ("last_step", _I),
@@ -81,7 +81,20 @@ WORKER = np.dtype(
         ("access_s", _F),
     ]
 )
-HOST_STATE = np.dtype([("speed", _F), ("busy", _I), ("down", _I), ("up_link", _I), ("down_link", _I)])
+HOST_STATE = np.dtype(
+    [
+        ("speed", _F),
+        ("busy", _I),
+        ("down", _I),
+        ("up_link", _I),
+        ("down_link", _I),
+        ("first_worker", _I),
+        ("workers", _I),
+        ("first_node", _I),
+        ("nodes", _I),
+    ]
+)
+"""`down`: how many reasons it has to be down; workers and memory nodes of a host have numbers in a row."""
 SOURCE = np.dtype([("task", _I), ("blocked", _I), ("ended", _I), ("polled", _I), ("due", _I)])
 QUEUE = np.dtype([("root", _I), ("free_s", _F)])
 """The first task, and the time from which another worker can access it."""
@@ -112,6 +125,7 @@ LINK_STATE = np.dtype(
 )
 FLOW_STATE = np.dtype(
     [
+        ("size", _F),
         ("left", _F),
         ("rate", _F),
         ("since_s", _F),
@@ -154,9 +168,11 @@ CORE = np.dtype(
         ("free_flow", _I),
         ("flows", _I),
         ("dirty", _I),
+        ("hops", _I),
     ]
 )
-"""`in_flight`: rows of steps that are not done, at most `most_rows`; `idle`: workers that are up and have no task."""
+"""`in_flight`: rows of steps that are not done, at most `most_rows`; `idle`: workers that are up and have no task;
+`hops`: the most links of a route."""
 
 
 class World(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.kernels.compiled import compiled
 from shoal.runtimes.simulated.engine import agenda, memory
-from shoal.runtimes.simulated.engine.arrays import FLOW, HOPS, NONE
+from shoal.runtimes.simulated.engine.arrays import FLOW, NONE
 
 
 @compiled
@@ -67,16 +67,15 @@ def ship(world: Any, here: int, there: int, size: float, what: int, first: int, 
         flows[flow].latency_s += links[link].latency_s
         overhead = max(overhead, np.ceil(size / links[link].segment) * links[link].overhead)
         _mark(world, link)
-    flows[flow].left = size + overhead
-    for hop in range(number):
-        links[memory.hops(world)[flow, hop]].carried += size + overhead
+    flows[flow].size = flows[flow].left = size + overhead
 
 
 @compiled
 def end(world: Any, flow: int) -> None:
-    """Take a flow off its links; it keeps its place until `forget`."""
-    links = memory.links(world)
-    for hop in range(HOPS):
+    """Take a flow off its links, which have carried it; it keeps its place until `forget`."""
+    links, size = memory.links(world), memory.flows(world)[flow].size
+    memory.flows(world)[flow].size = 0.0
+    for hop in range(memory.core(world)[0].hops):
         link = memory.hops(world)[flow, hop]
         if link == NONE:
             break
@@ -88,6 +87,7 @@ def end(world: Any, flow: int) -> None:
         if next_ != NONE:
             memory.before(world)[next_, _hop_of(world, next_, link)] = last
         links[link].flows -= 1
+        links[link].carried += size
         _mark(world, link)
 
 
@@ -126,7 +126,7 @@ def settle(world: Any) -> None:
 def _revise(world: Any, flow: int) -> None:
     flows, links, now_s = memory.flows(world), memory.links(world), memory.core(world)[0].now_s
     rate = np.inf
-    for hop in range(HOPS):
+    for hop in range(memory.core(world)[0].hops):
         link = memory.hops(world)[flow, hop]
         if link == NONE:
             break

@@ -22,15 +22,20 @@ from shoal.runtimes.simulated.engine.arrays import (
 
 REACHED, READ, FULL = range(3)
 """Why the loop returned: the time is reached, a source has to be read, an array has to grow."""
-ADVANCE, FEED, START_READ, GIVE_BACK, NEXT_POLL, MOVE, SWITCH, PLAN = range(8)
+ADVANCE, FEED, START_READ, GIVE_BACK, NEXT_POLL, MOVE, SWITCH, PLAN, FAIL, REORDER = range(10)
 """What the core can be asked to do."""
 
 
 @compiled
 def act(world: Any, action: int, first: int, second: int, time_s: float) -> int:
-    """Do one thing with the world at these addresses; the only function that is called from outside."""
+    """Do one thing with the world at these addresses; the only function that is called from outside.
+
+    If it returns `FULL`, nothing was done but for a part of `ADVANCE`, and it has to be called again.
+    """
     if action == ADVANCE:
         return _advance(world, time_s)
+    if _is_full(world, len(memory.tasks(world)) + 2):
+        return FULL
     if action == FEED:
         _feed(world, first)
     elif action == START_READ:
@@ -43,6 +48,10 @@ def act(world: Any, action: int, first: int, second: int, time_s: float) -> int:
         moves.request(world, first, second)
     elif action == SWITCH:
         moves.switch_worker(world, first, second)
+    elif action == FAIL:
+        moves.switch_host(world, first, second)
+    elif action == REORDER:
+        turns.reorder(world)
     else:
         agenda.add(world, time_s, HOST if first < 0 else LINK, -1 - first if first < 0 else first, second)
     return REACHED
@@ -62,7 +71,7 @@ def _advance(world: Any, until_s: float) -> int:
         if not core.agenda or times[0] > until_s:
             core.now_s = until_s
             return REACHED
-        if _is_full(world):
+        if _is_full(world, _most_added(world, rows[0, 1], rows[0, 2])):
             return FULL
         core.now_s = times[0]
         kind, first, second = rows[0, 1], rows[0, 2], rows[0, 3]
@@ -93,14 +102,26 @@ def _handle(world: Any, kind: int, first: int, second: int) -> None:
 
 
 @compiled
-def _is_full(world: Any) -> bool:
-    """Whether the next event might not find room for what it adds."""
-    core, widest = memory.core(world)[0], len(memory.tasks(world)) + 2
-    if core.agenda + 2 * (core.flows + widest) + len(memory.workers(world)) > len(memory.agenda_times(world)):
+def _most_added(world: Any, kind: int, worker: int) -> int:
+    """How many flows or events an event may add: one per task, or all outputs of all steps of a turn that ends."""
+    most = len(memory.tasks(world)) + 2
+    if kind == FINISH and len(memory.links(world)) and memory.workers(world)[worker].task != NONE:
+        task = memory.tasks(world)[memory.workers(world)[worker].task]
+        most += max(0, task.end - task.next) * (task.out_stop - task.out_start)
+    return most
+
+
+@compiled
+def _is_full(world: Any, most: int) -> bool:
+    """Whether the next event might not find room for what it adds, at most so many flows or events."""
+    core, tasks, workers = memory.core(world)[0], len(memory.tasks(world)), len(memory.workers(world))
+    if core.agenda + 2 * (core.flows + most) + workers > len(memory.agenda_times(world)):
         return True
-    if len(memory.links(world)) and core.flows + widest > len(memory.flows(world)):
+    if len(memory.links(world)) and core.flows + most > len(memory.flows(world)):
         return True
-    return core.results + widest > len(memory.results(world)) or core.moves + 1 > len(memory.moves(world))
+    if core.wakes + tasks + workers + 2 > len(memory.wakes(world)):
+        return True
+    return core.results + core.turn_steps + 1 > len(memory.results(world)) or core.moves + 1 > len(memory.moves(world))
 
 
 @compiled
@@ -108,11 +129,8 @@ def _finish(world: Any, worker: int) -> None:
     """End a turn; then its unit may have to leave, or its task has more to do."""
     task = turns.close(world, worker)
     unit = memory.tasks(world)[task].unit
-    units = memory.units(world)
-    if units[unit].target != NONE and not units[unit].at_work and not units[unit].frozen:
-        moves.leave(world, unit)
-    else:
-        turns.offer(world, task)
+    moves.leave_if_free(world, unit)
+    turns.offer(world, task)
 
 
 @compiled

@@ -152,19 +152,19 @@ def flows(world: Any) -> Any:
 @compiled
 def hops(world: Any) -> Any:
     """See `World.hops`."""
-    return _carray(_pointer(world[36]), (world[37], a.HOPS), _I)
+    return _carray(_pointer(world[36]), (world[37], core(world)[0].hops), _I)
 
 
 @compiled
 def after(world: Any) -> Any:
     """See `World.after`."""
-    return _carray(_pointer(world[38]), (world[39], a.HOPS), _I)
+    return _carray(_pointer(world[38]), (world[39], core(world)[0].hops), _I)
 
 
 @compiled
 def before(world: Any) -> Any:
     """See `World.before`."""
-    return _carray(_pointer(world[40]), (world[41], a.HOPS), _I)
+    return _carray(_pointer(world[40]), (world[41], core(world)[0].hops), _I)
 
 
 @compiled

@@ -3,14 +3,14 @@
 from typing import Any
 
 from shoal.kernels.compiled import compiled
-from shoal.runtimes.simulated.engine import agenda, flows, memory, queues, turns
-from shoal.runtimes.simulated.engine.arrays import MOVED, NONE, RUNNING, STATE, WAITING, WORKER_QUEUE
+from shoal.runtimes.simulated.engine import agenda, flows, memory, turns
+from shoal.runtimes.simulated.engine.arrays import MOVED, NONE, RUNNING, STATE, WAITING
 
 
 @compiled
 def request(world: Any, unit: int, target: int) -> None:
     """Move a unit to another worker as soon as none of its tasks is at work; a newer target replaces an older one."""
-    units, workers = memory.units(world), memory.workers(world)
+    units = memory.units(world)
     if units[unit].frozen:
         units[unit].target = target
         return
@@ -18,7 +18,7 @@ def request(world: Any, unit: int, target: int) -> None:
         units[unit].target = NONE
         return
     units[unit].target = target
-    if not units[unit].at_work or not workers[units[unit].owner].up:
+    if not units[unit].at_work:
         leave(world, unit)
 
 
@@ -27,6 +27,7 @@ def leave(world: Any, unit: int) -> None:
     """Freeze a unit and send its state; if its host is gone, the state is read elsewhere at the speed of a copy."""
     core, units, workers = memory.core(world)[0], memory.units(world), memory.workers(world)
     here, there = units[unit].owner, units[unit].target
+    turns.withdraw(world, unit)
     units[unit].frozen, units[unit].frozen_s = 1, core.now_s
     size, copying_s = units[unit].state_bytes, 0.0
     if workers[here].host != workers[there].host and workers[here].up:
@@ -35,6 +36,14 @@ def leave(world: Any, unit: int) -> None:
     if workers[here].node != workers[there].node:
         copying_s = size * core.copy_byte_s
     agenda.add(world, core.now_s + core.hand_over_s + copying_s, MOVED, unit, there)
+
+
+@compiled
+def leave_if_free(world: Any, unit: int) -> None:
+    """Let a unit that has a target leave, unless one of its tasks is at work."""
+    unit_ = memory.units(world)[unit]
+    if unit_.target != NONE and not unit_.at_work and not unit_.frozen:
+        leave(world, unit)
 
 
 @compiled
@@ -80,23 +89,19 @@ def switch_worker(world: Any, worker: int, up: int) -> None:
         workers[worker].worked_s += core.now_s - workers[worker].began_s
         memory.hosts(world)[workers[worker].host].busy -= 1
     workers[worker].task, workers[worker].version = NONE, workers[worker].version + 1
-    if core.design == WORKER_QUEUE:
-        waiting = queues.pop(world, worker)
-        while waiting != NONE:
-            tasks[waiting].status = WAITING
-            waiting = queues.pop(world, worker)
     for unit in range(len(units)):
-        if units[unit].owner == worker and units[unit].target != NONE and not units[unit].frozen:
-            leave(world, unit)
+        if units[unit].owner == worker:
+            turns.withdraw(world, unit)
+            leave_if_free(world, unit)
     if task != NONE:
+        leave_if_free(world, tasks[task].unit)
         turns.offer(world, task)
 
 
 @compiled
 def switch_host(world: Any, host: int, down: int) -> None:
-    """Switch all workers of a host off, or on again."""
-    workers = memory.workers(world)
-    memory.hosts(world)[host].down += 1 if down else -1
-    for worker in range(len(workers)):
-        if workers[worker].host == host and (down or not memory.hosts(world)[host].down):
-            switch_worker(world, worker, 0 if down else 1)
+    """Switch all workers of a host off, or those in use on again when it has no more reason to be down."""
+    hosts, workers = memory.hosts(world), memory.workers(world)
+    hosts[host].down += 1 if down else -1
+    for worker in range(hosts[host].first_worker, hosts[host].first_worker + hosts[host].workers):
+        switch_worker(world, worker, 0 if hosts[host].down else workers[worker].in_use)

@@ -1,6 +1,7 @@
 """Queues of ready tasks: pairing heaps inside the tasks, since a task waits in one queue at most.
 
-The task with the smallest key comes first; of equal keys, the one that was added first.
+The task with the smallest key comes first; of equal keys, the one that was added first. `before` is the task above the
+first of its children, and the one to the left of the others, so that any task can be removed.
 """
 
 from typing import Any
@@ -21,20 +22,28 @@ def _joined(tasks: Any, one: int, other: int) -> int:
         tasks[other].key == tasks[one].key and tasks[other].number < tasks[one].number
     ):
         one, other = other, one
-    tasks[other].sibling = tasks[one].child
+    next_ = tasks[one].child
+    tasks[other].sibling, tasks[other].before = next_, one
+    if next_ != NONE:
+        tasks[next_].before = other
     tasks[one].child = other
     return one
 
 
 @compiled
 def push(world: Any, queue: int, task: int, key: float) -> None:
-    """Add a task to a queue."""
-    tasks, core = memory.tasks(world), memory.core(world)[0]
-    tasks[task].key = key
-    tasks[task].number = core.queue_number
+    """Add a task to a queue, behind those with the same key."""
+    core = memory.core(world)[0]
+    put(world, queue, task, key, core.queue_number)
     core.queue_number += 1
-    tasks[task].child = NONE
-    tasks[task].sibling = NONE
+
+
+@compiled
+def put(world: Any, queue: int, task: int, key: float, number: int) -> None:
+    """Add a task to a queue, among those with the same key by its number."""
+    tasks = memory.tasks(world)
+    tasks[task].key, tasks[task].number = key, number
+    tasks[task].child = tasks[task].sibling = tasks[task].before = NONE
     queues = memory.queues(world)
     queues[queue].root = _joined(tasks, queues[queue].root, task)
 
@@ -42,11 +51,33 @@ def push(world: Any, queue: int, task: int, key: float) -> None:
 @compiled
 def pop(world: Any, queue: int) -> int:
     """Remove the first task of a queue; -1 if it is empty."""
-    tasks = memory.tasks(world)
     first = memory.queues(world)[queue].root
-    if first == NONE:
-        return NONE
-    pairs, one = NONE, tasks[first].child
+    if first != NONE:
+        memory.queues(world)[queue].root = _below(memory.tasks(world), first)
+    return first
+
+
+@compiled
+def remove(world: Any, queue: int, task: int) -> None:
+    """Remove a task from the queue that it is in."""
+    tasks, queues = memory.tasks(world), memory.queues(world)
+    if queues[queue].root == task:
+        pop(world, queue)
+        return
+    before, next_ = tasks[task].before, tasks[task].sibling
+    if tasks[before].child == task:
+        tasks[before].child = next_
+    else:
+        tasks[before].sibling = next_
+    if next_ != NONE:
+        tasks[next_].before = before
+    queues[queue].root = _joined(tasks, queues[queue].root, _below(tasks, task))
+
+
+@compiled
+def _below(tasks: Any, task: int) -> int:
+    """All tasks below one as one heap; returns its root."""
+    pairs, one = NONE, tasks[task].child
     while one != NONE:  # join the children two by two, as a list in reverse
         other = tasks[one].sibling
         rest = NONE if other == NONE else tasks[other].sibling
@@ -62,6 +93,7 @@ def pop(world: Any, queue: int) -> int:
         tasks[pairs].sibling = NONE
         root = _joined(tasks, root, pairs)
         pairs = rest
-    memory.queues(world)[queue].root = root
-    tasks[first].child = NONE
-    return first
+    tasks[task].child = NONE
+    if root != NONE:
+        tasks[root].before = NONE
+    return root

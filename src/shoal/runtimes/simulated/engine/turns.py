@@ -12,6 +12,8 @@ from shoal.runtimes.simulated.engine.arrays import (
     INPUT,
     NODE_QUEUE,
     NONE,
+    POLL,
+    PRIORITY,
     QUEUED,
     RUNNING,
     SINGLE_QUEUE,
@@ -20,7 +22,7 @@ from shoal.runtimes.simulated.engine.arrays import (
     WORKER_QUEUE,
 )
 
-SOURCES_LAST = 1e15
+SOURCES_LAST = 1e12
 """Added to the keys of sources, so that they come after all other tasks."""
 
 
@@ -52,7 +54,7 @@ def offer(world: Any, task: int) -> None:
     if tasks[task].status != WAITING or units[unit].frozen or owner < 0 or not memory.workers(world)[owner].up:
         return
     if tasks[task].source >= 0:
-        if not memory.sources(world)[tasks[task].source].due:
+        if not memory.sources(world)[tasks[task].source].due and not has_step(world, task):
             return
         key = SOURCES_LAST + tasks[task].last_run_s
     else:
@@ -75,6 +77,37 @@ def offer(world: Any, task: int) -> None:
 
 
 @compiled
+def has_step(world: Any, task: int) -> bool:
+    """Whether a source has a step that was read, and whose turn was given up with a worker."""
+    core = memory.core(world)[0]
+    skip(world, task)
+    step = memory.tasks(world)[task].next
+    return step < core.fed and memory.cells(world)[step - core.base, task].missing == 0
+
+
+@compiled
+def withdraw(world: Any, unit: int) -> None:
+    """Take the tasks of a unit out of the queue of its worker."""
+    units, tasks = memory.units(world), memory.tasks(world)
+    for place in range(units[unit].start, units[unit].stop):
+        task = memory.unit_tasks(world)[place]
+        if tasks[task].status == QUEUED:
+            queues.remove(world, queue_of(world, units[unit].owner), task)
+            tasks[task].status = WAITING
+
+
+@compiled
+def reorder(world: Any) -> None:
+    """Order the tasks that wait by their present priorities; of equal ones, those that came first stay first."""
+    core, tasks, units = memory.core(world)[0], memory.tasks(world), memory.units(world)
+    for task in range(len(tasks)):
+        if core.order == PRIORITY and tasks[task].status == QUEUED and tasks[task].source < 0:
+            queue, number = queue_of(world, units[tasks[task].unit].owner), tasks[task].number
+            queues.remove(world, queue, task)
+            queues.put(world, queue, task, -tasks[task].rank, number)
+
+
+@compiled
 def serve(world: Any) -> None:
     """Give work to idle workers, in the order in which it came for them."""
     core, workers = memory.core(world)[0], memory.workers(world)
@@ -85,19 +118,20 @@ def serve(world: Any) -> None:
         if workers[owner].up and workers[owner].task == NONE:
             _take(world, owner)
         elif core.idle and core.design != WORKER_QUEUE:
-            helper = _idle(world, workers[owner].node)
+            helper = _idle(world, owner)
             if helper != NONE:
                 _take(world, helper)
     core.wakes = 0
 
 
 @compiled
-def _idle(world: Any, node: int) -> int:
-    """An idle worker of a memory node, else of another one; -1 if there is none."""
+def _idle(world: Any, owner: int) -> int:
+    """An idle worker of the same memory node, else of another one of the same host; -1 if there is none."""
     workers, other = memory.workers(world), NONE
-    for worker in range(len(workers)):
+    host = memory.hosts(world)[workers[owner].host]
+    for worker in range(host.first_worker, host.first_worker + host.workers):
         if workers[worker].task == NONE and workers[worker].up:
-            if workers[worker].node == node:
+            if workers[worker].node == workers[owner].node:
                 return worker
             if other == NONE:
                 other = worker
@@ -106,26 +140,22 @@ def _idle(world: Any, node: int) -> int:
 
 @compiled
 def _take(world: Any, worker: int) -> None:
-    """Give an idle worker the first task of its queue; with a queue per memory node, else of another queue."""
-    core, tasks, units, sources = memory.core(world)[0], memory.tasks(world), memory.units(world), memory.sources(world)
-    own, number = queue_of(world, worker), len(memory.queues(world))
-    turn, most = 0, number if core.design == NODE_QUEUE else 1
+    """Give an idle worker the first task of its queue; with a queue per memory node, else of the host's others."""
+    core, tasks, sources = memory.core(world)[0], memory.tasks(world), memory.sources(world)
+    host, own = memory.hosts(world)[memory.workers(world)[worker].host], queue_of(world, worker)
+    turn, most = 0, host.nodes if core.design == NODE_QUEUE else 1
     while turn < most:
-        queue = (own + turn) % number
+        queue = own if turn == 0 else host.first_node + (own - host.first_node + turn) % host.nodes
         task = queues.pop(world, queue)
         if task == NONE:
             turn += 1
             continue
-        unit, source = tasks[task].unit, tasks[task].source
+        source = tasks[task].source
         tasks[task].status = WAITING
-        if units[unit].frozen:
-            continue
-        if queue_of(world, units[unit].owner) != queue:  # it has moved since
-            offer(world, task)
-        elif source < 0:
+        if source < 0 or has_step(world, task):
             begin(world, worker, task)
             return
-        elif not sources[source].ended:
+        if not sources[source].ended:
             if core.in_flight < core.most_rows:
                 _reserve(world, worker, task)
                 return
@@ -163,7 +193,8 @@ def begin(world: Any, worker: int, task: int) -> None:
             remote += _remote_bytes(world, row, task, node)
             taken += 1
         end += 1
-    if tasks[task].last_node >= 0 and tasks[task].last_node != node:
+    last, node_host = tasks[task].last_node, memory.node_host(world)
+    if last >= 0 and last != node and node_host[last] == node_host[node]:  # between hosts the state was sent
         remote += min(size, units[unit].state_bytes)
     core.remote_bytes += remote
     work_s += remote * core.remote_byte_s + units[unit].extra_s
@@ -282,7 +313,12 @@ def _unblock(world: Any) -> None:
     for source in range(len(sources)):
         if sources[source].blocked and not sources[source].ended and core.in_flight < core.most_rows:
             sources[source].blocked = 0
-            offer(world, sources[source].task)
+            task = sources[source].task
+            if memory.units(world)[memory.tasks(world)[task].unit].owner >= 0:
+                offer(world, task)
+            elif not sources[source].polled:  # outside of the machine
+                sources[source].polled = 1
+                agenda.add(world, core.now_s, POLL, source, 0)
 
 
 @compiled

@@ -1,0 +1,462 @@
+"""A second implementation of the simulator's event model, in plain Python and without any cleverness.
+
+Every rule is written as the documentation says it: queues are lists that are searched, rates of flows are computed
+again for all flows whenever one begins or ends, and nothing is ever forgotten.
+"""
+
+import heapq
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from math import inf
+
+import numpy as np
+from tests.runtimes.simulated.engine.naive_network import Flow, NaiveNetwork
+from tests.runtimes.simulated.engine.naive_parts import Cell, Step, Task, Unit, Worker
+
+from shoal.runtimes.simulated.engine.simulation import StepInput
+from shoal.runtimes.simulated.engine.world import Rules, Tasks
+from shoal.runtimes.simulated.machine.machine import Machine
+
+Read = Callable[[int, float], tuple[StepInput | None, float]]
+
+
+class NaiveSimulation:
+    """Tasks on a machine in simulated time, slowly."""
+
+    def __init__(
+        self, tasks: Tasks, machine: Machine, owner: list[int], cores: list[int], rules: Rules, ranks: list[float]
+    ) -> None:
+        self.machine, self.rules, self.ranks, self.sources = machine, rules, ranks, tasks.sources
+        edges = tasks.edges.tolist()
+        self.tasks = [
+            Task(
+                int(tasks.unit[n]),
+                int(tasks.group[n]),
+                float(tasks.fixed_s[n]),
+                [a for a, b in edges if b == n],
+                [b for a, b in edges if a == n],
+            )
+            for n in range(tasks.number)
+        ]
+        self.units = [Unit(each) for each in owner]
+        self.workers = [
+            Worker(int(machine.worker_host[n]), int(machine.worker_node[n]), n in cores, n in cores, 0.0)
+            for n in range(machine.workers)
+        ]
+        for worker in self.workers:
+            worker.access_s = self._access_s(worker, cores)
+        self.now_s, self.numbers, self.pushes = 0.0, count(), count()
+        self.agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self.steps: list[Step] = []
+        self.queue: list[tuple[float, int, int]] = []
+        self.free_s: dict[int, float] = {}
+        self.wakes: list[int] = []
+        self.asked: list[tuple[int, int | None]] = []
+        self.network = NaiveNetwork(machine)
+        self.hosts_down = [0] * len(machine.hosts)
+        self.results: list[tuple[int, int, float]] = []
+        self.moves: list[tuple[int, int, int, float, float]] = []
+        self.remote_bytes = 0.0
+        for number, begin_s, end_s in machine.link_outages:
+            self._plan_outage(begin_s, end_s, partial(self.network.switch, number))
+        for number, begin_s, end_s in machine.host_outages:
+            self._plan_outage(begin_s, end_s, partial(self._switch_host, number))
+
+    def _plan_outage(self, begin_s: float, end_s: float, switch: Callable[[int], None]) -> None:
+        if begin_s <= 0:
+            switch(1)
+        else:
+            self.plan(begin_s, lambda: switch(1))
+        if end_s < inf:
+            self.plan(end_s, lambda: switch(-1))
+
+    def _access_s(self, worker: Worker, cores: list[int]) -> float:
+        used = [self.workers[core] for core in cores]
+        if self.rules.queues == "worker-queue":
+            return self.machine.queue_s[0]
+        same = [each for each in used if self.rules.queues == "single-queue" or each.node == worker.node]
+        far = self.rules.queues == "single-queue" and len({each.node for each in used}) > 1
+        curve = self.machine.queue_costs(self.machine.workers)
+        return float(curve[max(1, len(same)) - 1]) + (self.machine.remote_queue_s if far else 0.0)
+
+    # time
+
+    def plan(self, time_s: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self.agenda, (time_s, next(self.numbers), action))
+
+    def advance(self, until_s: float, read: Read) -> None:
+        while True:
+            self._serve_and_read(read)
+            left_s, ending = self.network.first_end()
+            end_s = self.now_s + left_s
+            next_s = min(self.agenda[0][0] if self.agenda else inf, end_s)
+            if next_s > until_s:
+                self._pass(until_s)
+                return
+            self._pass(next_s)
+            if end_s == next_s and ending is not None:
+                self._end_flow(ending)
+            else:
+                heapq.heappop(self.agenda)[2]()
+
+    def _pass(self, time_s: float) -> None:
+        self.network.wait(time_s - self.now_s)
+        self.now_s = time_s
+
+    def _end_flow(self, flow: Flow) -> None:
+        self.network.flows.remove(flow)
+        self.plan(self.now_s + self.network.latency_s(flow), lambda: flow.arrived(flow.target))
+
+    # sources
+
+    def poll(self, source: int, at_s: float) -> None:
+        if not self.tasks[source].polled:
+            self.tasks[source].polled = True
+            self.plan(at_s, lambda: self._poll(source))
+
+    def _poll(self, source: int) -> None:
+        task = self.tasks[source]
+        task.polled = False
+        if task.ended:
+            return
+        if self.units[task.unit].owner >= 0:
+            task.due = True
+            self._offer(source)
+        elif self._has_room:
+            self.asked.append((source, None))
+        else:
+            task.blocked = True
+
+    @property
+    def _has_room(self) -> bool:
+        return sum(step.rows for step in self.steps if not step.is_done) < self.rules.most_rows
+
+    def _serve_and_read(self, read: Read) -> None:
+        self._serve()
+        while self.asked:
+            asked, self.asked = self.asked, []
+            for source, worker in asked:
+                self._read(source, worker, read)
+            self._serve()
+
+    def _read(self, source: int, worker: int | None, read: Read) -> None:
+        step, again_s = read(source, self.now_s)
+        task = self.tasks[source]
+        if step is not None:
+            self._feed(step)
+            task.next = len(self.steps) - 1
+        if worker is None:
+            if step is not None:
+                task.next += 1
+                self._complete(len(self.steps) - 1, source, None)
+        else:
+            self.workers[worker].task = None
+            if step is not None:
+                self._begin(worker, source)
+            else:
+                task.state = "waiting"
+                self._free(worker)
+        if again_s == inf:
+            task.ended = True
+        else:
+            self.poll(source, max(again_s, self.now_s))
+
+    def _feed(self, step: StepInput) -> None:
+        cells = {}
+        for number in range(len(self.tasks)):
+            active = step.work_s[number] > 0 or step.results[number] > 0
+            if number == step.source or (active and number >= self.sources):
+                cells[number] = Cell(float(step.work_s[number]), float(np.float32(step.bytes[number])), 0)
+        for number, cell in cells.items():
+            if number != step.source:
+                cell.missing = sum(before in cells for before in self.tasks[number].inputs)
+                cell.implied = cell.missing == 0
+                cell.missing = max(1, cell.missing)
+        self.steps.append(Step(step.arrival_s, step.rows, cells))
+
+    # queues
+
+    def _queue_of(self, worker: int) -> int:
+        if self.rules.queues == "single-queue":
+            return 0
+        return self.workers[worker].node if self.rules.queues == "node-queue" else worker
+
+    def _next_step(self, number: int) -> int | None:
+        """The next step in which a task has something to do, ready or not."""
+        task = self.tasks[number]
+        for at in range(task.next, len(self.steps)):
+            cell = self.steps[at].cells.get(number)
+            if cell is not None and not cell.done:
+                return at
+        return None
+
+    def _is_ready(self, number: int) -> bool:
+        at = self._next_step(number)
+        return at is not None and self.steps[at].cells[number].missing == 0
+
+    def _offer(self, number: int) -> None:
+        task, unit = self.tasks[number], self.units[self.tasks[number].unit]
+        if task.state != "waiting" or unit.frozen_since_s is not None or unit.owner < 0:
+            return
+        if not self.workers[unit.owner].up or not (self._is_ready(number) or (number < self.sources and task.due)):
+            return
+        task.state = "queued"
+        self.queue.append((self._key(number), next(self.pushes), number))
+        self.wakes.append(unit.owner)
+
+    def _key(self, number: int) -> float:
+        task = self.tasks[number]
+        if number < self.sources:
+            return 1e12 + task.last_run_s
+        at = self._next_step(number)
+        assert at is not None
+        keys = {
+            "event-time": self.steps[at].arrival_s,
+            "first-come": self.now_s,
+            "turns": task.last_run_s,
+            "priority": -self.ranks[number],
+        }
+        return keys[self.rules.order]
+
+    def _serve(self) -> None:
+        while self.wakes:
+            owner = self.wakes.pop(0)
+            if self.workers[owner].up and self.workers[owner].task is None:
+                self._take(owner)
+            elif self.rules.queues != "worker-queue":
+                host, node = self.workers[owner].host, self.workers[owner].node
+                idle = [n for n, each in enumerate(self.workers) if each.up and each.task is None and each.host == host]
+                near = [n for n in idle if self.workers[n].node == node]
+                if idle:
+                    self._take((near or idle)[0])
+
+    def _take(self, worker: int) -> None:
+        for queue in self._queues_for(worker):
+            while entries := [entry for entry in self.queue if self._is_in(entry[2], queue)]:
+                entry = min(entries)
+                self.queue.remove(entry)
+                number, task = entry[2], self.tasks[entry[2]]
+                task.state = "waiting"
+                if self._is_ready(number):
+                    self._begin(worker, number)
+                    return
+                if task.ended:
+                    continue
+                if self._has_room:
+                    task.state, task.due = "running", False
+                    self.workers[worker].task = number
+                    self.asked.append((number, worker))
+                    return
+                task.blocked = True
+
+    def _is_in(self, number: int, queue: int) -> bool:
+        return self._queue_of(self.units[self.tasks[number].unit].owner) == queue
+
+    def _queues_for(self, worker: int) -> list[int]:
+        own = self._queue_of(worker)
+        if self.rules.queues != "node-queue":
+            return [own]
+        nodes = [n for n, host in enumerate(self.machine.node_host) if host == self.workers[worker].host]
+        at = nodes.index(own)
+        return nodes[at:] + nodes[:at]
+
+    # turns
+
+    def _begin(self, worker: int, number: int) -> None:
+        task, at = self.tasks[number], self.workers[worker]
+        unit = self.units[task.unit]
+        steps = list[int]()
+        for step in range(task.next, len(self.steps)):
+            cell = self.steps[step].cells.get(number)
+            if cell is None or cell.done:
+                continue
+            if cell.missing > 0 or len(steps) == self.rules.turn_steps:
+                break
+            steps.append(step)
+        cells = [self.steps[step].cells[number] for step in steps]
+        remote = sum(self._remote(step, number, at) for step in steps)
+        last = task.last_node
+        if last is not None and last != at.node and self.machine.node_host[last] == at.host:
+            remote += min(sum(cell.size for cell in cells), unit.state_bytes)
+        self.remote_bytes += remote
+        work_s = sum(cell.work_s for cell in cells) + remote * self.machine.remote_byte_s + unit.extra_s
+        unit.extra_s = 0.0
+        if at.last != (task.group, self._first(number)):
+            work_s += task.fixed_s
+        at.last = (task.group, self._first(number))
+        busy = sum(self._is_busy(each) for each in self.workers if each.host == at.host)
+        factor = self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)]
+        queue = self._queue_of(worker)
+        free_s = self.free_s[queue] = max(self.free_s.get(queue, 0.0), self.now_s) + at.access_s
+        took_s = work_s * factor / self.machine.hosts[at.host].speed + free_s - self.now_s
+        task.state, task.last_node = "running", at.node
+        unit.at_work += 1
+        at.task, at.steps, at.began_s, at.turn = number, steps, self.now_s, at.turn + 1
+        turn = at.turn
+        self.plan(self.now_s + took_s, lambda: self._finish(worker, turn))
+
+    def _is_busy(self, worker: Worker) -> bool:
+        """Whether a worker is in a turn, and not only kept for a source that is being read."""
+        return worker.task is not None and bool(worker.steps)
+
+    def _first(self, number: int) -> int:
+        first = self._next_step(number)
+        assert first is not None
+        return first
+
+    def _remote(self, step: int, number: int, at: Worker) -> float:
+        cells, inputs = self.steps[step].cells, self.tasks[number].inputs
+        ran_on = [cells[each].ran_on for each in inputs if each in cells]
+        there = [self.workers[each] for each in ran_on if each is not None]
+        away = sum(each.host == at.host and each.node != at.node for each in there)
+        return cells[number].size * away / max(1, len(inputs))
+
+    def _finish(self, worker: int, turn: int) -> None:
+        at = self.workers[worker]
+        if at.task is None or at.turn != turn:
+            return
+        number, task, steps = at.task, self.tasks[at.task], at.steps
+        took_s = self.now_s - at.began_s
+        at.worked_s += took_s
+        task.busy_s += took_s
+        task.last_run_s, task.next, task.state = self.now_s, steps[-1] + 1, "waiting"
+        self.units[task.unit].at_work -= 1
+        self._free(worker)
+        for step in steps:
+            self._complete(step, number, worker)
+        self._leave_if_free(task.unit)
+        self._offer(number)
+
+    def _free(self, worker: int) -> None:
+        self.workers[worker].task, self.workers[worker].steps = None, []
+        self.wakes.append(worker)
+
+    def _complete(self, step: int, number: int, worker: int | None) -> None:
+        cells = self.steps[step].cells
+        cells[number].done, cells[number].ran_on = True, worker
+        self.results.append((number, step, self.now_s))
+        for target in self.tasks[number].outputs:
+            if target in cells:
+                self._send(step, target, worker)
+        if number < self.sources:
+            for target in sorted(cells):
+                if cells[target].implied:
+                    self._arrived(step, target)
+        if self.steps[step].is_done:
+            for source in range(self.sources):
+                self._unblock(source)
+
+    def _unblock(self, source: int) -> None:
+        task = self.tasks[source]
+        if task.blocked and not task.ended and self._has_room:
+            task.blocked = False
+            if self.units[task.unit].owner >= 0:
+                self._offer(source)
+            else:
+                self.poll(source, self.now_s)
+
+    def _send(self, step: int, target: int, worker: int | None) -> None:
+        owner = self.workers[self.units[self.tasks[target].unit].owner]
+        if worker is None or self.workers[worker].host == owner.host:
+            self._arrived(step, target)
+        else:
+            self._ship_input(step, target, self.workers[worker].host)
+
+    def _ship_input(self, step: int, target: int, here: int) -> None:
+        there = self.workers[self.units[self.tasks[target].unit].owner].host
+        if here == there:
+            self._arrived(step, target)
+            return
+        size = self.steps[step].cells[target].size / max(1, len(self.tasks[target].inputs))
+        self.network.ship(here, there, size, lambda host: self._ship_input(step, target, host))
+
+    def _arrived(self, step: int, target: int) -> None:
+        cell = self.steps[step].cells[target]
+        cell.missing -= 1
+        if cell.missing == 0:
+            self._offer(target)
+
+    # moves
+
+    def move(self, number: int, worker: int) -> None:
+        unit = self.units[number]
+        if unit.frozen_since_s is not None:
+            unit.target = worker
+        elif unit.owner == worker:
+            unit.target = None
+        else:
+            unit.target = worker
+            self._leave_if_free(number)
+
+    def _withdraw(self, number: int) -> None:
+        for entry in [e for e in self.queue if self.tasks[e[2]].unit == number]:
+            self.queue.remove(entry)
+            self.tasks[entry[2]].state = "waiting"
+
+    def _leave_if_free(self, number: int) -> None:
+        unit = self.units[number]
+        if unit.target is None or unit.at_work or unit.frozen_since_s is not None:
+            return
+        self._leave(number)
+
+    def _leave(self, number: int) -> None:
+        unit = self.units[number]
+        assert unit.target is not None
+        self._withdraw(number)
+        unit.frozen_since_s, target = self.now_s, unit.target
+        here, there = self.workers[unit.owner], self.workers[unit.target]
+        if here.up and here.host != there.host:
+            self.network.ship(here.host, there.host, unit.state_bytes, lambda _: self._settle(number, target))
+            return
+        copying_s = unit.state_bytes * self.rules.copy_byte_s if here.node != there.node else 0.0
+        self.plan(self.now_s + self.rules.hand_over_s + copying_s, lambda: self._settle(number, target))
+
+    def _settle(self, number: int, there: int) -> None:
+        unit = self.units[number]
+        assert unit.frozen_since_s is not None
+        self.moves.append((number, unit.owner, there, unit.state_bytes, self.now_s - unit.frozen_since_s))
+        unit.owner, unit.frozen_since_s = there, None
+        unit.extra_s += self.rules.hand_over_s
+        if unit.target not in (None, there):
+            self._leave(number)
+            return
+        unit.target = None
+        for task in range(len(self.tasks)):
+            if self.tasks[task].unit == number:
+                self._offer(task)
+
+    # hosts
+
+    def _switch_host(self, host: int, by: int) -> None:
+        self.hosts_down[host] += by
+        for number, worker in enumerate(self.workers):
+            if worker.host == host:
+                up = worker.in_use and not self.hosts_down[host]
+                if up and not worker.up:
+                    self._switch_on(number)
+                elif worker.up and not up:
+                    self._switch_off(number)
+
+    def _switch_on(self, number: int) -> None:
+        self.workers[number].up = True
+        for task in range(len(self.tasks)):
+            if self.units[self.tasks[task].unit].owner == number:
+                self._offer(task)
+        self.wakes.append(number)
+
+    def _switch_off(self, number: int) -> None:
+        worker = self.workers[number]
+        worker.up, aborted = False, worker.task
+        if aborted is not None:
+            self.tasks[aborted].state = "waiting"
+            self.units[self.tasks[aborted].unit].at_work -= 1
+            worker.worked_s += self.now_s - worker.began_s
+        worker.task, worker.steps = None, []
+        for unit in range(len(self.units)):
+            if self.units[unit].owner == number:
+                self._withdraw(unit)
+                self._leave_if_free(unit)
+        if aborted is not None:
+            self._leave_if_free(self.tasks[aborted].unit)
+            self._offer(aborted)
