@@ -34,6 +34,9 @@ class Interpreted:
     by default of the processing time. Call `read` for every stream, then `computed` once.
     """
 
+    parallelism = 1
+    """Into how many slices the rows of a stream are cut."""
+
     def __init__(self, program: Program, marks: Mapping[str, int], now_us: int, wall_us: int | None = None) -> None:
         """Nothing read yet."""
         self._wall_us = now_us if wall_us is None else wall_us
@@ -47,7 +50,7 @@ class Interpreted:
         opened, ended = open_partitions(end), bool(end["ended"])
         if stream not in self._program.inputs or start == end:
             return [Reading(stream, open=opened, ended=ended)] if ended else []
-        pieces = cursor.slices(start, end, 1)
+        pieces = cursor.slices(start, end, self.parallelism)
         return [Reading(stream, self._slice(stream, source, each), each.partition, opened, ended) for each in pieces]
 
     def _slice(self, stream: str, source: Source, piece: Slice) -> int:

@@ -9,18 +9,22 @@ from shoal.connectors.sources.generator import Generator, TimedEvents
 from shoal.connectors.sources.rate import EventTime
 from shoal.errors import ConfigError
 from shoal.model.control.parked import parks
-from shoal.runtimes.protocol import Launch, RuntimeKind
+from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
 from shoal.runtimes.simulated.commanded import CAPABILITIES
+from shoal.runtimes.simulated.micro_batch.micro_batches import MicroBatchRuntime, check_settings
 from shoal.runtimes.simulated.runtime import SimulatedRuntime
 from shoal.runtimes.simulated.settings import CHOICES, SimulatedSettings
 
 
-def made(launch: Launch) -> SimulatedRuntime:
-    """A runtime in simulated time."""
+def made(launch: Launch) -> Runtime:
+    """A runtime in simulated time: one of micro-batches, if the machine consists of executors of Spark."""
     launch.refuse_checkpoint(CAPABILITIES.name)
-    launch.refuse(CAPABILITIES.name, "local", "spark", "interval_s")
-    settings = SimulatedSettings.of({"seed": str(launch.seed), **launch.conf}).bound(launch.policy)
-    sources = launch.sources
+    launch.refuse(CAPABILITIES.name, "local", "spark")
+    settings = SimulatedSettings.of({"seed": str(launch.seed), **launch.conf})
+    if settings.machine.spark:
+        return _of_spark(launch, settings)
+    launch.refuse(CAPABILITIES.name, "interval_s")
+    settings, sources = settings.bound(launch.policy), launch.sources
     if settings.mode == "statistical":
         if not isinstance(launch.sink, MemorySink):
             raise ConfigError("mode=statistical counts results and writes none; leave the sink out, or use mode=real")
@@ -39,6 +43,18 @@ def _played(source: Any) -> Any:
     if isinstance(source, Generator) and source.rate is None and isinstance(source.made_by, TimedEvents):
         return replace(source, rate=EventTime())
     return source
+
+
+def _of_spark(launch: Launch, settings: SimulatedSettings) -> MicroBatchRuntime:
+    check_settings(settings, launch.policy)
+    return MicroBatchRuntime(
+        launch.sources,
+        launch.sink,
+        settings,
+        parks=parks(launch.on_query_error),
+        most_workers=launch.most_workers,
+        interval_s=launch.interval_s,
+    )
 
 
 def _workers(conf: Mapping[str, str]) -> int:

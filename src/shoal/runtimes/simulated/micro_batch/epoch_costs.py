@@ -1,0 +1,105 @@
+"""Costs of the parts of an epoch: those that `shoal profile --on spark` has fitted, or usual ones.
+
+The usual ones are those of an almost empty epoch with 300 queries on two cores, 85 ms in all, as docs/benchmarks.md has
+it; what rows cost is then said by the delay model.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.compiler.lane import Lane
+from shoal.compiler.program import Program
+from shoal.errors import ConfigError
+from shoal.runtimes.simulated.delay.cost import Cost
+from shoal.runtimes.simulated.delay.model import DelayModel
+
+READING_S, WORKER_S, LANE_S = 0.004, 0.006, 0.0003
+"""Fixed time of a reading task, of a worker's task, and of a lane in it."""
+WORKER_BYTE_S = 2e-9
+"""Time of a worker's task per byte that it receives, or writes as state."""
+DRIVER = Cost(fixed_s=0.030, event_s=0.006, result_s=2e-7)
+"""The driver's time per epoch, task and result. A Python stage of two tasks adds about 10 ms to a micro-batch."""
+BETWEEN_S = 0.026
+"""Time between two epochs, in which Spark logs and plans; half of it before the epoch."""
+SLOTS = 2
+"""The slots of the machine that these were measured on."""
+LAUNCH_S = 0.0005
+"""The least time of the driver per task, however many slots there are: an estimate, 2,000 tasks per second."""
+LOAD_BYTE_S = 1e-9
+"""Time to load a byte of state that another worker wrote, beside the link: what control assumes of any link, too."""
+AGAIN = "measure it again with shoal profile --on spark"
+
+
+@dataclass(frozen=True)
+class EpochCosts:
+    """Seconds of the parts of an epoch at speed 1; events of the driver are its tasks.
+
+    `slots`: those of the machine on which the driver's time per task was measured.
+    """
+
+    reading: Mapping[str, Cost]
+    lanes: Mapping[int, Cost]
+    worker: Cost
+    driver: Cost
+    between_s: float
+    slots: int = SLOTS
+
+    def driver_s(self, tasks: int, results: int, slots: int) -> float:
+        """The time of the driver for an epoch on so many slots.
+
+        Most of the time per task passes in the slot, before and behind the task's own work, and the other slots do the
+        same meanwhile. So it shrinks as slots are added, down to what the driver needs to launch a task.
+        """
+        shared_s = self.driver.event_s * self.slots / max(slots, self.slots)
+        task_s = min(self.driver.event_s, max(LAUNCH_S, shared_s))
+        return self.driver.fixed_s + task_s * tasks + self.driver.result_s * results
+
+
+def usual_costs(program: Program, model: DelayModel) -> EpochCosts:
+    """The usual costs around what a delay model says of streams and lanes."""
+    return EpochCosts(
+        {stream: _with_fixed(model.stream(stream), READING_S) for stream in program.inputs},
+        {lane.number: _with_fixed(model.lane(lane), LANE_S) for lane in program.lanes if lane.kernel is not None},
+        Cost(fixed_s=WORKER_S, state_byte_s=WORKER_BYTE_S),
+        DRIVER,
+        BETWEEN_S,
+    )
+
+
+def _with_fixed(cost: Cost, fixed_s: float) -> Cost:
+    """A cost per row with the fixed time of a task; that of a turn on the local runtime is another one."""
+    return Cost(fixed_s, cost.event_s, cost.result_s, cost.state_byte_s)
+
+
+def has_epochs(profile: Mapping[str, Any] | None) -> bool:
+    """Whether a profile was taken on Spark."""
+    return profile is not None and isinstance(profile.get("epochs"), Mapping)
+
+
+def profiled_costs(program: Program, profile: Mapping[str, Any]) -> EpochCosts:
+    """The costs of a profile of the same queries."""
+    epochs = profile["epochs"]
+    parts = epochs.get("parts")
+    if not isinstance(parts, list) or not isinstance(epochs.get("slots"), int):
+        raise ConfigError(f"profile must have slots and a list of parts under 'epochs'; {AGAIN}")
+    reading = {part["stream"]: Cost.of(part["cost"]) for part in parts if part["kind"] == "reading task"}
+    lanes = {part["lane"]: part for part in parts if part["kind"] == "lane"}
+    for stream in program.inputs:
+        if stream not in reading:
+            raise ConfigError(f"profile has no reading task of stream {stream!r}; {AGAIN}")
+    found = {lane.number: _lane_cost(lane, lanes) for lane in program.lanes if lane.kernel is not None}
+    others = {part["kind"]: Cost.of(part["cost"]) for part in parts if part["kind"] not in ("reading task", "lane")}
+    if missing := [kind for kind in ("worker task", "driver") if kind not in others]:
+        raise ConfigError(f"profile has no cost of a {missing[0]}; {AGAIN}")
+    between_s = others["between epochs"].fixed_s if "between epochs" in others else BETWEEN_S
+    return EpochCosts(reading, found, others["worker task"], others["driver"], between_s, epochs["slots"])
+
+
+def _lane_cost(lane: Lane, parts: Mapping[int, Mapping[str, Any]]) -> Cost:
+    """The cost of a lane, if the profile has one with the same operators."""
+    operators = sorted({str(instance).rpartition("/")[0] for instance in lane.instances})
+    part = parts.get(lane.number)
+    if part is None or list(part["operators"]) != operators:
+        raise ConfigError(f"profile is one of other queries: lane {lane.number} has other operators there; {AGAIN}")
+    return Cost.of(part["cost"])
