@@ -58,7 +58,20 @@ class SimulatedReports:
         """Count what a simulation does from now on."""
         self._plan, self._simulation = plan, simulation
         self._before = Totals.of(simulation)
+        self._owners: Ints = np.zeros(0, np.int64)
+        self._binding: Binding | None = None
         self.moves = simulation.take_moves()
+
+    def _bound(self, workers: Workers) -> Binding:
+        """The binding in force; an instance on a core without a number counts as on worker 0."""
+        instances = self._plan.instances
+        owners = np.maximum(workers.number_of[self._simulation.owners()[: len(instances)]], 0)
+        known = self._binding
+        if known is None or known.workers != len(workers.cores) or not np.array_equal(owners, self._owners):
+            pairs = zip(instances, owners.tolist(), strict=True)
+            known = Binding.of(dict(pairs), len(workers.cores))
+        self._owners, self._binding = owners, known
+        return known
 
     @property
     def epoch(self) -> int:
@@ -89,7 +102,7 @@ class SimulatedReports:
         migration_s = float(moves["frozen_s"].sum())
         snapshot = Snapshot(
             self._epoch,
-            bound(plan, simulation, workers),
+            self._bound(workers),
             loads,
             dict(marks),
             period_s,
@@ -123,13 +136,6 @@ class SimulatedReports:
         return report
 
 
-def bound(plan: TaskPlan, simulation: Simulation, workers: Workers) -> Binding:
-    """The binding in force; an instance on a core without a number counts as on worker 0."""
-    owners = workers.number_of[simulation.owners()[: len(plan.instances)]]
-    pairs = zip(plan.instances, np.maximum(owners, 0).tolist(), strict=True)
-    return Binding.of(dict(pairs), len(workers.cores))
-
-
 def _parts(plan: TaskPlan, simulation: Simulation) -> Ints:
     """The part of a lane that each task belongs to: those of one lane and one worker are together."""
     owners = simulation.owners()[plan.unit]
@@ -139,10 +145,7 @@ def _parts(plan: TaskPlan, simulation: Simulation) -> Ints:
 def _histogram(results: NDArray[np.void]) -> Histogram:
     """The latency of every result."""
     histogram = Histogram()
-    values, places = np.unique(results["latency_s"], return_inverse=True)
-    numbers = np.bincount(places, weights=results["results"], minlength=len(values))
-    for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
-        histogram.record(value, int(number))
+    histogram.record_all(results["latency_s"], results["results"])
     return histogram
 
 
@@ -151,10 +154,10 @@ def _means(plan: TaskPlan, results: NDArray[np.void]) -> dict[str, float]:
     sums = np.bincount(results["task"], weights=results["latency_s"] * results["results"], minlength=plan.number)
     numbers = np.bincount(results["task"], weights=results["results"], minlength=plan.number)
     by_name: dict[str, list[float]] = {}
-    for task, names in plan.written_by.items():
-        if numbers[task]:
-            for name in names:
-                total = by_name.setdefault(name, [0.0, 0.0])
-                total[0] += sums[task]
-                total[1] += numbers[task]
+    written = np.flatnonzero(numbers)
+    for task, of_task, number in zip(written.tolist(), sums[written].tolist(), numbers[written].tolist(), strict=True):
+        for name in plan.written_by.get(task, ()):
+            total = by_name.setdefault(name, [0.0, 0.0])
+            total[0] += of_task
+            total[1] += number
     return {name: total / number for name, (total, number) in by_name.items()}

@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 MICROSECONDS = 1_000_000
 LIMITS = {
     "vehicles": (1, 2**31),
-    "regions": (1, 10_000),
+    "regions": (1, 100_000),
     "seed": SEED,
     "steps_per_s": (1, 1000),
     "ratio": (0, 1_000_000),

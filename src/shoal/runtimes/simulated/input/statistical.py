@@ -2,8 +2,8 @@
 
 1. A step has as many rows as are due by the rate. They divide among instances exactly as the events count themselves
    (`CountedEvents`), otherwise as those of the latest sample.
-2. Once per simulated second, and whenever a window closes, the last rows before that moment are run through the real
-   kernels. A window then has a result for every key that the samples have shown.
+2. Once per simulated second, and whenever a window closes, some of the last rows are run through the real kernels. A
+   window then has a result for every key that the samples have shown.
 3. Lanes whose results follow rows emit as in the sample, or by the selectivity of a profile. Those whose results
    a sample does not show (joins, patterns, sessions) need a profile.
 4. The watermark goes by the event times of the last rows of a step.
@@ -34,6 +34,8 @@ from shoal.runtimes.simulated.input.timed import TimedInput
 
 SAMPLE_S = 1.0
 """The time between two samples, unless a window closes."""
+GOLDEN = 0.6180339887498949
+"""Multiples of the golden section, without their whole parts, are spread evenly."""
 TAIL_ROWS = 32
 """The rows at the end of a step whose event times advance the watermark."""
 NO_LIMIT = 1 << 62
@@ -60,7 +62,7 @@ class StatisticalInput(TimedInput):
         self._closed: dict[str, int] = {}
         self._sampled_s: dict[str, float] = {}
         self._sampled_up_to: dict[str, int] = {}
-        self._rows = self._rows_sampled = 0
+        self._rows = self._rows_sampled = self._number = 0
 
     def arranged(self, before: Arrangement, after: Arrangement) -> None:
         """Convert the state of the samples to another arrangement."""
@@ -103,7 +105,7 @@ class StatisticalInput(TimedInput):
         marks = advanced(program, self._marks, readings, now_us)
         sample = None
         if end is None or self._is_due(plan, source, last, marks):
-            sample = self._sample(plan, source, now, last, marks)
+            sample = self._sample(plan, source, now, (first, last), marks)
         counts = self._counts(plan, source, (first, last), sample, due_s)
         if end is not None:
             self._offsets[stream] = end
@@ -133,11 +135,19 @@ class StatisticalInput(TimedInput):
             if lane.kernel is not None and lane.kernel.results_per == "key" and lane.depth == 1
         )
 
-    def _sample(self, plan: TaskPlan, source: int, now: Arrangement, last: int, marks: Mapping[str, int]) -> Counts:
-        """Run the last rows through the kernels, as many as the time since the last sample allows."""
+    def _sample(
+        self, plan: TaskPlan, source: int, now: Arrangement, step: tuple[int, int], marks: Mapping[str, int]
+    ) -> Counts:
+        """Run some of the last rows through the kernels, as many as the time since the last sample allows.
+
+        They are in another part of the step each time, so that a stream which repeats itself shows all of its keys.
+        """
         stream = plan.streams[source]
         passed_s = min(SAMPLE_S, self._now_s() - self._sampled_s.get(stream, -SAMPLE_S))
         wanted = max(TAIL_ROWS, round(self._sample_rows * passed_s / SAMPLE_S), self._samples[source].missing)
+        self._number += 1
+        room = max(0, step[1] - step[0] - wanted)
+        last = step[1] - int(room * (self._number * GOLDEN % 1.0))
         first = max(self._sampled_up_to.get(stream, 0), last - wanted)
         epoch = Interpreted(now.program, self._closed, round(self._now_s() * 1e6), wall_us=time.time_ns() // 1000)
         if first < last:
@@ -147,7 +157,7 @@ class StatisticalInput(TimedInput):
         sample = counts_of(plan, source, epoch, loads, self._now_s())
         self._samples[source].add(sample)
         self._closed = dict(marks)
-        self._sampled_s[stream], self._sampled_up_to[stream] = self._now_s(), last
+        self._sampled_s[stream], self._sampled_up_to[stream] = self._now_s(), step[1]
         self._rows_sampled += last - first
         return sample
 
