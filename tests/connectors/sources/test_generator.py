@@ -13,6 +13,7 @@ from shoal.connectors.sources.generator import Generator, GeneratorCursor
 from shoal.connectors.sources.source import Slice
 from shoal.errors import ConfigError, SchemaError, SourceError
 from shoal.storage.directory import Directory
+from shoal.workloads.traffic.events import TrafficEvents
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,23 @@ def test_events_come_at_the_rate_asked_for(tmp_path: Path) -> None:
         at = cursor.latest(at)
         positions.append(at["position"])
     assert positions == [0, 0, 50, 50, 150, 1150]
+
+
+@pytest.mark.parametrize("position", [0, 12_345], ids=["from the first event on", "after a restart"])
+def test_events_can_come_at_their_own_times(position: int, tmp_path: Path) -> None:
+    events = TrafficEvents("W3", vehicles=500, period_s=20, steps_per_s=3)
+    source, clock = Generator(events, rate="event-time"), Clock()
+    cursor, at = cursor_of(source, tmp_path, clock), {"position": position, "ended": False}
+    cursor.latest(at)
+    clock.now_s += 4.5
+    end = cursor.latest(at)
+    assert end["position"] == pytest.approx(events.index_at(events.seconds_at(position) + 4.5), abs=1)
+    assert cursor.due_s(end) == pytest.approx(clock.now_s, abs=0.01)
+
+
+def test_events_that_do_not_know_their_times_cannot_come_at_them() -> None:
+    with pytest.raises(ConfigError, match="rate event-time needs events that know their times; got Numbers"):
+        Generator(Numbers(), rate="event-time")
 
 
 def test_a_run_that_has_fallen_behind_catches_up_in_bounded_epochs(tmp_path: Path) -> None:
