@@ -1,6 +1,7 @@
 """Validations: what is measured of two runs, and how they are compared."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_a_run_that_emits_nothing_between_warm_up_and_end_cannot_be_compared() -
 
 
 def test_errors_are_relative_to_the_real_run_and_judged_by_their_limits() -> None:
-    found = Validation("local", 2, "round-robin", measures(100.0), measures(120.0))
+    found = Validation("local", 2, "round-robin", (measures(100.0),), measures(120.0))
     assert found.error("mean_ms") == pytest.approx(0.2)
     assert [found.within(name) for name in ("mean_ms", "p50_ms", "p99_ms", "events_per_s")] == [
         False,
@@ -76,12 +77,25 @@ def test_errors_are_relative_to_the_real_run_and_judged_by_their_limits() -> Non
         True,
         False,
     ]
-    assert Validation("local", 2, "round-robin", measures(0.0), measures(1.0)).error("mean_ms") is None
+    assert Validation("local", 2, "round-robin", (measures(0.0),), measures(1.0)).error("mean_ms") is None
+
+
+def test_a_simulation_is_compared_with_the_median_of_the_real_runs() -> None:
+    reals = tuple(measures(value) for value in (300.0, 100.0, 110.0))
+    found = Validation("local", 2, "round-robin", reals, measures(121.0))
+    assert found.error("mean_ms") == pytest.approx(0.1)
+    assert found.spread("p99_ms") == (100.0, 300.0)
+    assert found.data()["compared"]["mean_ms"]["real_runs"] == [300.0, 100.0, 110.0]
+
+
+def test_results_of_an_epoch_without_a_histogram_have_the_latency_of_the_epoch() -> None:
+    epochs = [replace(epoch(number, 100, 0.5), latency=None) for number in range(3)]
+    assert measured(epochs, 2, 0.0, "spark").mean_ms == pytest.approx(500)
 
 
 def test_the_time_of_epochs_is_compared_on_spark_only() -> None:
-    assert "epoch_ms" not in Validation("local", 2, "round-robin", measures(1.0), measures(1.0)).compared
-    assert "epoch_ms" in Validation("spark", 2, "round-robin", measures(1.0), measures(1.0)).compared
+    assert "epoch_ms" not in Validation("local", 2, "round-robin", (measures(1.0),), measures(1.0)).compared
+    assert "epoch_ms" in Validation("spark", 2, "round-robin", (measures(1.0),), measures(1.0)).compared
 
 
 def test_a_run_is_validated_against_a_real_runtime_only() -> None:
@@ -119,7 +133,7 @@ def test_the_command_prints_both_runs_and_finds_equal_results(
     profile = tmp_path / "profile.json"
     profile.write_text(json.dumps(profile_of(workload("ysb").ready(0, Amount(10), settings).job)))
     command = ["shoal", "validate", "ysb", "--profile", str(profile), "--events", "60000", "--rate", "100000"]
-    command += ["--set", "per_s=1000", "--set", "step_s=0.01", "--warm-up", "0.1", "--json"]
+    command += ["--set", "per_s=1000", "--set", "step_s=0.01", "--warm-up", "0.1", "--repeat", "2", "--json"]
     monkeypatch.setattr("sys.argv", command)
     with pytest.raises(SystemExit) as end:
         main()

@@ -236,6 +236,14 @@ def profile(settings: Sequence[str], **options: object) -> None:
     show_default=True,
     help="Seconds at the start of both runs that do not count.",
 )
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Real runs, of which the median is compared.",
+)
+@click.option("--epoch-rows", type=click.IntRange(1), help="Maximum number of events per epoch.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload, or of the simulation."

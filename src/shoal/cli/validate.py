@@ -45,6 +45,8 @@ class ValidateOptions:
     policy: str | None
     profile: str | None
     warm_up: float
+    repeat: int
+    epoch_rows: int | None
     seed: int
     settings: Mapping[str, str]
     functions: str | None
@@ -63,6 +65,7 @@ def run_validation(options: ValidateOptions) -> int:
         options.warm_up,
         of_simulation,
         options.seed,
+        options.repeat,
     )
     with Progress(quiet=options.as_json) as progress:
         if options.profile is not None:
@@ -90,11 +93,12 @@ def _of_simulation(options: ValidateOptions) -> dict[str, str]:
 def _job(options: ValidateOptions, seed: int, rate: str | None) -> Job:
     """The target with a seed and a rate; a target with events of its own has only one of each."""
     generated = options.target in WORKLOADS
-    for name, value in (("--events", options.events), ("--rate", options.rate)):
+    limits = {"--events": options.events, "--rate": options.rate, "--epoch-rows": options.epoch_rows}
+    for name, value in limits.items():
         if value is not None and not generated:
             raise ConfigError(f"{name} is for generated events; {options.target} has its own")
     workload = WORKLOADS.get(options.target)
-    rows = Amount.rows_per_epoch if workload is None else workload.rows_per_epoch
+    rows = options.epoch_rows or (Amount.rows_per_epoch if workload is None else workload.rows_per_epoch)
     events = options.events or (workload.events if workload is not None else None)
     amount = Amount(events, None if rate is None else Rate.of(rate), rows)
     own = _of_simulation(options)
@@ -114,11 +118,13 @@ def _print(found: Validation) -> None:
     else:
         console.print("results: equal")
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for number, name in enumerate(("", found.against, "simulated", "error", "wanted")):
+    several = len(found.reals) > 1
+    for number, name in enumerate(("", found.against, *(["runs"] * several), "simulated", "error", "wanted")):
         table.add_column(name, justify="right" if number else "left")
     for name, row in data["compared"].items():
         text, form = NAMES[name]
-        table.add_row(text, form.format(row["real"]), form.format(row["simulated"]), *_judged(row))
+        runs = [" to ".join(map(form.format, found.spread(name)))] * several
+        table.add_row(text, form.format(row["real"]), *runs, form.format(row["simulated"]), *_judged(row))
     console.print(table)
     seconds, results = data["measured_s"], data["measured_results"]
     console.print(

@@ -1,14 +1,15 @@
 """Validation: the same run for real and simulated, by a profile, with the errors of what the simulation says."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
 
 from shoal.connectors.sinks import MemorySink
 from shoal.errors import ConfigError
-from shoal.model.control.histogram import merged
+from shoal.model.control.histogram import Histogram, merged
 from shoal.model.control.messages import EpochCommitted
 from shoal.runtimes.protocol import Say
 from shoal.session.digest import differences
@@ -65,7 +66,7 @@ def measured(epochs: Sequence[EpochCommitted], workers: int, warm_up_s: float, w
     began_s = epochs[0].at_s - epochs[0].duration_s
     # the end of an epoch decides: the first epoch of a run may reach into its start
     kept = [each for each in epochs[: reading[-1]] if each.at_s - each.duration_s >= began_s + warm_up_s]
-    latency = merged([each.latency for each in kept if each.latency is not None])
+    latency = merged([_latency(each) for each in kept])
     seconds = sum(each.duration_s for each in kept)
     if not seconds or not latency.total:
         raise ConfigError(
@@ -85,22 +86,47 @@ def measured(epochs: Sequence[EpochCommitted], workers: int, warm_up_s: float, w
     )
 
 
+def _latency(epoch: EpochCommitted) -> Histogram:
+    """The latency of the results of an epoch; without a histogram, all have that of the epoch."""
+    if epoch.latency is not None:
+        return epoch.latency
+    found = Histogram()
+    if epoch.results:
+        found.record(epoch.latency_s, epoch.results)
+    return found
+
+
+def median_of(figures: Sequence[Figures]) -> Figures:
+    """The median of every figure of several runs."""
+    return Figures(*(type(values[0])(median(values)) for values in zip(*map(astuple, figures), strict=True)))
+
+
 @dataclass(frozen=True)
 class Validation:
-    """A real and a simulated run, side by side; `wrong` are differences between their results."""
+    """Real runs and a simulated one, side by side; `wrong` are differences between their results."""
 
     against: str
     workers: int
     policy: str
-    real: Figures
+    reals: tuple[Figures, ...]
     simulated: Figures
     wrong: tuple[str, ...] = ()
+
+    @property
+    def real(self) -> Figures:
+        """The median of the real runs."""
+        return median_of(self.reals)
+
+    def spread(self, name: str) -> tuple[float, float]:
+        """The smallest and the largest figure of the real runs."""
+        values = [getattr(each, name) for each in self.reals]
+        return min(values), max(values)
 
     def error(self, name: str) -> float | None:
         """The relative error of the simulation, positive if it says too much; None if the real value is 0.
 
         >>> slow, fast = (Figures(x, x, x, 1e6, 0.0, 50.0, 2.0, 100) for x in (10.0, 9.0))
-        >>> round(Validation("local", 2, "round-robin", slow, fast).error("mean_ms"), 3)
+        >>> round(Validation("local", 2, "round-robin", (slow,), fast).error("mean_ms"), 3)
         -0.1
         """
         real = getattr(self.real, name)
@@ -121,6 +147,7 @@ class Validation:
         rows = {
             name: {
                 "real": round(getattr(self.real, name), 6),
+                "real_runs": [round(getattr(each, name), 6) for each in self.reals],
                 "simulated": round(getattr(self.simulated, name), 6),
                 "error": None if (error := self.error(name)) is None else round(error, 6),
                 "limit": LIMITS[name],
@@ -151,9 +178,13 @@ class TwoRuns:
     warm_up_s: float = 1.0
     settings: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
+    repeat: int = 1
+    """The number of real runs; the simulated one is the same every time."""
 
     def __post_init__(self) -> None:
-        """Reject a runtime that is not real."""
+        """Reject a runtime that is not real, and no run."""
+        if self.repeat < 1:
+            raise ConfigError(f"number of real runs must be at least 1; got {self.repeat}")
         if self.against not in AGAINST:
             raise ConfigError(f"runtime to validate against must be one of {', '.join(AGAINST)}; got {self.against!r}")
 
@@ -162,10 +193,13 @@ class TwoRuns:
         say("running simulated ...")
         usual = {name: text.format(workers=self.workers) for name, text in IMITATED[self.against].items()}
         simulated, found = self._run("simulated", {"delay": "traced", "trace": profile, **usual, **self.settings})
-        say(f"running on {self.against}, {self.workers} workers, policy {self.policy} ...")
-        real, expected = self._run(self.against, {})
-        wrong = differences(found, expected)
-        return Validation(self.against, self.workers, self.policy, real, simulated, tuple(wrong))
+        reals, wrong = [], list[str]()
+        for number in range(self.repeat):
+            say(f"running on {self.against}, {self.workers} workers, policy {self.policy}, run {number + 1} ...")
+            real, expected = self._run(self.against, {})
+            reals.append(real)
+            wrong = wrong or differences(found, expected)
+        return Validation(self.against, self.workers, self.policy, tuple(reals), simulated, tuple(wrong))
 
     def _run(self, on: str, conf: Mapping[str, str]) -> tuple[Figures, dict[str, pa.Table]]:
         epochs: list[EpochCommitted] = []
