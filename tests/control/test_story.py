@@ -66,6 +66,14 @@ def test_the_story_of_a_run() -> None:
     assert list(story_lines(STORY)) == (Path(__file__).parent / "story.txt").read_text().splitlines()
 
 
+def test_a_simulated_run_has_no_date() -> None:
+    begun = Begun(0.0, "traffic", "simulated", "guarded", 24, 300, simulated_time=True)
+    ended = Ended(3.1, 31, 300_000, 27, 11_400, {"compute": 1.0})
+    first, last = story_lines([begun, ended])
+    assert first.startswith("simulated time from 0 s: traffic began on simulated with policy guarded")
+    assert last.startswith("     3.10 s  ended")
+
+
 def test_every_move_is_told_when_asked() -> None:
     lines = list(story_lines(STORY, every_move=True))
     assert sum("from worker 0 to 1" in line for line in lines) == 5

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -21,6 +22,7 @@ from shoal.model.control.snapshot import InstanceLoad, Snapshot
 from shoal.model.control.topology import Topology
 from shoal.model.query.aggregate import AGGREGATE_KINDS
 from shoal.model.query.functions import FUNCTIONS
+from shoal.runtimes.simulated.settings import SimulatedSettings
 from shoal.session.summary import Summary, Tally
 from shoal.workloads.catalog import WORKLOADS
 
@@ -144,6 +146,13 @@ def test_the_reference_has_every_operator_aggregate_and_function() -> None:
 def test_the_reference_lists_every_key_of_the_json_object() -> None:
     summary = Summary("traffic", "spark", "round-robin", "megaphone", 2, Topology.of(1, 2), 0, 1.0, Tally(), "")
     assert rows(CLI, "## Output") == list(summary.data())
+
+
+def test_the_reference_has_every_setting_of_the_simulated_runtime_with_its_default() -> None:
+    section = CLI.read_text().split("\n## Settings of the simulated runtime\n", 1)[1].split("\n## ", 1)[0]
+    listed = dict(re.findall(r"^\| `(\w+)` \| (?:`([^`]*)`)? ?\|", section, re.MULTILINE))
+    defaults = {each.name: str(each.default) for each in fields(SimulatedSettings) if each.name != "seed"}
+    assert listed == {name: text.lower() if text == "False" else text for name, text in defaults.items()}
 
 
 def test_the_reference_has_every_public_name() -> None:

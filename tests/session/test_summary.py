@@ -8,7 +8,7 @@ from shoal.model.control.topology import Topology
 from shoal.session.summary import Summary, Tally
 
 KEYS = [
-    *("workload", "runtime", "policy", "mechanism", "workers", "topology", "seed"),
+    *("workload", "runtime", "simulated_time", "policy", "mechanism", "workers", "topology", "seed"),
     *("events", "results", "elapsed_s", "events_per_s", "start_up_s", "latency_ms"),
     *("epochs", "moves", "state_bytes_moved", "cost_share"),
     *("result_digest", "oracle", "sink", "dead_letters", "refused_rows", "peak_rss_mb", "parked"),
@@ -101,3 +101,20 @@ def test_a_summary_has_exactly_the_keys_of_the_contract() -> None:
     assert data["events_per_s"] == 200.0
     assert data["oracle"] == "not checked"
     assert data["topology"] == "2 workers on 1 node"
+    assert (data["simulated_time"], data["start_up_s"]) == (False, 1.5)
+
+
+def test_a_summary_of_simulated_time_claims_no_time_to_start_up() -> None:
+    tally = Tally()
+    tally.add(epoch(0, at_s=0.1))
+    topology = Topology.of(1, 2)
+    summary = Summary(
+        "traffic", "simulated", "greedy", "all-at-once", 2, topology, 0, 0.0, tally, "abc", simulated_time=True
+    )
+    assert (summary.data()["simulated_time"], summary.data()["start_up_s"]) == (True, None)
+
+
+def test_the_memory_of_a_run_is_measured_however_short_it_is() -> None:
+    tally = Tally()
+    tally.add(epoch(0, at_s=0.01))
+    assert tally.peak_rss_mb > 1

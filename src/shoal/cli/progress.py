@@ -53,8 +53,12 @@ class Progress:
         self._printed_s = now
         tally = run.tally
         rate = tally.events / tally.elapsed_s if tally.elapsed_s else 0.0
+        simulated = run.capabilities.simulates_time
+        when = (
+            f"{event.at_s:.1f} s simulated" if simulated else f"epoch {event.epoch} in {event.duration_s * 1000:.0f} ms"
+        )
         self.say(
-            f"epoch {event.epoch} in {event.duration_s * 1000:.0f} ms: {tally.events:,} events, {rate:,.0f}/s, "
+            f"{when}: {tally.events:,} events, {rate:,.0f}/s, "
             f"{tally.results:,} results, state {event.state_bytes / 1e6:.1f} MB"
             + (f", {tally.dead_letters:,} dead letters" if tally.dead_letters else "")
         )

@@ -75,10 +75,11 @@ def _short(value: float) -> str:
 
 
 def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    latency = data["latency_ms"]
+    latency, simulated = data["latency_ms"], data["simulated_time"]
     return [
         ("events", f"{data['events']:,}"),
-        ("events/s", f"{data['events_per_s']:,.0f}"),
+        *_machine_lines(data),
+        ("events/s", f"{data['events_per_s']:,.0f}{' of simulated time' if simulated else ''}"),
         ("epochs", f"{data['epochs']:,}"),
         (
             "latency",
@@ -87,10 +88,17 @@ def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("results", f"{data['results']:,} {_where(data['sink'])}"),
         ("dead letters", f"{data['dead_letters']:,}"),
         ("moves", f"{data['moves']:,} instances, {data['state_bytes_moved'] / 1e6:.1f} MB of state"),
-        ("peak memory", f"{data['peak_rss_mb']:,.0f} MB"),
+        ("peak memory", f"{data['peak_rss_mb']:,.0f} MB{' of this process' if simulated else ''}"),
         ("result digest", data["result_digest"][:16] or "none"),
         ("oracle", data["oracle"]),
     ]
+
+
+def _machine_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The simulated machine and how long it ran, if the run was simulated."""
+    if not data["simulated_time"]:
+        return []
+    return [("simulated", f"{_short(data['elapsed_s'])} s, {data['topology']}")]
 
 
 def _where(sink: str) -> str:

@@ -303,6 +303,7 @@ def _summary(
         oracle=oracle,
         sink="" if counts_only else address_of(sink),
         parked=run.parked,
+        simulated_time=run.capabilities.simulates_time,
     )
     return summary, wrong
 

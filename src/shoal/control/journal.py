@@ -19,6 +19,7 @@ class Begun:
     workers: int
     instances: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    simulated_time: bool = False
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,11 @@ def story_lines(entries: Iterable[Entry], *, every_move: bool = False) -> Iterat
 
 
 def _begun(entry: Begun) -> str:
-    when = datetime.fromtimestamp(entry.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    when = datetime.fromtimestamp(entry.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    when = "simulated time from 0 s" if entry.simulated_time else when
     settings = "".join(f", {name} {value}" for name, value in entry.settings.items())
     return (
-        f"{when} UTC: {entry.job} began on {entry.runtime} with policy {entry.policy}: "
+        f"{when}: {entry.job} began on {entry.runtime} with policy {entry.policy}: "
         f"{entry.instances:,} instances on {_number(entry.workers, 'worker')}{settings}"
     )
 

@@ -207,11 +207,12 @@ class Run:
             self.finished.append(event)
         elif isinstance(event, WorkersLost):
             self.lost.append(event)
-            LOG.warning("worker %s is lost: %s", ", ".join(map(str, event.workers)), event.reason)
+            LOG.warning("lost worker %s: %s", ", ".join(map(str, event.workers)), event.reason)
         elif isinstance(event, QueriesParked):
             self.parked.append(event)
             LOG.warning("%s; parked, the others go on", failure_text(event.queries, event.reason, event.row))
         elif isinstance(event, RunEnded):
+            self.tally.measure_memory()
             self._note_end(event)
             if event.error is not None:
                 # a copy: the runtime keeps its own error, which must not keep these frames alive
@@ -367,6 +368,8 @@ def _settings(kind: RuntimeKind, conf: Mapping[str, str], topology: str | None) 
     if "topology" not in kind.capabilities.options:
         able = runtimes_that(lambda can: "topology" in can.options)
         raise ConfigError(f"a topology is for runtime {able}; the machine of runtime {kind.capabilities.name} is real")
+    if conf.get("topology", topology) != topology:
+        raise ConfigError(f"there must be one topology; got {topology} and, as a setting, {conf['topology']}")
     return {**conf, "topology": topology}
 
 
@@ -391,8 +394,6 @@ def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
     file = JournalFile(journal) if journal is not None else None
     run.steering = Steering(Controller(run.job.graph, run.policy, control), run.runtime, file)
     changed = {name: value for name, value in vars(control).items() if value != getattr(ControlSettings, name)}
-    instances = len(run.job.graph.stateful_instances)
-    begun = Begun(
-        round(run.began_s, 3), run.job.name, run.capabilities.name, run.policy, run.workers, instances, changed
-    )
+    can, numbers = run.capabilities, (run.workers, len(run.job.graph.stateful_instances))
+    begun = Begun(round(run.began_s, 3), run.job.name, can.name, run.policy, *numbers, changed, can.simulates_time)
     run.steering.note([begun])

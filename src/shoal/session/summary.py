@@ -37,7 +37,7 @@ class Tally:
     refused_rows: dict[tuple[str, str, str], RefusedRows] = field(default_factory=dict)
     """Dead letters by stream, reason and column, with the first of each as an example."""
     latency: Histogram = field(default_factory=Histogram)
-    _measured_s: float = 0.0
+    _measured_s: float = float("-inf")
 
     def add(self, event: EpochCommitted) -> None:
         """Add an epoch."""
@@ -60,7 +60,7 @@ class Tally:
         self.last_done_s = now_s
         if now_s - self._measured_s >= MEMORY_EVERY_S:
             self._measured_s = now_s
-            self.peak_rss_mb = max(self.peak_rss_mb, resident_mb())
+            self.measure_memory()
         for reason, number in event.refusals.items():
             self.refusals[reason] += number
         for refused in event.refused_rows:
@@ -68,6 +68,10 @@ class Tally:
             before = self.refused_rows.get(kind)
             total = refused if before is None else replace(before, rows=before.rows + refused.rows)
             self.refused_rows[kind] = total
+
+    def measure_memory(self) -> None:
+        """Measure the memory of this process and its children."""
+        self.peak_rss_mb = max(self.peak_rss_mb, resident_mb())
 
     @property
     def elapsed_s(self) -> float:
@@ -108,6 +112,8 @@ class Summary:
     sink: str = "memory:"
     """Where the results are; `memory:` if they ended with the run."""
     parked: Sequence[QueriesParked] = ()
+    simulated_time: bool = False
+    """Whether times and rates are of a simulated clock; the time to start up is not known then."""
 
     def data(self) -> dict[str, Any]:
         """The summary as plain data."""
@@ -116,6 +122,7 @@ class Summary:
         return {
             "workload": self.workload,
             "runtime": self.runtime,
+            "simulated_time": self.simulated_time,
             "policy": self.policy,
             "mechanism": self.mechanism,
             "workers": self.workers,
@@ -125,7 +132,7 @@ class Summary:
             "results": tally.results,
             "elapsed_s": round(elapsed, 3),
             "events_per_s": round(tally.events / elapsed, 1) if elapsed else 0.0,
-            "start_up_s": round(self.start_up_s, 3),
+            "start_up_s": None if self.simulated_time else round(self.start_up_s, 3),
             "latency_ms": tally.latency_ms(),
             "epochs": tally.epochs,
             "moves": tally.moves,

@@ -48,6 +48,14 @@ def test_the_work_factor_multiplies_all_work() -> None:
     assert thrice == pytest.approx(3 * once, rel=0.01)
 
 
+def test_events_that_do_not_fit_into_a_block_are_read_at_once_in_several() -> None:
+    events = TrafficEvents(vehicles=VEHICLES, regions=3)
+    job = Job.of("traffic", queries(3), {STREAM: Generator(events, 4_000, rate=2_000)})
+    conf = {"step_s": "0.2", "block_rows": "100"}  # 400 events are due in a step
+    tally = start(job, on="simulated", topology="cores:2", conf=conf).wait()
+    assert tally.elapsed_s == pytest.approx(4_000 / 2_000, abs=0.2)
+
+
 def test_the_latency_of_every_query_is_reported() -> None:
     names = {name for each in epochs_of(REPLAYED) for name in each.snapshot.latency_s}
     assert names == {query.name for query in queries(3)}

@@ -68,6 +68,10 @@ class CommandedRun(Unmeasured, ABC):
     def now_s(self) -> float:
         """The simulated time."""
 
+    def _end_s(self) -> float:
+        """When the run ended, if nothing failed."""
+        return self.now_s()
+
     @abstractmethod
     def _close(self) -> None:
         """Release what the run has opened."""
@@ -88,7 +92,7 @@ class CommandedRun(Unmeasured, ABC):
             except Exception as failure:  # noqa: BLE001  (the session must get every failure)
                 self._ended = RunEnded(failure, at_s=self.now_s())
             self._close()
-        self._ended = self._ended or RunEnded(at_s=self.now_s())
+        self._ended = self._ended or RunEnded(at_s=self._end_s())
         yield self._ended
 
     def apply(self, command: Command) -> None:

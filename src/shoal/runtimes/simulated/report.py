@@ -1,4 +1,4 @@
-"""SimulatedReports of simulated time: what workers, instances and results did since the last report."""
+"""Reports of simulated time: what workers, instances and results did since the last report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,11 +35,11 @@ class Totals:
     busy_s: Floats
 
     @classmethod
-    def of(cls, simulation: Simulation) -> "Totals":
-        """The counters now."""
+    def of(cls, simulation: Simulation, at_s: float) -> "Totals":
+        """The counters, as of a time."""
         tasks = simulation.world.tasks
         return cls(
-            simulation.now_s,
+            at_s,
             simulation.worked_s(),
             tasks["processed"].copy(),
             tasks["results"].copy(),
@@ -57,7 +57,7 @@ class SimulatedReports:
     def follow(self, plan: TaskPlan, simulation: Simulation) -> None:
         """Count what a simulation does from now on."""
         self._plan, self._simulation = plan, simulation
-        self._before = Totals.of(simulation)
+        self._before = Totals.of(simulation, simulation.now_s)
         self._owners: Ints = np.zeros(0, np.int64)
         self._binding: Binding | None = None
         self.moves = simulation.take_moves()
@@ -78,12 +78,25 @@ class SimulatedReports:
         """The number of the next report."""
         return self._epoch
 
+    @property
+    def at_s(self) -> float:
+        """The time of the last report."""
+        return self._before.at_s
+
     def next(
-        self, now: Arrangement, workers: Workers, written: Written, marks: Mapping[str, int], state_bytes: Floats
+        self,
+        now: Arrangement,
+        workers: Workers,
+        written: Written,
+        marks: Mapping[str, int],
+        state_bytes: Floats,
+        *,
+        is_last: bool = False,
     ) -> EpochCommitted:
-        """The report since the last one."""
+        """The report since the last one; the last of a run ends with the last turn, so that rates are right."""
         simulation, plan = self._simulation, self._plan
-        before, after = self._before, Totals.of(simulation)
+        before = self._before
+        after = Totals.of(simulation, _last_turn_s(simulation, before.at_s) if is_last else simulation.now_s)
         period_s = after.at_s - before.at_s
         results, moves = simulation.take_results(), simulation.take_moves()
         results["latency_s"] = self._delivery.latencies(results, _parts(plan, simulation), self._epoch)
@@ -134,6 +147,12 @@ class SimulatedReports:
         self._before, self._epoch = after, self._epoch + 1
         self.moves = moves
         return report
+
+
+def _last_turn_s(simulation: Simulation, after_s: float) -> float:
+    """When the last turn ended; now, if there was none after a time."""
+    last_s = float(simulation.world.tasks["last_run_s"].max(initial=0.0))
+    return last_s if last_s > after_s else simulation.now_s
 
 
 def _parts(plan: TaskPlan, simulation: Simulation) -> Ints:

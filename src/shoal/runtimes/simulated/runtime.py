@@ -98,15 +98,13 @@ class SimulatedRuntime(CommandedRun):
         self._plan = TaskPlan(self._now.program)
         self._input.planned(self._plan)
         delays, settings = self.settings.delays(self._now.program), self.settings
-        workers = self._now.binding.workers
-        self._costs = TaskCosts(self._plan, delays, settings.seed, settings.work_factor, workers)
+        self._costs = TaskCosts(self._plan, delays, settings.seed, settings.work_factor)
         outside = self.settings.source == "outside"
         owners = self._plan.owners(self._now.binding, outside=outside)
         cores = [self._workers.cores[owner] if owner >= 0 else owner for owner in owners]
         limited = any(not isinstance(each, Generator) or each.rate is None for each in self._sources.values())
         rules = self.settings.rules(limited=limited)
-        machine = self.settings.machine_at(limited=limited)
-        simulation = Simulation(self._costs.tasks(), machine, cores, self._workers.cores, rules, at_s)
+        simulation = Simulation(self._costs.tasks(), self.settings.machine, cores, self._workers.cores, rules, at_s)
         for source in range(len(self._plan.streams)):
             simulation.poll(source, at_s)
         self._simulation = simulation
@@ -116,6 +114,9 @@ class SimulatedRuntime(CommandedRun):
     def now_s(self) -> float:
         """The simulated time."""
         return 0.0 if self._simulation is None else self._simulation.now_s
+
+    def _end_s(self) -> float:
+        return self._reports.at_s
 
     def _close(self) -> None:
         self._input.close()
@@ -194,7 +195,9 @@ class SimulatedRuntime(CommandedRun):
         """Write the results of the epoch, and report it."""
         written = self._input.taken()
         self._write(written.results, self._reports.epoch)
-        return self._reports.next(self._now, self._workers, written, self._input.marks, self._state_bytes)
+        return self._reports.next(
+            self._now, self._workers, written, self._input.marks, self._state_bytes, is_last=self._is_done()
+        )
 
     def _check_progress(self) -> None:
         """Raise if nothing can happen any more and the run is not done."""

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import BindingError
+from shoal.errors import BindingError, ConfigError
 from shoal.model.control.topology import Topology
 from shoal.runtimes.simulated.machine.machine import Machine
 
@@ -22,6 +22,10 @@ class Workers:
     @classmethod
     def first(cls, machine: Machine, number: int) -> "Workers":
         """The first cores of a machine."""
+        if number > machine.workers:
+            raise ConfigError(
+                f"number of workers must be at most {machine.workers:,}, the cores of the topology; got {number:,}"
+            )
         return cls(machine, ()).of_number(number)
 
     def of_number(self, number: int) -> "Workers":

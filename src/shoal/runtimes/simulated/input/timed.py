@@ -107,7 +107,11 @@ class TimedInput(ABC):
         counts = self._step(plan, source, now, end, due_s)
         if self._finished():
             return counts, self._now_s()
-        return counts, NEVER_S if end["ended"] else self._next_s(stream, end)
+        if end["ended"]:
+            return counts, NEVER_S
+        # a block was full: the rest must not wait for a step
+        has_more = self._due_s(stream, end) < self._now_s() and self._cursors[stream].latest(end) != end
+        return counts, self._now_s() if has_more else self._next_s(stream, end)
 
     def _finished(self) -> bool:
         return self.stopping or all(offset["ended"] for offset in self._offsets.values())
