@@ -46,7 +46,7 @@ def test_mechanisms_are_listed_with_where_they_run(
     listed = json.loads(capfd.readouterr().out)
     assert {name: entry["runtimes"] for name, entry in listed.items()} == {
         "megaphone": ["spark", "local"],
-        "all-at-once": ["spark", "local", "reference"],
+        "all-at-once": ["spark", "local", "reference", "simulated"],
         "rhino": ["spark"],
     }
 
@@ -82,7 +82,10 @@ def test_policies_are_listed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
         (["--control", "decision=maybe"], "decision must be one of benefit, always; got 'maybe'"),
         (["--control", "scale=8"], "the bounds of the number of workers are given as LEAST:MOST; got '8'"),
         (["--control", "rest_s=9", "--control", "most_rest_s=3"], "most_rest_s must be at least rest_s, 9.0; got 3.0"),
-        (["--policy", "node-queue"], "policy node-queue is for runtime local; workers of runtime spark share no queue"),
+        (
+            ["--policy", "node-queue"],
+            "policy node-queue is for runtime local or simulated; workers of runtime spark share no queue",
+        ),
         (
             ["--on", "local", "--journal", "x"],
             "the local runtime binds instances to workers only with a policy; give it one",

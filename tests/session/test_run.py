@@ -161,7 +161,7 @@ def test_a_temporary_checkpoint_goes_with_its_run(tmp_path: Path) -> None:
         ),
         pytest.param(
             {"policy": "single-queue"},
-            "policy single-queue is for runtime local; workers of runtime spark share no queue",
+            "policy single-queue is for runtime local or simulated; workers of runtime spark share no queue",
             id="a queue on Spark",
         ),
         pytest.param(
