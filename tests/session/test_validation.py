@@ -122,7 +122,8 @@ def profile_of(job: Job) -> dict[str, Any]:
         node["selectivity"] = node["events_out"] / node["events_in"]
     nodes[2]["lane"] = 0
     section = {"nodes": nodes, "worker": {"decision_s": 1e-5}}
-    return {"simulator": section, "divided": section}
+    contention = {"at_rate": [1.1, 1.4], "as_fast_as_possible": [1.0, 1.2]}
+    return {"simulator": section, "divided": section, "contention": contention}
 
 
 def test_the_command_prints_both_runs_and_finds_equal_results(

@@ -30,7 +30,13 @@ LIMITS: Mapping[str, float | None] = {
 ONLY = {"epoch_ms": "spark"}
 """What is compared on one runtime only: epochs of the others are the times between two reports."""
 IMITATED: Mapping[str, Mapping[str, str]] = {
-    "local": {"topology": "cores:{workers}", "step_s": "0.0003", "epoch_s": "0.05", "delivery_s": "0.001"},
+    "local": {
+        "topology": "cores:{workers}",
+        "contention": "profile",
+        "step_s": "0.0003",
+        "epoch_s": "0.05",
+        "delivery_s": "0.001",
+    },
     "spark": {"topology": "spark:1x{workers}"},
 }
 """How the simulated runtime imitates a real one: its machine, and how often that polls, reports and delivers."""

@@ -8,6 +8,7 @@ from shoal.connectors.sources.source import Source
 from shoal.model.control.messages import EpochCommitted, RunEnded
 from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin
+from shoal.runtimes.local.contention import contention
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.node_costs import node_costs, operators_of
@@ -20,7 +21,8 @@ def profiled(graph: Graph, sources: Mapping[str, Source], say: Say | None = None
 
     Of `operators`, `cost_s` is processor time per input event, `selectivity` output events per input event,
     `state_bytes` the largest state observed. `simulator` has the nodes as they usually run, `divided` the same if
-    instances are bound to workers, so that every lane is divided by worker.
+    instances are bound to workers, so that every lane is divided by worker. `contention` says how much slower workers
+    are that are busy at the same time.
     """
     refuse_dataframes(sources)
     refuse_endless(sources)
@@ -31,7 +33,9 @@ def profiled(graph: Graph, sources: Mapping[str, Source], say: Say | None = None
     whole = node_costs(graph, sources, found["cpu_s"])
     tell("measuring the nodes of a run that binds instances ...")
     divided = node_costs(graph, sources, found["cpu_s"], queues="worker-queue")
-    return {**found, "on": "local", "simulator": whole, "divided": divided}
+    tell("measuring how workers slow each other down ...")
+    slower = contention(graph, sources, found["cpu_s"] / max(1, found["events"]))
+    return {**found, "on": "local", "simulator": whole, "divided": divided, "contention": slower}
 
 
 def _separate(graph: Graph, sources: Mapping[str, Source]) -> dict[str, Any]:

@@ -98,13 +98,15 @@ class SimulatedRuntime(CommandedRun):
         self._plan = TaskPlan(self._now.program)
         self._input.planned(self._plan)
         delays, settings = self.settings.delays(self._now.program), self.settings
-        self._costs = TaskCosts(self._plan, delays, settings.seed, settings.work_factor)
+        workers = self._now.binding.workers
+        self._costs = TaskCosts(self._plan, delays, settings.seed, settings.work_factor, workers)
         outside = self.settings.source == "outside"
         owners = self._plan.owners(self._now.binding, outside=outside)
         cores = [self._workers.cores[owner] if owner >= 0 else owner for owner in owners]
         limited = any(not isinstance(each, Generator) or each.rate is None for each in self._sources.values())
         rules = self.settings.rules(limited=limited)
-        simulation = Simulation(self._costs.tasks(), self.settings.machine, cores, self._workers.cores, rules, at_s)
+        machine = self.settings.machine_at(limited=limited)
+        simulation = Simulation(self._costs.tasks(), machine, cores, self._workers.cores, rules, at_s)
         for source in range(len(self._plan.streams)):
             simulation.poll(source, at_s)
         self._simulation = simulation

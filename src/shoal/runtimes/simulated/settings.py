@@ -10,7 +10,7 @@ from shoal.policies.catalog import QUEUED, QUEUES_OF
 from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.setting_value import setting_value
 from shoal.runtimes.simulated.delay.model import DELAY_MODELS, DelayModel, delay_model
-from shoal.runtimes.simulated.delay.profile_file import read_profile
+from shoal.runtimes.simulated.delay.profile_file import measured_contention, read_profile
 from shoal.runtimes.simulated.delivery import Delivery
 from shoal.runtimes.simulated.engine.simulation import NO_LIMIT, ORDERS, QUEUES, Rules
 from shoal.runtimes.simulated.machine.machine import Machine
@@ -29,14 +29,20 @@ ORDER_OF = {"fcfs": "first-come", "round-robin": "turns"}
 """The order of a queue under a scheduling policy; by priority under the others."""
 DEFAULT_CORES = 2
 """Cores of the machine if neither a topology nor workers are given."""
+CONTENTIONS = {
+    "none": "workers do not slow each other down, unless the machine file says so",
+    "profile": "as much as measured on the local runtime, where threads share the interpreter lock",
+}
 CHOICES = {
     "mode": tuple(MODES),
     "delay": DELAY_MODELS,
+    "contention": tuple(CONTENTIONS),
     "source": tuple(SOURCES),
     "arrival": tuple(ARRIVALS),
     "queues": ("", *QUEUES),
     "scheduling": ("", *(name for name in SCHEDULING if name != "threads")),
 }
+NEED_TRACE = {"delay": "traced", "contention": "profile"}
 AT_LEAST_1 = ("turn_steps", "block_rows", "sample_rows")
 ABOVE_0 = ("step_s", "epoch_s", "hand_over_s", "work_factor")
 
@@ -69,6 +75,8 @@ class SimulatedSettings:
     """Rows on their way at which sources wait; 0: no limit with a rate, 8 blocks without."""
     epoch_s: float = 0.1
     """The time between two reports to the controller."""
+    contention: str = "none"
+    """Whether busy workers slow each other down as the profile has measured it."""
     delivery_s: float = 0.0
     """The time between two writes of results to the sink; 0: results are there as soon as they are computed."""
     turn_steps: int = 64
@@ -101,19 +109,29 @@ class SimulatedSettings:
             raise ConfigError(f"buffer_rows must be 0 or more; got {self.buffer_rows}")
         if not 0 <= self.delivery_s < float("inf"):
             raise ConfigError(f"delivery_s must be 0 or more; got {self.delivery_s}")
-        if self.delay == "traced" and not self.trace:
-            raise ConfigError(
-                "delay=traced needs trace=FILE, a profile of the target; `shoal profile --output` writes one"
-            )
+        self._check_trace()
         if self.arrival == "step" and self.source != "outside":
             raise ConfigError("arrival=step needs source=outside: a worker that is late would read them late")
         if self.topology:
             _ = self.machine
 
+    def _check_trace(self) -> None:
+        needing = [f"{name}={value}" for name, value in NEED_TRACE.items() if getattr(self, name) == value]
+        if needing and not self.trace:
+            raise ConfigError(
+                f"{needing[0]} needs trace=FILE, a profile of the target; `shoal profile --output` writes one"
+            )
+
     @cached_property
     def machine(self) -> Machine:
         """The machine of the topology."""
         return machine_named(self.topology or f"cores:{DEFAULT_CORES}")
+
+    def machine_at(self, *, limited: bool) -> Machine:
+        """The machine with its contention; `limited`: whether some source is read as fast as it can be."""
+        if self.contention == "none":
+            return self.machine
+        return replace(self.machine, slowdown=measured_contention(read_profile(self.trace), limited=limited))
 
     def for_workers(self, workers: int) -> "SimulatedSettings":
         """These settings with a machine, if they name none."""
@@ -136,7 +154,7 @@ class SimulatedSettings:
     def delays(self, program: Program) -> DelayModel:
         """The delay model for a program."""
         profile = None if not self.trace else read_profile(self.trace)
-        return delay_model(self.delay, program, profile)
+        return delay_model(self.delay, program, profile, divided=True)
 
     def rules(self, *, limited: bool) -> Rules:
         """The rules of the core; `limited`: whether some source is read as fast as it can be."""

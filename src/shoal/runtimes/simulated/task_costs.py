@@ -15,9 +15,12 @@ LEAST_S = 1e-12
 class TaskCosts:
     """The costs of all tasks, in columns; the random part is a function of seed and step alone."""
 
-    def __init__(self, plan: TaskPlan, model: DelayModel, seed: int, factor: float = 1.0) -> None:
-        """Ask the model for the cost of every task; all costs are multiplied by the factor."""
-        self._plan, self._seed = plan, seed
+    def __init__(self, plan: TaskPlan, model: DelayModel, seed: int, factor: float = 1.0, workers: int = 1) -> None:
+        """Ask the model for the cost of every task; all costs are multiplied by the factor.
+
+        `workers`: among so many the instances of a lane are divided.
+        """
+        self._plan, self._seed, self._workers = plan, seed, workers
         costs = [model.stream(stream) for stream in plan.streams]
         for lane in plan.lanes:
             costs += [model.lane(lane)] * plan.width(lane)
@@ -25,6 +28,7 @@ class TaskCosts:
         self._event_s = factor * np.array([cost.event_s for cost in costs])
         self._result_s = factor * np.array([cost.result_s for cost in costs])
         self._state_byte_s = factor * np.array([cost.state_byte_s for cost in costs])[plan.instance_tasks]
+        self._emit_s = factor * np.array([cost.emit_s for cost in costs])
         self._spread = np.array([cost.spread for cost in costs])
         self._steps = 0
 
@@ -37,8 +41,11 @@ class TaskCosts:
         """A step for the core."""
         work_s = self._event_s * counts.events + self._result_s * counts.results
         active = (counts.events > 0) | (counts.results > 0)
-        busy = active[self._plan.instance_tasks]
-        work_s[self._plan.instance_tasks] += np.where(busy, self._state_byte_s * counts.state_bytes, 0.0)
+        merging_s = self._state_byte_s * _merged_bytes(counts, self._plan.instance_tasks)
+        active[self._plan.instance_tasks] |= merging_s > 0
+        work_s[self._plan.instance_tasks] += merging_s
+        if self._emit_s.any():
+            work_s += self._emitting_s(counts.results > 0)
         if self._spread.any():
             random = np.random.default_rng([self._seed, self._steps])
             # the mean of the factor is 1
@@ -47,3 +54,17 @@ class TaskCosts:
         work_s = np.where(active, np.maximum(work_s, LEAST_S), 0.0)
         size = counts.events * self._plan.row_bytes
         return StepInput(counts.source, counts.due_s, counts.rows, work_s, size, counts.events, counts.results)
+
+    def _emitting_s(self, emitting: NDArray[np.bool_]) -> Floats:
+        """What tasks with results cost more: once for those of a lane on one worker, divided among them."""
+        together = np.bincount(self._plan.group, weights=emitting, minlength=int(self._plan.group.max()) + 1)
+        parts = np.minimum(together, self._workers) / np.maximum(together, 1)
+        found: Floats = np.where(emitting, self._emit_s * parts[self._plan.group], 0.0)
+        return found
+
+
+def _merged_bytes(counts: Counts, instance_tasks: NDArray[np.int64]) -> Floats:
+    """The state of every instance that is merged with new rows."""
+    if counts.merged_bytes is not None:
+        return counts.merged_bytes
+    return np.where(counts.results[instance_tasks] > 0, counts.state_bytes, 0.0)

@@ -1,5 +1,6 @@
 """Delay models: what they say that streams and lanes cost."""
 
+import json
 from dataclasses import asdict
 from typing import Any
 
@@ -13,9 +14,12 @@ from shoal.errors import ConfigError
 from shoal.runtimes.simulated.delay.cost import Cost
 from shoal.runtimes.simulated.delay.model import DELAY_MODELS, delay_model
 from shoal.runtimes.simulated.delay.state_dependent import WEIGHT_S
+from shoal.runtimes.simulated.delay.traced import TURN_EVENTS
 from shoal.runtimes.simulated.delay.uniform import EVENT_S
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
+
+DECISION_S = 1e-5
 
 
 def program(name: str, **settings: str) -> Program:
@@ -42,7 +46,7 @@ def profile_of(compiled: Program) -> dict[str, Any]:
         node["operators"] = operators if node["kind"] == "lane" else [node["name"]]
         node["selectivity"] = node["events_out"] / node["events_in"]
     nodes[2]["lane"] = 0
-    return {"simulator": {"nodes": nodes, "worker": {"decision_s": 1e-5}}, "divided": {"nodes": nodes[:1]}}
+    return {"simulator": {"nodes": nodes, "worker": {"decision_s": DECISION_S}}, "divided": {"nodes": nodes[:1]}}
 
 
 def near(found: Cost, expected: Cost) -> bool:
@@ -51,8 +55,8 @@ def near(found: Cost, expected: Cost) -> bool:
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=5), st.integers(0, 100), st.floats(0, 1e9))
 def test_a_cost_is_linear_in_events_results_and_bytes(events: list[int], results: int, state_bytes: float) -> None:
-    cost = Cost(1e-4, 2e-8, 3e-7, 4e-9)
-    expected = [1e-4 + 2e-8 * each + 3e-7 * results + 4e-9 * state_bytes for each in events]
+    cost = Cost(1e-4, 2e-8, 3e-7, 4e-9, emit_s=5e-5)
+    expected = [1e-4 + 5e-5 * (results > 0) + 2e-8 * each + 3e-7 * results + 4e-9 * state_bytes for each in events]
     assert cost.seconds(events, results, state_bytes) == pytest.approx(expected)
     assert cost.seconds(np.array([events]), results, state_bytes).shape == (1, len(events))
 
@@ -106,8 +110,11 @@ def test_a_join_weighs_by_its_matches_and_a_pattern_by_its_conditions() -> None:
 def test_traced_adds_the_nodes_behind_a_stream_by_what_they_take_of_it() -> None:
     compiled = program("ysb")
     model = delay_model("traced", compiled, profile_of(compiled))
-    stream = Cost(fixed_s=1e-4 + 1e-5 / 2, event_s=1e-8 + 2e-9 + 0.3 * 1e-9, spread=0.1)
-    lane = Cost(fixed_s=1e-6 + 1e-6 / 4, event_s=5e-9, result_s=3e-9 + 4e-8, spread=0.1)
+    fixed_s = 1e-4 + DECISION_S + (1e-5 + DECISION_S) / 2
+    event_s = 1e-8 + 2e-9 + 0.3 * 1e-9 + (1e-5 + DECISION_S) / 2 / TURN_EVENTS
+    stream = Cost(fixed_s, event_s, spread=0.1)
+    turn_s = 1e-6 + DECISION_S
+    lane = Cost(turn_s, 5e-9 + turn_s / TURN_EVENTS, result_s=3e-9 + 4e-8, spread=0.1, emit_s=turn_s)
     assert near(model.stream("ad_events"), stream)
     assert near(model.lane(compiled.lanes[0]), lane)
     assert model.selectivity(compiled.lanes[0]) == 4 / 300
@@ -115,20 +122,43 @@ def test_traced_adds_the_nodes_behind_a_stream_by_what_they_take_of_it() -> None
     assert [node["name"] for node in model.nodes(divided=True) or ()] == ["source ad_events"]
 
 
-def test_the_cost_of_traced_streams_and_lanes_is_that_of_all_turns_of_the_profile() -> None:
+def test_the_cost_of_traced_streams_and_lanes_is_that_of_all_turns_and_decisions_of_the_profile() -> None:
     compiled = program("ysb")
     profile = profile_of(compiled)
     model = delay_model("traced", compiled, profile)
     stream, lane = model.stream("ad_events"), model.lane(compiled.lanes[0])
-    total = 10 * stream.fixed_s + 1000 * stream.event_s + 8 * lane.fixed_s + 300 * lane.event_s + 4 * lane.result_s
+    total = 10 * stream.fixed_s + 1000 * stream.event_s + 8 * lane.fixed_s + 300 * lane.event_s
+    total += 2 * lane.emit_s + 4 * lane.result_s
     each = profile["simulator"]["nodes"]
     expected = sum(
-        node["turns"] * node["cost"]["fixed_s"]
+        node["turns"] * (node["cost"]["fixed_s"] + DECISION_S)
         + node["events_in"] * node["cost"]["event_s"]
         + node["events_out"] * node["cost"]["result_s"]
         for node in each
     )
-    assert total == pytest.approx(expected, rel=1e-9, abs=0)
+    # turns are small in this profile; a little is added for turns that would be too large
+    assert total == pytest.approx(expected, rel=0.005)
+
+
+def test_turns_that_bring_only_a_watermark_belong_to_the_stream_or_to_the_lane_before_them() -> None:
+    compiled = program("ysb")
+    plain, profile = delay_model("traced", compiled, profile_of(compiled)), profile_of(compiled)
+    for name in ("lane 0", "sink views"):
+        node = next(node for node in profile["simulator"]["nodes"] if node["name"] == name)
+        node["empty_turns"] = {"turns": 4, "cpu_s": 3e-5}
+    model, empty_s = delay_model("traced", compiled, profile), 3e-5 + 4 * DECISION_S
+    lane = compiled.lanes[0]
+    assert model.stream("ad_events").fixed_s - plain.stream("ad_events").fixed_s == pytest.approx(empty_s / 10)
+    assert model.lane(lane).fixed_s - plain.lane(lane).fixed_s == pytest.approx(empty_s / 8)
+
+
+def test_traced_takes_the_costs_of_divided_lanes_if_it_shall() -> None:
+    compiled = program("ysb")
+    profile = profile_of(compiled)
+    profile["divided"] = json.loads(json.dumps(profile["simulator"]))
+    profile["divided"]["nodes"][0]["cost"]["fixed_s"] = 1.0
+    assert delay_model("traced", compiled, profile, divided=True).stream("ad_events").fixed_s > 1.0
+    assert delay_model("traced", compiled, profile).stream("ad_events").fixed_s < 1.0
 
 
 @pytest.mark.parametrize("name", DELAY_MODELS[:2])

@@ -14,7 +14,8 @@ from shoal.errors import ConfigError
 class Cost:
     """Seconds of work of a task in one turn at speed 1: fixed, per event, per result and per byte of state.
 
-    The bytes of state are those that the turn merges with new rows. They are 0 for a turn that only collects rows, in
+    `emit_s` is what a turn costs more if it has results, however many: steps and sinks behind the task run then. The
+    bytes of state are those that the turn merges with new rows. They are 0 for a turn that only collects rows, in
     which the watermark reaches the end of no window (`Kernel.due`). `spread` is the standard deviation of the logarithm
     of measured over modelled cost.
 
@@ -27,6 +28,7 @@ class Cost:
     result_s: float = 0.0
     state_byte_s: float = 0.0
     spread: float = 0.0
+    emit_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Reject costs that are negative or no numbers."""
@@ -41,21 +43,23 @@ class Cost:
             + self.event_s * np.asarray(events, float)
             + self.result_s * np.asarray(results, float)
             + self.state_byte_s * np.asarray(state_bytes, float)
+            + self.emit_s * (np.asarray(results) > 0)
         )
         return found
 
-    def and_per_event(self, other: "Cost", *, turns: float, events: float, results: float) -> "Cost":
-        """This cost and that of a task behind it, of which every event of this one causes some events and results.
-
-        `turns`: the turns of the other task for a turn of this one.
-        """
+    def and_per_event(self, other: "Cost", *, events: float, results: float) -> "Cost":
+        """This cost and that of a task behind it, of which every event of this one causes some events and results."""
         more_s = other.event_s * events + other.result_s * results
-        return replace(self, fixed_s=self.fixed_s + other.fixed_s * turns, event_s=self.event_s + more_s)
+        return replace(self, fixed_s=self.fixed_s + other.fixed_s, event_s=self.event_s + more_s)
 
-    def and_per_result(self, other: "Cost", *, turns: float, events: float, results: float) -> "Cost":
-        """The same where every result of this task causes events and results of the other."""
+    def and_per_result(self, other: "Cost", *, events: float, results: float) -> "Cost":
+        """The same where every result of this task causes events and results of the other, and a turn with some one."""
         more_s = other.event_s * events + other.result_s * results
-        return replace(self, fixed_s=self.fixed_s + other.fixed_s * turns, result_s=self.result_s + more_s)
+        return replace(self, emit_s=self.emit_s + other.fixed_s, result_s=self.result_s + more_s)
+
+    def in_turns_of(self, events: int) -> "Cost":
+        """The same for a task whose turns take at most so many events, if it is given more of them at a time."""
+        return replace(self, event_s=self.event_s + self.fixed_s / events)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Cost":

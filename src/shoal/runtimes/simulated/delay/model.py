@@ -38,11 +38,14 @@ def delay_model(
     program: Program,
     profile: Mapping[str, Any] | None = None,
     weights: Mapping[str, float] | None = None,
+    *,
+    divided: bool = False,
 ) -> DelayModel:
     """The delay model with this name.
 
     `profile` is what `shoal profile` has written; `traced` takes its costs from it, the others only selectivities.
-    `weights` replace the seconds per kind of operator of the others.
+    `weights` replace the seconds per kind of operator of the others. `divided`: the costs of `traced` are those of a
+    run that binds instances, if the profile has one.
     """
     if name not in DELAY_MODELS:
         hint = did_you_mean(name, DELAY_MODELS)
@@ -51,6 +54,6 @@ def delay_model(
         if weights:
             raise ConfigError("delay model traced takes its costs from a profile; leave the weights out")
         nodes_of(profile)
-        return Traced(program, profile or {})
+        return Traced(program, profile or {}, divided and "divided" in (profile or {}))
     made = Uniform if name == "uniform" else StateDependent
     return made(program, profile, weights or {})

@@ -1,7 +1,7 @@
 """The delay model `traced`: costs fitted to the turns that `shoal profile` recorded."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,9 @@ from shoal.runtimes.simulated.delay.cost import Cost
 Node = Mapping[str, Any]
 """A node as a profile has it: a name, a kind, the names of its inputs, a cost, and what it took and gave."""
 NODE_KEYS = frozenset({"name", "kind", "inputs", "cost", "turns", "events_in", "events_out"})
+TURN_EVENTS = 65_536
+"""Events in a turn of a node that gets many at once: a block is 131,072, and often lies across two pieces of memory."""
+NO_TURNS: Mapping[str, float] = {"turns": 0, "cpu_s": 0.0}
 AGAIN = "measure it again with shoal profile"
 
 
@@ -22,14 +25,16 @@ class Traced:
 
     program: Program
     profile: Mapping[str, Any] = field(repr=False)
+    divided: bool = False
+    """Whether costs are those of a run in which lanes are divided by worker."""
 
     def __post_init__(self) -> None:
         """Reject a profile of other queries."""
-        lanes = {node.get("lane"): node for node in self.nodes() if node["kind"] == "lane"}
+        lanes = {node.get("lane"): node for node in self._nodes if node["kind"] == "lane"}
         for lane in self.program.lanes:
             if lane.kernel is not None:
                 _check(lane, lanes.get(lane.number))
-        sources = {node["name"] for node in self.nodes() if node["kind"] == "source"}
+        sources = {node["name"] for node in self._nodes if node["kind"] == "source"}
         for stream in self.program.inputs:
             if f"source {stream}" not in sources:
                 raise ConfigError(f"profile has no stream {stream!r}; {AGAIN}")
@@ -38,33 +43,64 @@ class Traced:
         """The nodes of a usual run, or of one in which lanes are divided by worker; inputs before outputs."""
         return nodes_of(self.profile, "divided" if divided else "simulator")
 
+    @cached_property
+    def _nodes(self) -> list[Node]:
+        return self.nodes(divided=self.divided)
+
     @property
     def worker(self) -> Mapping[str, Any]:
         """What a worker spends between turns: `decision_s`, `idle_poll_s` and others."""
-        found: Mapping[str, Any] = self.profile["simulator"]["worker"]
+        found: Mapping[str, Any] = self.profile["divided" if self.divided else "simulator"]["worker"]
         return found
 
     def stream(self, stream: str) -> Cost:
-        """The source, the steps behind it up to the lanes, and the results that pass no lane; per event."""
-        source = next((node for node in self.nodes() if node["name"] == f"source {stream}"), None)
+        """The source, the steps behind it up to the lanes, and the results that pass no lane; per event.
+
+        Lanes that get nothing but a watermark take a turn, too. These turns belong to the stream that is read.
+        """
+        source = next((node for node in self._nodes if node["name"] == f"source {stream}"), None)
         if source is None:
             raise ConfigError(f"stream must be one of {', '.join(self.program.inputs)}; got {stream!r}")
-        cost = Cost.of(source["cost"])
+        cost = self._turn(source, 1.0)
         for node in self._behind(source):
-            share = _shares(node, source["turns"], source["events_in"])
-            cost = cost.and_per_event(Cost.of(node["cost"]), **share)
-        return cost
+            turns = min(1.0, node["turns"] / source["turns"]) if source["turns"] else 0.0
+            own = self._turn(node, turns).in_turns_of(TURN_EVENTS)
+            cost = cost.and_per_event(own, **_shares(node, source["events_in"]))
+        nodes = [source, *self._behind(source)]
+        lanes = [lane for node in nodes for lane in self._lanes_at(node)]
+        empty_s = sum(map(self._empty_s, (*nodes[1:], *lanes)))
+        return replace(cost, fixed_s=cost.fixed_s + empty_s / max(1, source["turns"]))
 
     def lane(self, lane: Lane) -> Cost:
         """The operator with state, and for every result the steps and sinks behind it."""
         if lane.kernel is None:
             return Cost()
-        own = next(node for node in self.nodes() if node.get("lane") == lane.number)
-        cost = Cost.of(own["cost"])
+        own = next(node for node in self._nodes if node.get("lane") == lane.number)
+        cost = self._turn(own, 1.0).in_turns_of(TURN_EVENTS)
         for node in self._behind(own):
-            share = _shares(node, own["turns"], own["events_out"])
-            cost = cost.and_per_result(Cost.of(node["cost"]), **share)
+            cost = cost.and_per_result(self._turn(node, 1.0), **_shares(node, own["events_out"]))
+            cost = replace(cost, fixed_s=cost.fixed_s + self._empty_s(node) / max(1, own["turns"]))
         return cost
+
+    def _turn(self, node: Node, turns: float) -> Cost:
+        """The cost of a node that has so many turns; each needs a decision of the worker."""
+        cost = Cost.of(node["cost"])
+        return replace(cost, fixed_s=(cost.fixed_s + self._decision_s) * turns)
+
+    @property
+    def _decision_s(self) -> float:
+        return float(self.worker.get("decision_s") or 0.0)
+
+    def _empty_s(self, node: Node) -> float:
+        """What the turns of a node cost that brought nothing but a watermark."""
+        empty = node.get("empty_turns", NO_TURNS)
+        return float(empty["cpu_s"] + empty["turns"] * self._decision_s)
+
+    def _lanes_at(self, node: Node) -> Iterator[Node]:
+        """The lanes that read a node, and no other node before it."""
+        for reader in self._readers.get(node["name"], ()):
+            if reader["kind"] == "lane" and reader["inputs"][0] == node["name"]:
+                yield reader
 
     def selectivity(self, lane: Lane) -> float:
         """Results per event."""
@@ -73,7 +109,7 @@ class Traced:
     @cached_property
     def _readers(self) -> Mapping[str, Sequence[Node]]:
         found: dict[str, list[Node]] = {}
-        for node in self.nodes():
+        for node in self._nodes:
             for name in node["inputs"]:
                 found.setdefault(name, []).append(node)
         return found
@@ -119,11 +155,7 @@ def _check(lane: Lane, node: Node | None) -> Node:
     return node
 
 
-def _shares(node: Node, turns: int, rows: int) -> dict[str, float]:
-    """Turns, events and results of a node for every turn and row of one upstream."""
+def _shares(node: Node, rows: int) -> dict[str, float]:
+    """Events and results of a node for every row of one upstream."""
     per_row = 1 / rows if rows else 0.0
-    return {
-        "turns": node["turns"] / turns if turns else 0.0,
-        "events": node["events_in"] * per_row,
-        "results": node["events_out"] * per_row,
-    }
+    return {"events": node["events_in"] * per_row, "results": node["events_out"] * per_row}

@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.compiler.watermarks import Reading, advanced
 from shoal.connectors.sources.generator import Generator
@@ -55,11 +56,14 @@ class RealInput(TimedInput):
         # user aggregates may change the objects that are their state
         state = deepcopy(self._state) if self._parks else self._state
         loads = epoch.computed(state, marks)
+        before = self._marks
         if end is not None:
             self._offsets[stream] = end
         self._state, self._marks = state, marks
         self.written.add(epoch)
-        return counts_of(plan, source, epoch, loads, due_s)
+        counts = counts_of(plan, source, epoch, loads, due_s)
+        merging = _merging(plan, counts, before, marks)
+        return replace(counts, merged_bytes=np.where(merging, counts.state_bytes, 0.0))
 
 
 def _divided(source: Source, block_rows: int) -> Source:
@@ -92,3 +96,14 @@ def counts_of(
         events[task] = direct + sum(before)
         results[task] = sum(written.get(outlet.table, 0) for outlet in lane.outlets) if events[task] else 0
     return Counts(source, due_s, epoch.rows, events, results, np.array([float(load.state_bytes) for load in found]))
+
+
+def _merging(plan: TaskPlan, counts: Counts, before: Mapping[str, int], after: Mapping[str, int]) -> NDArray[np.bool_]:
+    """Whether the lane of each instance merges its state with new rows, because results may be due."""
+    found = np.zeros(plan.number, bool)
+    for lane in plan.lanes:
+        if lane.kernel is not None:
+            before_us, after_us = lane.watermark_us(before), lane.watermark_us(after)
+            changed = after_us > before_us or counts.events[plan.places(lane)].any()
+            found[plan.places(lane)] = changed and lane.kernel.due(before_us, after_us)
+    return found[plan.instance_tasks]

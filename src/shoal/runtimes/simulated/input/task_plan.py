@@ -164,7 +164,9 @@ def _written(lane: Lane, outlet: Outlet, number: int) -> str | None:
 class Counts:
     """What one step brings: rows of a source due at a time, and for every task its events and results.
 
-    `state_bytes`: the size of the state of every instance after it.
+    `state_bytes`: the size of the state of every instance after it. `merged_bytes`: the state of every instance that
+    was merged with new rows, because a window ended or any row may bring results; 0 for one that only collected rows.
+    If it is not known, instances with results have merged theirs.
     """
 
     source: int
@@ -173,3 +175,4 @@ class Counts:
     events: Ints
     results: Ints
     state_bytes: Floats
+    merged_bytes: Floats | None = None
