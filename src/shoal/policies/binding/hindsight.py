@@ -1,0 +1,129 @@
+"""Hindsight: what the best binding could have done, computed from what every step really brought.
+
+Nothing here can be used while a run goes on. It says how far a policy is from what is possible.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from shoal.errors import ConfigError
+from shoal.policies.binding.loads import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """The steps of a run: when each was due and could begin, and the work and results of every task, a row per step.
+
+    `edges` has a row (from, to) for every pair of tasks of which the second waits for the first, in the same step.
+    Tasks are numbered such that edges lead to higher numbers.
+    """
+
+    due_s: Floats
+    begin_s: Floats
+    work_s: Floats
+    results: Ints
+    edges: Ints
+
+    def __post_init__(self) -> None:
+        """Reject columns of different lengths, steps out of order and edges that lead back."""
+        steps = len(self.due_s)
+        if self.begin_s.shape != (steps,) or self.work_s.shape != self.results.shape or len(self.work_s) != steps:
+            raise ConfigError(
+                f"a record must have times, work and results of the same steps; got {steps} due times, "
+                f"{len(self.begin_s)} begins, work of {self.work_s.shape} and results of {self.results.shape}"
+            )
+        if np.any(np.diff(self.begin_s) < 0) or np.any(self.begin_s < self.due_s):
+            raise ConfigError("steps of a record must begin in order, none before it is due")
+        if np.any(self.edges[:, 0] >= self.edges[:, 1]):
+            raise ConfigError("edges of a record must lead from a task to one of a higher number")
+
+    @cached_property
+    def path_s(self) -> Floats:
+        """For every task its work and that of the longest chain of tasks before it, in the same step."""
+        path_s = self.work_s.copy()
+        for source, target in self.edges[np.argsort(self.edges[:, 1], kind="stable")].tolist():
+            through_s = path_s[:, source] + self.work_s[:, target]
+            np.maximum(path_s[:, target], through_s, out=path_s[:, target], where=self.work_s[:, target] > 0)
+        return path_s
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A lower bound on the mean and the 99th percentile of the latency of results."""
+
+    mean_s: float
+    p99_s: float
+
+
+def lower_bound(recorded: Recorded, workers: int, speed: float = 1.0) -> Bound:
+    """Latencies that no binding, queue or order of tasks can beat.
+
+    1. Every step is taken alone: whatever else there was to do is left out, which only makes it faster.
+    2. A task is done by one worker at a time, so its results are there after its path at the earliest.
+    3. All workers together do `workers * speed` seconds of work per second. Most results are there at any time if tasks
+       with many results for their work come first, a part of a task counted as that part of its results.
+    4. Both hold for the mean and for every percentile, so the larger of them is a bound.
+    """
+    steps, tasks = np.nonzero(recorded.results)
+    if not len(steps):
+        return Bound(0.0, 0.0)
+    read_s = (recorded.begin_s - recorded.due_s)[steps]
+    number, work_s = recorded.results[steps, tasks], recorded.work_s[steps, tasks]
+    own_s = read_s + recorded.path_s[steps, tasks] / speed
+    order = np.lexsort((tasks, work_s / number, steps))
+    done_s = np.cumsum(work_s[order])
+    before_s = done_s - work_s[order]
+    first = np.searchsorted(steps[order], steps[order], side="left")
+    shared_s = read_s[order] + (before_s - before_s[first]) / (workers * speed)
+    bounds = [_summary(own_s, number), _summary(shared_s, number[order])]
+    return Bound(max(each.mean_s for each in bounds), max(each.p99_s for each in bounds))
+
+
+def in_order(recorded: Recorded, workers: int, speed: float = 1.0) -> Bound:
+    """Latencies of a machine that divides all work evenly and begins no step before all earlier ones are done.
+
+    Work left over at the end of a step is carried over. A step takes the work of all tasks over the workers, or its
+    longest path if that is more. Its tasks with the least work for their results come first. This is no lower bound: a
+    real machine may do better by letting results of one step overtake other work of earlier ones.
+    """
+    total_s = recorded.work_s.sum(axis=1) / (workers * speed)
+    span_s = np.maximum(total_s, recorded.path_s.max(axis=1, initial=0.0) / speed)
+    latency_s, numbers, free_s = list[Floats](), list[Ints](), -np.inf
+    for step, taken_s in enumerate(span_s.tolist()):
+        start_s = max(float(recorded.begin_s[step]), free_s)
+        free_s = start_s + taken_s
+        tasks = np.flatnonzero(recorded.results[step])
+        number, work_s = recorded.results[step, tasks], recorded.work_s[step, tasks]
+        order = np.argsort(work_s / number, kind="stable")
+        shared_s = np.cumsum(work_s[order]) / (workers * speed)
+        done_s = start_s + np.maximum(shared_s, recorded.path_s[step, tasks][order] / speed)
+        latency_s.append(done_s - recorded.due_s[step])
+        numbers.append(number[order])
+    return _summary(np.concatenate(latency_s), np.concatenate(numbers)) if latency_s else Bound(0.0, 0.0)
+
+
+def _summary(latency_s: Floats, number: Ints) -> Bound:
+    """Mean and 99th percentile of latencies, each counted as often as it has results."""
+    total = int(number.sum())
+    if not total:
+        return Bound(0.0, 0.0)
+    order = np.argsort(latency_s, kind="stable")
+    place = int(np.searchsorted(np.cumsum(number[order]), 0.99 * total))
+    return Bound(float(latency_s @ number) / total, float(latency_s[order][min(place, len(order) - 1)]))
+
+
+def longest_first(work_s: Floats, workers: int) -> Ints:
+    """The worker of every instance: the one with most work first, each to the worker that has least so far (LPT).
+
+    The busiest worker has at most 4/3 of what it would have under the best binding.
+
+    >>> longest_first(np.array([3.0, 1.0, 2.0, 2.0]), workers=2).tolist()
+    [0, 0, 1, 1]
+    """
+    placed, load_s = np.zeros(len(work_s), np.int64), np.zeros(workers)
+    for place in np.argsort(-work_s, kind="stable").tolist():
+        placed[place] = load_s.argmin()
+        load_s[placed[place]] += work_s[place]
+    return placed
