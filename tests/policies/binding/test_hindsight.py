@@ -79,7 +79,7 @@ def test_work_that_is_left_over_delays_the_next_step_in_order() -> None:
 def test_a_task_waits_for_the_longest_chain_before_it() -> None:
     begin_s, edges = np.zeros(1), np.array([[0, 2], [1, 2], [2, 3]])
     case = Recorded(begin_s, begin_s, np.array([[1.0, 5.0, 2.0, 0.5]]), np.array([[0, 0, 0, 1]]), edges)
-    assert case.path_s.tolist() == [[1.0, 5.0, 7.0, 7.5]]
+    assert case.alone_s().tolist() == [[1.0, 5.0, 7.0, 7.5]]
     assert lower_bound(case, 4) == Bound(7.5, 7.5)
 
 

@@ -4,7 +4,6 @@ Nothing here can be used while a run goes on. It says how far a policy is from w
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -39,14 +38,26 @@ class Recorded:
         if np.any(self.edges[:, 0] >= self.edges[:, 1]):
             raise ConfigError("edges of a record must lead from a task to one of a higher number")
 
-    @cached_property
-    def path_s(self) -> Floats:
-        """For every task its work and that of the longest chain of tasks before it, in the same step."""
-        path_s = self.work_s.copy()
-        for source, target in self.edges[np.argsort(self.edges[:, 1], kind="stable")].tolist():
-            through_s = path_s[:, source] + self.work_s[:, target]
-            np.maximum(path_s[:, target], through_s, out=path_s[:, target], where=self.work_s[:, target] > 0)
-        return path_s
+    def alone_s(self, speed: float = 1.0) -> Floats:
+        """When every task would be done if it never waited for a worker: only for its inputs and its own last step."""
+        into = _inputs(self.edges)
+        done_s, free_s = np.empty_like(self.work_s), np.full(self.work_s.shape[1], -np.inf)
+        for step, begin_s in enumerate(self.begin_s.tolist()):
+            busy = self.work_s[step] > 0
+            started_s = np.maximum(free_s, begin_s)
+            ended_s = np.where(busy, started_s + self.work_s[step] / speed, begin_s)
+            for task, sources in into:
+                if busy[task]:
+                    started_s[task] = max(started_s[task], ended_s[sources].max())
+                    ended_s[task] = started_s[task] + self.work_s[step, task] / speed
+            done_s[step] = ended_s
+            free_s[busy] = ended_s[busy]
+        return done_s
+
+
+def _inputs(edges: Ints) -> list[tuple[int, Ints]]:
+    """Every task that waits for others, with those, in the order of tasks."""
+    return [(int(task), edges[edges[:, 1] == task, 0]) for task in np.unique(edges[:, 1])]
 
 
 @dataclass(frozen=True)
@@ -58,50 +69,45 @@ class Bound:
 
 
 def lower_bound(recorded: Recorded, workers: int, speed: float = 1.0) -> Bound:
-    """Latencies that no binding, queue or order of tasks can beat.
+    """Latencies that no binding, queue or order of tasks can beat, as long as instances are not split.
 
-    1. Every step is taken alone: whatever else there was to do is left out, which only makes it faster.
-    2. A task is done by one worker at a time, so its results are there after its path at the earliest.
-    3. All workers together do `workers * speed` seconds of work per second. Most results are there at any time if tasks
-       with many results for their work come first, a part of a task counted as that part of its results.
-    4. Both hold for the mean and for every percentile, so the larger of them is a bound.
+    1. A task is done by one worker at a time, step by step, so its results are there no earlier than if it never
+       waited for a worker.
+    2. Every step taken alone, whatever else there is to do left out: all workers together do `workers * speed` seconds
+       of work per second. Most results are there at any time if tasks with many results for their work come first, a
+       part of a task counted as that part of its results.
+    3. Both hold for the mean and for every percentile, so the larger of them is a bound.
     """
     steps, tasks = np.nonzero(recorded.results)
-    if not len(steps):
-        return Bound(0.0, 0.0)
-    read_s = (recorded.begin_s - recorded.due_s)[steps]
     number, work_s = recorded.results[steps, tasks], recorded.work_s[steps, tasks]
-    own_s = read_s + recorded.path_s[steps, tasks] / speed
-    order = np.lexsort((tasks, work_s / number, steps))
-    done_s = np.cumsum(work_s[order])
-    before_s = done_s - work_s[order]
-    first = np.searchsorted(steps[order], steps[order], side="left")
-    shared_s = read_s[order] + (before_s - before_s[first]) / (workers * speed)
+    own_s = recorded.alone_s(speed)[steps, tasks] - recorded.due_s[steps]
+    order = np.lexsort((tasks, work_s / np.maximum(number, 1), steps))
+    before_s = np.cumsum(work_s[order]) - work_s[order]
+    first = np.searchsorted(steps, steps, side="left")
+    shared_s = (recorded.begin_s - recorded.due_s)[steps] + (before_s - before_s[first]) / (workers * speed)
     bounds = [_summary(own_s, number), _summary(shared_s, number[order])]
     return Bound(max(each.mean_s for each in bounds), max(each.p99_s for each in bounds))
 
 
 def in_order(recorded: Recorded, workers: int, speed: float = 1.0) -> Bound:
-    """Latencies of a machine that divides all work evenly and begins no step before all earlier ones are done.
+    """Latencies of a machine that divides all work evenly and does one step after another.
 
-    Work left over at the end of a step is carried over. A step takes the work of all tasks over the workers, or its
-    longest path if that is more. Its tasks with the least work for their results come first. This is no lower bound: a
-    real machine may do better by letting results of one step overtake other work of earlier ones.
+    Work left over at the end of a step is carried over. Tasks with the least work for their results come first, and a
+    task is never done before it would be if it had a worker to itself. This is no lower bound: a real machine may do
+    better by letting results of one step overtake other work of earlier ones.
     """
-    total_s = recorded.work_s.sum(axis=1) / (workers * speed)
-    span_s = np.maximum(total_s, recorded.path_s.max(axis=1, initial=0.0) / speed)
-    latency_s, numbers, free_s = list[Floats](), list[Ints](), -np.inf
-    for step, taken_s in enumerate(span_s.tolist()):
+    alone_s, free_s = recorded.alone_s(speed), -np.inf
+    latency_s, numbers = [np.zeros(0)], [np.zeros(0, np.int64)]
+    for step, total_s in enumerate((recorded.work_s.sum(axis=1) / (workers * speed)).tolist()):
         start_s = max(float(recorded.begin_s[step]), free_s)
-        free_s = start_s + taken_s
+        free_s = start_s + total_s
         tasks = np.flatnonzero(recorded.results[step])
         number, work_s = recorded.results[step, tasks], recorded.work_s[step, tasks]
         order = np.argsort(work_s / number, kind="stable")
-        shared_s = np.cumsum(work_s[order]) / (workers * speed)
-        done_s = start_s + np.maximum(shared_s, recorded.path_s[step, tasks][order] / speed)
-        latency_s.append(done_s - recorded.due_s[step])
+        done_s = start_s + np.cumsum(work_s[order]) / (workers * speed)
+        latency_s.append(np.maximum(done_s, alone_s[step, tasks][order]) - recorded.due_s[step])
         numbers.append(number[order])
-    return _summary(np.concatenate(latency_s), np.concatenate(numbers)) if latency_s else Bound(0.0, 0.0)
+    return _summary(np.concatenate(latency_s), np.concatenate(numbers))
 
 
 def _summary(latency_s: Floats, number: Ints) -> Bound:
