@@ -96,9 +96,7 @@ def record(job: Job, conf: dict[str, str]) -> Recorded:
     settings = SimulatedSettings.of({**CONF, **conf})
     now_s = 0.0
     arrangement = Arrangement(job.graph, round_robin(job.graph, 1))
-    source = RealInput(
-        job.sources, lambda: now_s, block_rows=settings.block_rows, step_s=settings.step_s, parks=False
-    )
+    source = RealInput(job.sources, lambda: now_s, block_rows=settings.block_rows, step_s=settings.step_s, parks=False)
     plan = TaskPlan(arrangement.program)
     costs = TaskCosts(plan, settings.delays(arrangement.program), settings.seed)
     due_s, begin_s, work_s, results = list[float](), list[float](), list[np.ndarray](), list[np.ndarray]()
@@ -124,5 +122,3 @@ def machine_file(nodes: int, cores: int, speed: float, directory: str) -> str:
     path = Path(directory) / f"numa-{nodes}x{cores}-{speed:.6g}.yaml"
     path.write_text(f"hosts:\n- {{name: host, cores: {nodes * cores}, memory_nodes: {nodes}, speed: {speed!r}}}\n")
     return str(path)
-
-

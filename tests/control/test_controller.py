@@ -1,11 +1,12 @@
 """The controller in a small world: it balances, rests, bounds its moves, and says why."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.control.world import GRAPH, World, committed
+from tests.control.world import GRAPH, Work, World, committed
 from tests.policies.binding.random_loads import RUNNABLE
 
 from shoal.control.controller import Controller
@@ -13,6 +14,7 @@ from shoal.control.journal import Aborted, Decided, Kept, Lost, Measured, Refuse
 from shoal.control.settings import ControlSettings
 from shoal.model.control.binding import WorkerId
 from shoal.model.control.messages import MoveReport, MovesFinished, Rebind, RunEnded, WorkersLost
+from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 from shoal.session.journal import ENTRIES
 from shoal.workloads.traffic.queries import queries
@@ -45,6 +47,47 @@ def test_nothing_is_decided_without_a_reason() -> None:
     world = World(even).run(30)
     assert world.entries == []
     assert world.moves == 0
+
+
+SHARED = Topology((0, 0), shared=True)
+
+
+def share_of(total: float) -> Work:
+    """Two workers have so much work in all, nearly all of it bound to the first of them."""
+    return lambda place, now_s: total / 0.88 * hot(place, now_s)
+
+
+def shared_world(total: float, **settings: Any) -> World:
+    """Two workers that serve one queue, so that both have half of the work whatever the binding."""
+    world = World(share_of(total), topology=SHARED, settings=ControlSettings(**settings))
+    snapshot = world.snapshot
+    world.snapshot = lambda busy: snapshot([sum(busy) / len(busy)] * len(busy))  # type: ignore[method-assign]
+    return world
+
+
+def test_workers_that_share_a_queue_and_are_all_busy_keep_their_instances() -> None:
+    world = shared_world(1.95).run(20)
+    assert world.moves == 0
+    kept = [entry for entry in world.entries if isinstance(entry, Kept)]
+    assert {entry.reason for entry in kept} == {"all workers share a queue and are busy, so that moves gain nothing"}
+
+
+def test_workers_that_share_a_queue_and_have_time_left_get_even_parts() -> None:
+    world = shared_world(1.6).run(20)
+    assert world.peaks[-1] < 1.05
+
+
+def test_workers_with_queues_of_their_own_are_balanced_however_busy_they_are() -> None:
+    assert World(share_of(1.95), topology=Topology.of(1, 2)).run(20).peaks[-1] < 1.1
+
+
+def test_a_proposal_that_is_always_carried_out_is_so_under_full_load() -> None:
+    assert shared_world(1.95, decision="always").run(20).moves > 0
+
+
+def test_the_share_at_which_workers_are_full_is_a_setting() -> None:
+    assert shared_world(1.95, full=1.0).run(20).moves > 0
+    assert shared_world(1.6, full=0.5).run(20).moves == 0
 
 
 def test_static_policies_never_move_anything() -> None:

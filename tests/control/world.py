@@ -10,6 +10,7 @@ from shoal.model.control.binding import Binding
 from shoal.model.control.messages import CommandRefused, EpochCommitted, Event, MovesFinished, Rebind, Repartition
 from shoal.model.control.partitioning import DECLARED, number_of, operator_of
 from shoal.model.control.snapshot import InstanceLoad, Snapshot
+from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.policies.binding.static import round_robin
 from shoal.workloads.traffic.queries import queries
@@ -42,6 +43,7 @@ class World:
     epoch: int = 0
     part: Callable[[Sequence[int], int], float] = lambda slots, number: slots.count(number) / len(slots)
     """The part of a group's work that comes to an instance, by the instance of each of its slots."""
+    topology: Topology | None = None
     entries: list[Entry] = field(default_factory=list)
     peaks: list[float] = field(default_factory=list)
 
@@ -102,6 +104,7 @@ class World:
             period_s=self.epoch_s,
             latency_s=latency_s,
             busy_s=busy_s,
+            topology=self.topology,
             partitioning=self.partitioning,
         )
 

@@ -50,6 +50,8 @@ from shoal.policies.scaling import resized
 WORTH = 0.25
 """Share of its promise that a decision must keep; if it keeps less, the pause before the next one is doubled."""
 
+FULL = "all workers share a queue and are busy, so that moves gain nothing"
+
 
 @dataclass(frozen=True)
 class Reaction:
@@ -78,8 +80,10 @@ class _Pending:
 class Controller:
     """Decides for one run; `policy` is the name of a dynamic policy, or any other name for none."""
 
-    def __init__(self, graph: Graph, policy: str, settings: ControlSettings | None = None) -> None:
-        """Start without any observation."""
+    def __init__(
+        self, graph: Graph, policy: str, settings: ControlSettings | None = None, *, stops_to_divide: bool = False
+    ) -> None:
+        """Start without any observation; `stops_to_divide`: the runtime processes all it has read before a split."""
         self.policy = policy
         self.settings = settings or ControlSettings()
         self._asked: BindingPolicy | None = DYNAMIC.get(policy)
@@ -88,7 +92,8 @@ class Controller:
         self._graph, self._partitioning = graph, DECLARED
         self._layout = Layout.of(graph)
         self._names = instance_names(graph)
-        self._divisions = Divisions(self.settings.splitting if policy in SPLITTING else None)
+        splitting = self.settings.splitting if policy in SPLITTING else None
+        self._divisions = Divisions(None if splitting is None else replace(splitting, stops=stops_to_divide))
         self._snapshots: list[Snapshot] = []
         self._newest: Snapshot | None = None
         self._loads: Loads | None = None
@@ -238,12 +243,19 @@ class Controller:
 
     def _divide(self, observation: Observation, epoch: int, now_s: float) -> Reaction | None:
         """Split instances that are too large for any worker, and merge idle parts."""
+        if self._full(observation):
+            return None
         found = self._divisions.proposed(observation, self._graph, self._partitioning, self._names, epoch, now_s)
         if found is None:
             return None
         command, entries = found
         self._rest_until_s = now_s + self._rest_s
         return Reaction((command,), (*self._ended_streak(), *entries))
+
+    def _full(self, observation: Observation) -> bool:
+        """Whether all workers are at work already, whatever the binding: then no other binding gets more done."""
+        obeyed = self.settings.decision == "always"
+        return observation.topology.shared and observation.busy > self.settings.full and not obeyed
 
     def _rebind(self, observation: Observation, epoch: int, now_s: float) -> Reaction:
         """Ask the policy if a trigger fires, and make the moves that pay."""
@@ -253,6 +265,8 @@ class Controller:
         why = "the profile is complete" if once else reason(self._triggers, observation, now_s)
         if not why:
             return Reaction((), self._ended_streak())
+        if self._full(observation):
+            return self._keep(Verdict(observation.binding, refused=FULL, peak=observation.peak), why, epoch, now_s)
         wanted = self._asked.propose(observation.loads, observation.binding, observation.topology)
         if once:
             self._asked = None

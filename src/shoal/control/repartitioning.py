@@ -33,6 +33,7 @@ class Divisions:
     policy: Splitting | None
     _pending: list[_Pending] = field(default_factory=list)
     _refused: set[InstanceId] = field(default_factory=set)
+    _large_since_s: dict[InstanceId, float] = field(default_factory=dict)
 
     def proposed(
         self,
@@ -46,9 +47,11 @@ class Divisions:
         """The changes to make now, and their entries; None if there are none."""
         if self.policy is None:
             return None
-        found = self.policy.propose(
-            observation.loads, observation.binding, observation.topology, graph, partitioning, self._refused
-        )
+        loads, topology = observation.loads, observation.topology
+        large, began_s = self.policy.oversized(loads, topology), now_s - loads.period_s
+        self._large_since_s = {each: self._large_since_s.get(each, began_s) for each in large}
+        lasted_s = {each: now_s - since_s for each, since_s in self._large_since_s.items()}
+        found = self.policy.propose(loads, observation.binding, topology, graph, partitioning, self._refused, lasted_s)
         if not found:
             return None
         self._pending = []

@@ -36,6 +36,8 @@ class ControlSettings:
     decision: str = "benefit"
     least_gain: float = 0.05
     """Moves must lower the busiest worker by this share of the mean."""
+    full: float = 0.9
+    """Workers that share a queue and are busy for more than this share of their time gain nothing by moves."""
     weight: float = 1.0
     """Weight of an output that a move delays."""
     least_s: float = 1.0
@@ -63,7 +65,7 @@ class ControlSettings:
         _ = self.model, self.scaling, self.splitting
         if self.decision not in DECISIONS:
             raise ConfigError(f"decision must be one of {', '.join(DECISIONS)}; got {self.decision!r}")
-        for name in ("window_s", "horizon_s", "rest_s", "profile_s"):
+        for name in ("window_s", "horizon_s", "full", "rest_s", "profile_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be more than 0; got {getattr(self, name)}")
         if self.most_rest_s < self.rest_s:

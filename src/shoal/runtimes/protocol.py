@@ -56,6 +56,8 @@ class Capabilities:
     """Whether queries can be added, replaced and removed while it runs."""
     shares_queues: bool = False
     """Whether it has policies without a binding, under which several workers serve one queue."""
+    stops_to_divide: bool = False
+    """Whether instances are split and merged only once everything that was read has been processed."""
     operator_metrics: bool = False
     simulates_time: bool = False
     """Whether its clock is not that of the wall: limits in seconds then go by the times of its events."""

@@ -392,7 +392,9 @@ def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
     if run.capabilities.binds != "always":
         return
     file = JournalFile(journal) if journal is not None else None
-    run.steering = Steering(Controller(run.job.graph, run.policy, control), run.runtime, file)
+    stops = run.capabilities.stops_to_divide
+    controller = Controller(run.job.graph, run.policy, control, stops_to_divide=stops)
+    run.steering = Steering(controller, run.runtime, file)
     changed = {name: value for name, value in vars(control).items() if value != getattr(ControlSettings, name)}
     can, numbers = run.capabilities, (run.workers, len(run.job.graph.stateful_instances))
     begun = Begun(round(run.began_s, 3), run.job.name, can.name, run.policy, *numbers, changed, can.simulates_time)

@@ -126,3 +126,36 @@ def test_if_keys_are_even_no_part_exceeds_a_share_and_asking_again_changes_nothi
 def test_settings_that_make_no_sense_are_rejected(settings: dict[str, float], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         Splitting(**settings)  # type: ignore[arg-type]
+
+
+def stopping(backlog: float, lasted_s: float = 10.0) -> list[object]:
+    """What is proposed for one large instance on a runtime that stops for it, every instance with such a backlog."""
+    loads = Loads.of({i: Load(0.7 if i == INSTANCES[3] else 0.1, backlog, 1.0) for i in INSTANCES})
+    binding = Binding.of({instance: k % WORKERS for k, instance in enumerate(INSTANCES)}, WORKERS)
+    topology, lasted = Topology.of(1, WORKERS), {INSTANCES[3]: lasted_s}
+    found = Splitting(stops=True).propose(loads, binding, topology, GRAPH, DECLARED, (), lasted)
+    return [each.change for each in found]
+
+
+def test_a_run_that_stops_for_a_split_is_not_stopped_for_longer_than_the_split_saves() -> None:
+    assert stopping(backlog=0.0) == [Split(INSTANCES[3], 4)]
+    # until the horizon of 10 s the instance has 7 s of 14 s, 3.5 s above a share: half of that for half of all results
+    assert stopping(backlog=0.5) == [Split(INSTANCES[3], 4)]
+    assert stopping(backlog=3.0) == []
+
+
+def test_a_run_does_not_stop_for_an_instance_that_has_only_just_become_large() -> None:
+    assert stopping(backlog=0.5, lasted_s=1.0) == []
+    assert Splitting().oversized(loads_of({**dict.fromkeys(INSTANCES, 0.1), INSTANCES[3]: 0.7}), Topology.of(1, 4)) == {
+        INSTANCES[3]
+    }
+
+
+def test_a_run_that_stops_for_a_merge_waits_until_nothing_is_left_to_do() -> None:
+    halves = DECLARED.after(Split(INSTANCES[3]), GRAPH)
+    parts = tuple(i for i in halves.instances(GRAPH) if i == INSTANCES[3] or i not in INSTANCES)
+    binding = Binding.of({instance: k % WORKERS for k, instance in enumerate(halves.instances(GRAPH))}, WORKERS)
+    for backlog, merged in ((0.0, [Merge(parts)]), (1.0, [])):
+        idle = {i: Load(0.001 if i in parts else 0.1, backlog, 1.0) for i in halves.instances(GRAPH)}
+        found = Splitting(stops=True).propose(Loads.of(idle), binding, Topology.of(1, WORKERS), GRAPH, halves)
+        assert [each.change for each in found] == merged

@@ -10,6 +10,8 @@ from shoal.errors import ConfigError
 class Topology:
     """Worker -> node: a processor's memory node, a Spark executor, a host.
 
+    `shared`: the workers of a node serve one queue, so that none of them is idle while work waits there.
+
     >>> topology = Topology.of(nodes=2, workers=5)
     >>> topology.node_of
     (0, 0, 0, 1, 1)
@@ -18,6 +20,7 @@ class Topology:
     """
 
     node_of: tuple[int, ...]
+    shared: bool = False
 
     def __post_init__(self) -> None:
         """Reject nodes without workers."""

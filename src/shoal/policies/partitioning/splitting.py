@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from shoal.errors import ConfigError
 from shoal.model.control.binding import Binding
 from shoal.model.control.partitioning import Change, Merge, Partitioning, Split, instance_id, number_of, operator_of
@@ -32,6 +34,11 @@ class Splitting:
     at most `part` shares each, within its slots and `most_parts`, if that saves more time than moving its state takes.
     Parts of one declared group that have less than `under` shares in total are merged. `over` is much larger than
     `under`, so that splits and merges do not alternate.
+
+    If the runtime `stops` for a change, all results wait until the backlog has been processed. Splits are then proposed
+    only if they save more. Until the horizon, the queue of an instance grows to its work above a share. Its results
+    wait for half of that on average, and count by their share of all work. An instance is expected to stay large for as
+    long as it has been large, up to the horizon. Merges save next to nothing, so they wait until there is no backlog.
     """
 
     horizon_s: float = 10.0
@@ -39,6 +46,7 @@ class Splitting:
     part: float = 0.5
     under: float = 0.1
     most_parts: int = 8
+    stops: bool = False
 
     def __post_init__(self) -> None:
         """Reject shares out of order and fewer than two parts."""
@@ -57,10 +65,12 @@ class Splitting:
         graph: Graph,
         partitioning: Partitioning,
         refused: Collection[InstanceId] = (),
+        lasted_s: Mapping[InstanceId, float] | None = None,
     ) -> Sequence[Proposed]:
         """Splits of large instances, the largest first; merges only if there are no splits.
 
-        Instances in `refused` are not split: they have one key, or a split did not help.
+        Instances in `refused` are not split: they have one key, or a split did not help. `lasted_s`: how long instances
+        have been too large; those without an entry since before the horizon.
         """
         work_s = loads.work_s(self.horizon_s)
         share_s = float(work_s.sum()) / topology.workers
@@ -83,7 +93,31 @@ class Splitting:
                 placed = _placed(split, worker, float(work_s[place]), worker_s, graph, partitioning)
                 found.append(Proposed(split, float(work_s[place]), share_s, placed))
                 partitioning = partitioning.after(split, graph)
-        return found or self._merges(loads, share_s, partitioning)
+        stop_s = self._stop_s(loads, topology.workers)
+        if found:
+            total_s = share_s * topology.workers
+            saved_s = sum(
+                (each.work_s - share_s) / 2 * each.work_s / total_s * self._stays(each.change, lasted_s or {})
+                for each in found
+            )
+            return found if saved_s > stop_s else ()
+        return self._merges(loads, share_s, partitioning) if stop_s <= loads.costs.hand_over_s else ()
+
+    def oversized(self, loads: Loads, topology: Topology) -> frozenset[InstanceId]:
+        """The instances that are too large for a worker."""
+        work_s = loads.work_s(self.horizon_s)
+        large = np.flatnonzero(work_s * topology.workers > self.over * work_s.sum())
+        return frozenset(loads.instances[place] for place in large.tolist())
+
+    def _stays(self, change: Change, lasted_s: Mapping[InstanceId, float]) -> float:
+        """The share of the horizon for which an instance is expected to stay as large as it is."""
+        lasting_s = lasted_s.get(change.instance, self.horizon_s) if isinstance(change, Split) else self.horizon_s
+        return min(1.0, lasting_s / self.horizon_s)
+
+    def _stop_s(self, loads: Loads, workers: int) -> float:
+        """How long the run stops for a change: until the backlog is done, and that of the slowest instance."""
+        waiting_s = loads.cost_s * loads.backlog
+        return float(max(waiting_s.max(initial=0.0), waiting_s.sum() / workers)) if self.stops else 0.0
 
     def _parts(self, instance: InstanceId, shares: float, graph: Graph, partitioning: Partitioning) -> int:
         """The number of parts to split an instance into; 1 if it cannot be split."""

@@ -31,6 +31,7 @@ CAPABILITIES = Capabilities(
     mechanisms=(MECHANISM,),
     changes_queries=True,
     shares_queues=True,
+    stops_to_divide=True,
     simulates_time=True,
 )
 ENDING = "the run has taken in all of its input and is ending"

@@ -21,6 +21,7 @@ from shoal.model.control.messages import (
     Rebind,
 )
 from shoal.model.query.graph import Graph
+from shoal.policies.catalog import QUEUED
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.protocol import refuse_dataframes
 from shoal.runtimes.simulated.commanded import ENDING, CommandedRun
@@ -65,7 +66,7 @@ class SimulatedRuntime(CommandedRun):
         """Compile the graph, open the sources and lay out the machine."""
         refuse_dataframes(self._sources)
         settings = self.settings = self.settings.for_workers(max(binding.workers, self._most_workers))
-        self._workers = Workers.first(settings.machine, binding.workers)
+        self._workers = Workers.first(settings.machine, binding.workers, shared=settings.queues in QUEUED)
         self._now = Arrangement(graph, binding)
         _ = self._now.program
         self._input = self._opened()

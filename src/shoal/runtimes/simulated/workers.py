@@ -1,6 +1,6 @@
 """Numbered workers: which cores of the machine are the workers 0, 1, ... of a binding."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,20 +13,21 @@ from shoal.runtimes.simulated.machine.machine import Machine
 
 @dataclass(frozen=True)
 class Workers:
-    """The cores in use, by number of the worker, and the cores that are lost."""
+    """The cores in use, by number of the worker, the cores that are lost, and whether those of a node share a queue."""
 
     machine: Machine
     cores: tuple[int, ...]
     lost: frozenset[int] = frozenset()
+    shared: bool = False
 
     @classmethod
-    def first(cls, machine: Machine, number: int) -> "Workers":
+    def first(cls, machine: Machine, number: int, *, shared: bool = False) -> "Workers":
         """The first cores of a machine."""
         if number > machine.workers:
             raise ConfigError(
                 f"number of workers must be at most {machine.workers:,}, the cores of the topology; got {number:,}"
             )
-        return cls(machine, ()).of_number(number)
+        return cls(machine, (), shared=shared).of_number(number)
 
     def of_number(self, number: int) -> "Workers":
         """As many workers on cores that are not lost; those in use come first."""
@@ -34,15 +35,15 @@ class Workers:
         left += [core for core in range(self.machine.workers) if core not in self.lost and core not in set(left)]
         if number > len(left):
             raise BindingError(f"the machine has {len(left)} cores that work; the binding needs {number} workers")
-        return Workers(self.machine, tuple(sorted(left[:number])), self.lost)
+        return replace(self, cores=tuple(sorted(left[:number])))
 
     def without(self, cores: frozenset[int]) -> "Workers":
         """The same numbers, with some of their cores lost."""
-        return Workers(self.machine, self.cores, self.lost | cores)
+        return replace(self, lost=self.lost | cores)
 
     def returned(self, cores: frozenset[int]) -> "Workers":
         """The same numbers, with some lost cores at work again."""
-        return Workers(self.machine, self.cores, self.lost - cores)
+        return replace(self, lost=self.lost - cores)
 
     @cached_property
     def number_of(self) -> NDArray[np.int64]:
@@ -55,4 +56,4 @@ class Workers:
     def topology(self) -> Topology:
         """The memory nodes of the workers, numbered without gaps."""
         nodes = self.machine.worker_node[list(self.cores)]
-        return Topology(tuple(np.unique(nodes, return_inverse=True)[1].tolist()))
+        return Topology(tuple(np.unique(nodes, return_inverse=True)[1].tolist()), self.shared)
