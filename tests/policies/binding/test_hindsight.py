@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import ConfigError
-from shoal.policies.binding.hindsight import Bound, Recorded, in_order, longest_first, lower_bound
+from shoal.policies.binding.hindsight import LatencyBound, Recorded, in_order, longest_first, lower_bound
 
 NO_EDGES = np.zeros((0, 2), np.int64)
 SMALL = st.integers(0, 4)
@@ -22,7 +22,7 @@ def recorded(work_s: list[list[int]], results: list[list[int]], step_s: float = 
     return Recorded(begin_s - 0.5, begin_s, np.array(work_s, float), number, NO_EDGES)
 
 
-def schedules(case: Recorded, workers: int) -> Iterator[Bound]:
+def schedules(case: Recorded, workers: int) -> Iterator[LatencyBound]:
     """The latencies of every binding of every task of every step, in every order that keeps a task's steps in order."""
     jobs = list(zip(*np.nonzero(case.work_s), strict=True))
     for order in permutations(jobs):
@@ -38,7 +38,7 @@ def schedules(case: Recorded, workers: int) -> Iterator[Bound]:
             ordered = sorted(latencies)
             if ordered:
                 place = int(np.searchsorted(np.arange(1, len(ordered) + 1), 0.99 * len(ordered)))
-                yield Bound(sum(ordered) / len(ordered), ordered[place])
+                yield LatencyBound(sum(ordered) / len(ordered), ordered[place])
 
 
 @given(
@@ -67,20 +67,20 @@ def test_no_schedule_of_one_step_beats_the_lower_bound(work_s: list[int], result
 
 def test_one_worker_with_one_task_reaches_both_bounds() -> None:
     case = recorded([[3], [3]], [[1], [1]], step_s=4.0)
-    assert lower_bound(case, 1) == in_order(case, 1) == Bound(3.5, 3.5)
+    assert lower_bound(case, 1) == in_order(case, 1) == LatencyBound(3.5, 3.5)
 
 
 def test_work_that_is_left_over_delays_the_next_step_in_order() -> None:
     case = recorded([[3], [3], [3]], [[1], [1], [1]], step_s=1.0)
     assert in_order(case, 1).mean_s == pytest.approx((3.5 + 5.5 + 7.5) / 3)
-    assert in_order(case, 1, speed=3.0) == Bound(1.5, 1.5)
+    assert in_order(case, 1, speed=3.0) == LatencyBound(1.5, 1.5)
 
 
 def test_a_task_waits_for_the_longest_chain_before_it() -> None:
     begin_s, edges = np.zeros(1), np.array([[0, 2], [1, 2], [2, 3]])
     case = Recorded(begin_s, begin_s, np.array([[1.0, 5.0, 2.0, 0.5]]), np.array([[0, 0, 0, 1]]), edges)
     assert case.alone_s().tolist() == [[1.0, 5.0, 7.0, 7.5]]
-    assert lower_bound(case, 4) == Bound(7.5, 7.5)
+    assert lower_bound(case, 4) == LatencyBound(7.5, 7.5)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(1, 3))
@@ -96,7 +96,7 @@ def test_longest_first_is_within_four_thirds_of_the_best_binding(work_s: list[in
 
 def test_a_run_without_results_has_no_latency() -> None:
     case = recorded([[1, 2]], [[0, 0]])
-    assert lower_bound(case, 2) == in_order(case, 2) == Bound(0.0, 0.0)
+    assert lower_bound(case, 2) == in_order(case, 2) == LatencyBound(0.0, 0.0)
 
 
 def test_a_record_whose_steps_begin_before_they_are_due_is_rejected() -> None:

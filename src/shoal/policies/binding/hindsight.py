@@ -61,14 +61,14 @@ def _inputs(edges: Ints) -> list[tuple[int, Ints]]:
 
 
 @dataclass(frozen=True)
-class Bound:
+class LatencyBound:
     """A lower bound on the mean and the 99th percentile of the latency of results."""
 
     mean_s: float
     p99_s: float
 
 
-def lower_bound(recorded: Recorded, workers: int, speed: float = 1.0) -> Bound:
+def lower_bound(recorded: Recorded, workers: int, speed: float = 1.0) -> LatencyBound:
     """Latencies that no binding, queue or order of tasks can beat, as long as instances are not split.
 
     1. A task is done by one worker at a time, step by step, so its results are there no earlier than if it never
@@ -86,10 +86,10 @@ def lower_bound(recorded: Recorded, workers: int, speed: float = 1.0) -> Bound:
     first = np.searchsorted(steps, steps, side="left")
     shared_s = (recorded.begin_s - recorded.due_s)[steps] + (before_s - before_s[first]) / (workers * speed)
     bounds = [_summary(own_s, number), _summary(shared_s, number[order])]
-    return Bound(max(each.mean_s for each in bounds), max(each.p99_s for each in bounds))
+    return LatencyBound(max(each.mean_s for each in bounds), max(each.p99_s for each in bounds))
 
 
-def in_order(recorded: Recorded, workers: int, speed: float = 1.0) -> Bound:
+def in_order(recorded: Recorded, workers: int, speed: float = 1.0) -> LatencyBound:
     """Latencies of a machine that divides all work evenly and does one step after another.
 
     Work left over at the end of a step is carried over. Tasks with the least work for their results come first, and a
@@ -110,14 +110,14 @@ def in_order(recorded: Recorded, workers: int, speed: float = 1.0) -> Bound:
     return _summary(np.concatenate(latency_s), np.concatenate(numbers))
 
 
-def _summary(latency_s: Floats, number: Ints) -> Bound:
+def _summary(latency_s: Floats, number: Ints) -> LatencyBound:
     """Mean and 99th percentile of latencies, each counted as often as it has results."""
     total = int(number.sum())
     if not total:
-        return Bound(0.0, 0.0)
+        return LatencyBound(0.0, 0.0)
     order = np.argsort(latency_s, kind="stable")
     place = int(np.searchsorted(np.cumsum(number[order]), 0.99 * total))
-    return Bound(float(latency_s @ number) / total, float(latency_s[order][min(place, len(order) - 1)]))
+    return LatencyBound(float(latency_s @ number) / total, float(latency_s[order][min(place, len(order) - 1)]))
 
 
 def longest_first(work_s: Floats, workers: int) -> Ints:
