@@ -389,13 +389,12 @@ def _check(capabilities: Capabilities, workers: int, policy: str | None, mechani
 
 def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
     """Attach controller and journal to a run that binds instances."""
-    if run.capabilities.binds != "always":
+    can = run.capabilities
+    if can.binds != "always":
         return
-    file = JournalFile(journal) if journal is not None else None
-    stops = run.capabilities.stops_to_divide
-    controller = Controller(run.job.graph, run.policy, control, stops_to_divide=stops)
-    run.steering = Steering(controller, run.runtime, file)
+    controller = Controller(run.job.graph, run.policy, control, stops_to_divide=can.stops_to_divide)
+    run.steering = Steering(controller, run.runtime, None if journal is None else JournalFile(journal))
     changed = {name: value for name, value in vars(control).items() if value != getattr(ControlSettings, name)}
-    can, numbers = run.capabilities, (run.workers, len(run.job.graph.stateful_instances))
+    numbers = run.workers, len(run.job.graph.stateful_instances)
     begun = Begun(round(run.began_s, 3), run.job.name, can.name, run.policy, *numbers, changed, can.simulates_time)
     run.steering.note([begun])
