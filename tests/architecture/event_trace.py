@@ -1,6 +1,6 @@
 """Trace which files of ours an event passes, from the source that hands it over to the sink that has its result.
 
-    python -m tests.architecture.event_trace spark|local|reference [--json]
+    python -m tests.architecture.event_trace spark|local|reference|simulated [--json]
 
 The rule is in docs/design/map.md. Spark is the stand-in of the tests, which runs every task in this process, behind the
 real reading task.
