@@ -72,6 +72,9 @@ class Played:
     def overhead(self) -> None:
         """Nothing is measured."""
 
+    def machine_report(self) -> None:
+        """Nothing is known."""
+
     def stop(self) -> None:
         """Play the rest, and note it."""
         self.stopped_at = list(self._events)

@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from shoal.cli.machine_report import machine_lines
 from shoal.compiler.query_failure import failure_text
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink
 from shoal.session.summary import Summary
@@ -91,6 +92,7 @@ def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("peak memory", f"{data['peak_rss_mb']:,.0f} MB{' of this process' if simulated else ''}"),
         ("result digest", data["result_digest"][:16] or "none"),
         ("oracle", data["oracle"]),
+        *(machine_lines(data["machine"]) if "machine" in data else ()),
     ]
 
 

@@ -304,6 +304,7 @@ def _summary(
         sink="" if counts_only else address_of(sink),
         parked=run.parked,
         simulated_time=run.capabilities.simulates_time,
+        machine=run.runtime.machine_report(),
     )
     return summary, wrong
 

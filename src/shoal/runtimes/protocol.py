@@ -177,6 +177,9 @@ class Runtime(Protocol):
     def overhead(self) -> Overhead | None:
         """The overhead so far; None if it is not measured."""
 
+    def machine_report(self) -> Mapping[str, Any] | None:
+        """How hosts and links of the machine were used, as plain data; None if the runtime does not know."""
+
 
 class Unmeasured:
     """Default methods for a runtime without measurements of its own."""
@@ -187,6 +190,10 @@ class Unmeasured:
 
     def overhead(self) -> None:
         """Not measured."""
+
+    def machine_report(self) -> Mapping[str, Any] | None:
+        """Not known."""
+        return None
 
 
 class Reply(Protocol):

@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -114,6 +114,8 @@ class Summary:
     parked: Sequence[QueriesParked] = ()
     simulated_time: bool = False
     """Whether times and rates are of a simulated clock; the time to start up is not known then."""
+    machine: Mapping[str, Any] | None = None
+    """How hosts and links of a simulated machine were used."""
 
     def data(self) -> dict[str, Any]:
         """The summary as plain data."""
@@ -145,6 +147,7 @@ class Summary:
             "refused_rows": [asdict(kind) for kind in sorted(tally.refused_rows.values(), key=lambda kind: -kind.rows)],
             "peak_rss_mb": round(tally.peak_rss_mb, 1),
             "parked": [{"queries": list(each.queries), "reason": each.reason, "row": each.row} for each in self.parked],
+            **({} if self.machine is None else {"machine": dict(self.machine)}),
         }
 
 

@@ -162,6 +162,9 @@ class LocalRuntime(WallClock):
         transit = merged([node.transit for node in self._nodes if isinstance(node, OutletNode)])
         return Overhead(self._pool.decisions, self._pool.deciding_s, transit)
 
+    def machine_report(self) -> None:
+        """Not known: other programs use the machine, too."""
+
     def start(self, graph: Graph, binding: Binding) -> None:
         """Start the run; returns when the workers run."""
         setup = self._setup

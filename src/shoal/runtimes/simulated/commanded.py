@@ -116,10 +116,14 @@ class CommandedRun(Unmeasured, ABC):
         """Processor time of the calling thread, if policies are measured."""
         return time.thread_time() if self.settings.measure_policy else 0.0
 
-    def _carried_out(self, refusal: str = "") -> Iterator[Event]:
-        """Apply the waiting commands; invalid and late ones are refused."""
+    def _carried_out(self, refusal: str = "", *, only_rebindings: bool = False) -> Iterator[Event]:
+        """Apply the waiting commands, or only the rebindings among them; invalid and late ones are refused."""
+        later = list[Command]()
         while not self._commands.empty():
             command = self._commands.get_nowait()
+            if only_rebindings and not isinstance(command, Rebind):
+                later.append(command)
+                continue
             try:
                 if refusal:
                     raise BindingError(refusal)
@@ -127,9 +131,16 @@ class CommandedRun(Unmeasured, ABC):
                     mechanism_named(command.mechanism or MECHANISM, CAPABILITIES.mechanisms, "runtime simulated")
                     yield from self._rebind(command, self._now.after(command, set(self._sources)))
                 else:
-                    self._rearrange(self._now.after(command, set(self._sources)))
+                    yield from self._changed(command)
             except ShoalError as error:
                 yield CommandRefused(command, str(error), at_s=self.now_s())
+        for command in later:
+            self._commands.put(command)
+
+    def _changed(self, command: Command) -> Iterator[Event]:
+        """Change queries or partitioning; raises if that is impossible. Time may pass meanwhile."""
+        self._rearrange(self._now.after(command, set(self._sources)))
+        yield from ()
 
     def _write(self, results: Mapping[str, Iterable[pa.RecordBatch]], epoch: int) -> None:
         """Write the results of an epoch."""

@@ -29,10 +29,11 @@ class Rebinding:
         """Begin to move every unit that is not where the binding wants it."""
         wanted = [workers.cores[binding.worker_of[each]] for each in plan.instances if each in binding.worker_of]
         units = [unit for unit, each in enumerate(plan.instances) if each in binding.worker_of]
-        owners = simulation.owners()
-        left = {unit: core for unit, core in zip(units, wanted, strict=True) if owners[unit] != core}
         for unit, core in zip(units, wanted, strict=True):
-            simulation.move(unit, core)  # those that are there may be on their way elsewhere
+            simulation.move(unit, core)  # those that are there may be about to leave
+        owners, on_way = simulation.owners(), simulation.on_way()
+        pairs = zip(units, wanted, strict=True)
+        left = {unit: core for unit, core in pairs if owners[unit] != core or on_way[unit]}
         return cls(id_, left, workers.number_of)
 
     def took(self, plan: TaskPlan, moves: Iterable[Mapping[str, float]]) -> None:

@@ -4,8 +4,9 @@ Rows are processed when they are read; the core decides when that work would hav
 the machine, and everything that takes time does. Time begins at 0 and passes in the thread that follows the run.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from shoal.connectors.sources.source import Source
 from shoal.errors import QueryError, RunError
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
+    Command,
     EpochCommitted,
     Event,
     QueriesParked,
@@ -22,6 +24,7 @@ from shoal.model.control.messages import (
 )
 from shoal.model.query.graph import Graph
 from shoal.policies.catalog import QUEUED
+from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.protocol import refuse_dataframes
 from shoal.runtimes.simulated.commanded import ENDING, CommandedRun
@@ -30,6 +33,8 @@ from shoal.runtimes.simulated.input.real import RealInput
 from shoal.runtimes.simulated.input.statistical import StatisticalInput
 from shoal.runtimes.simulated.input.task_plan import TaskPlan
 from shoal.runtimes.simulated.input.timed import TimedInput
+from shoal.runtimes.simulated.machine_use import MachineUse
+from shoal.runtimes.simulated.ranks import Ranks
 from shoal.runtimes.simulated.rebinding import Rebinding
 from shoal.runtimes.simulated.report import SimulatedReports
 from shoal.runtimes.simulated.settings import SimulatedSettings
@@ -38,6 +43,8 @@ from shoal.runtimes.simulated.workers import Workers
 
 STUCK_EPOCHS = 100
 """Epochs without any event on the agenda after which a run that is not done cannot go on."""
+RESCUE = "rescue"
+"""The id of rebindings by the runtime itself."""
 AFTER_S = 1e-9
 """The time from a step that arrives as a whole to the end of an epoch."""
 
@@ -71,6 +78,7 @@ class SimulatedRuntime(CommandedRun):
         _ = self._now.program
         self._input = self._opened()
         self._reports = SimulatedReports(settings.delivery)
+        self._use = MachineUse(settings.machine)
         try:
             self._lay_out(0.0)
         except BaseException:
@@ -106,13 +114,18 @@ class SimulatedRuntime(CommandedRun):
         cores = [self._workers.cores[owner] if owner >= 0 else owner for owner in owners]
         limited = any(not isinstance(each, Generator) or each.rate is None for each in self._sources.values())
         rules = self.settings.rules(limited=limited)
-        machine = self.settings.machine_at(limited=limited)
-        simulation = Simulation(self._costs.tasks(), machine, cores, self._workers.cores, rules, at_s)
+        machine = settings.machine_at(limited=limited)
+        simulation = Simulation(
+            self._costs.tasks(), machine, cores, self._workers.cores, rules, at_s, failed=self._use.failed
+        )
         for source in range(len(self._plan.streams)):
             simulation.poll(source, at_s)
         self._simulation = simulation
         self._state_bytes = np.zeros(len(self._plan.instances))
         self._reports.follow(self._plan, simulation)
+        self._use.follow(simulation)
+        policy = SCHEDULING[settings.scheduling] if rules.order == "priority" else None
+        self._ranks = None if policy is None else Ranks(policy, self._plan)
 
     def now_s(self) -> float:
         """The simulated time."""
@@ -128,6 +141,7 @@ class SimulatedRuntime(CommandedRun):
         """All epochs, until every event has been processed."""
         while not self._is_done():
             yield from self._carried_out()
+            yield from self._rescued()
             self._input.stopping = self._stopping.is_set()
             if self._input.stopping and not self._input.ended:
                 self._poll_all()
@@ -154,7 +168,13 @@ class SimulatedRuntime(CommandedRun):
             self._simulated.poll(source, self.now_s())
 
     def _advance(self, until_s: float) -> None:
-        self._simulated.advance(until_s, self._read)
+        """Go on to a time; hosts whose batteries become empty on the way fail."""
+        while self.now_s() < until_s:
+            next_s = self._use.checked_at_s(until_s, self.settings.epoch_s / 100)
+            self._simulated.advance(next_s, self._read)
+            self._use.count()
+            for host in self._use.emptied():
+                self._simulated.fail(host)
 
     def _read(self, source: int, now_s: float) -> tuple[StepInput | None, float]:
         """The next step of a source; nothing while the run waits for a change, or for a query to be parked."""
@@ -178,8 +198,8 @@ class SimulatedRuntime(CommandedRun):
 
     def _took(self) -> Iterator[Event]:
         """The events of the epoch that has just passed."""
-        yield from self._notice_lost(frozenset(self._simulated.lost()))
         yield self._committed()
+        yield from self._notice_lost(self._simulated.lost())
         rebinding = self._rebinding
         if rebinding is not None:
             rebinding.took(self._plan, self._reports.moves)
@@ -190,8 +210,10 @@ class SimulatedRuntime(CommandedRun):
                 yield finished
         if self._failed is not None:
             error, self._failed = self._failed, None
-            self._rearrange(self._now.parking(error))
+            yield from self._arranged(lambda now: now.parking(error))
             yield QueriesParked(error.queries, error.reason, error.row, at_s=self.now_s())
+        if self._ranks is not None:
+            self._simulated.set_ranks(self._ranks.of(self._simulated))
         self._check_progress()
 
     def _committed(self) -> EpochCommitted:
@@ -204,7 +226,8 @@ class SimulatedRuntime(CommandedRun):
 
     def _check_progress(self) -> None:
         """Raise if nothing can happen any more and the run is not done."""
-        self._stuck = 0 if self._simulated.has_future or self._is_done() else self._stuck + 1
+        goes_on = self._is_done() or self._simulated.has_future(polls=not self._draining)
+        self._stuck = 0 if goes_on else self._stuck + 1
         if self._stuck >= STUCK_EPOCHS:
             raise RunError("the simulated run cannot go on: instances wait for workers or links that do not return")
 
@@ -222,17 +245,47 @@ class SimulatedRuntime(CommandedRun):
             if owners[unit] >= 0:
                 simulation.move(unit, workers.cores[owners[unit]])
 
-    def _rearrange(self, after: Arrangement) -> None:
-        """Change queries or partitioning, once everything that was read has been processed and every move made."""
+    def _rescued(self) -> Iterator[Event]:
+        """Bind everything to cores that work, if workers are lost and no command has done so.
+
+        A controller does not if it was told that all workers are lost, or if others were lost before its command came.
+        """
+        workers, machine = self._workers, self.settings.machine
+        number = min(len(workers.cores), machine.workers - len(workers.lost))
+        if number and workers.lost.intersection(workers.cores):
+            worker_of = {each: worker % number for each, worker in self._now.binding.worker_of.items()}
+            command = Rebind(Binding.of(worker_of, number), id=RESCUE)
+            yield from self._rebind(command, self._now.after(command, set(self._sources)))
+
+    def _changed(self, command: Command) -> Iterator[Event]:
+        return self._arranged(lambda now: now.after(command, set(self._sources)))
+
+    def _arranged(self, made: Callable[[Arrangement], Arrangement]) -> Iterator[Event]:
+        """Make another arrangement once everything that was read has been processed and every move made.
+
+        Epochs go on until then, so that instances of hosts that fail meanwhile can be bound elsewhere.
+        """
+        made(self._now)  # raises at once if it is impossible
         self._draining = True
-        while self._simulated.live or self._simulated.is_moving:
-            self._advance(self.now_s() + self.settings.epoch_s)
-            self._check_progress()
-        self._draining = False
+        try:
+            while self._simulated.live or self._simulated.is_moving or self._rebinding is not None:
+                yield from self._carried_out(only_rebindings=True)
+                yield from self._rescued()
+                self._advance(self._epoch_end_s())
+                yield from self._took()
+        finally:
+            self._draining = False
+        self._rearrange(made(self._now))
+
+    def _rearrange(self, after: Arrangement) -> None:
         if after.graph is not self._now.graph or after.partitioning is not self._now.partitioning:
             self._input.arranged(self._now, after)
         self._now = after
         self._lay_out(self.now_s())
+
+    def machine_report(self) -> dict[str, Any]:
+        """How hosts and links were used so far."""
+        return self._use.report()
 
     @property
     def _simulated(self) -> Simulation:

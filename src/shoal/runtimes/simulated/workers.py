@@ -30,12 +30,17 @@ class Workers:
         return cls(machine, (), shared=shared).of_number(number)
 
     def of_number(self, number: int) -> "Workers":
-        """As many workers on cores that are not lost; those in use come first."""
-        left = [core for core in self.cores if core not in self.lost]
-        left += [core for core in range(self.machine.workers) if core not in self.lost and core not in set(left)]
-        if number > len(left):
-            raise BindingError(f"the machine has {len(left)} cores that work; the binding needs {number} workers")
-        return replace(self, cores=tuple(sorted(left[:number])))
+        """As many workers on cores that are not lost; those in use come first, and keep their numbers if they can."""
+        used = {core for core in self.cores if core not in self.lost}
+        others = (core for core in range(self.machine.workers) if core not in self.lost and core not in used)
+        kept = {place: core for place, core in enumerate(self.cores[:number]) if core in used}
+        spare = [core for core in self.cores[number:] if core in used] + list(others)
+        if number > len(kept) + len(spare):
+            left = len(kept) + len(spare)
+            raise BindingError(f"the machine has {left} cores that work; the binding needs {number} workers")
+        free = iter(spare)
+        cores = tuple(kept[place] if place in kept else next(free) for place in range(number))
+        return replace(self, cores=cores)
 
     def without(self, cores: frozenset[int]) -> "Workers":
         """The same numbers, with some of their cores lost."""

@@ -250,10 +250,15 @@ class Simulation:
         """Whether a unit is on its way, or about to leave."""
         return bool((self.world.units["target"] != a.NONE).any())
 
-    @property
-    def has_future(self) -> bool:
-        """Whether any event is on the agenda."""
-        return bool(self.world.core["agenda"][0])
+    def on_way(self) -> NDArray[np.bool_]:
+        """Whether every unit is on its way to another worker; it may be sent back."""
+        frozen: NDArray[np.bool_] = self.world.units["frozen"] > 0
+        return frozen
+
+    def has_future(self, *, polls: bool = True) -> bool:
+        """Whether any event is on the agenda; `polls`: those of sources count."""
+        kinds = self.world.agenda_rows[: int(self.world.core["agenda"][0]), 1]
+        return bool((kinds != a.POLL).any() or (polls and len(kinds)))
 
     def set_ranks(self, ranks: Floats) -> None:
         """Set the priorities of tasks, for the order by priority; larger is more urgent."""
