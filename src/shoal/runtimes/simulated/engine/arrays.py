@@ -24,6 +24,9 @@ FINISH, POLL, FLOW, ARRIVE, MOVED, LINK, HOST = range(7)
 INPUT, STATE = range(2)
 """What a flow carries: the input of a task, or the state of a unit."""
 
+AGENDA, FLOWS, WAKES, RESULTS, MOVES = range(5)
+"""Arrays that grow when they are full."""
+
 _I, _F = np.int64, np.float64
 TASK = np.dtype(
     [
@@ -158,6 +161,7 @@ CORE = np.dtype(
         ("design", _I),
         ("order", _I),
         ("turn_steps", _I),
+        ("full", _I),
         ("results", _I),
         ("moves", _I),
         ("turns", _I),

@@ -5,19 +5,24 @@ from typing import Any
 from shoal.kernels.compiled import compiled
 from shoal.runtimes.simulated.engine import agenda, flows, memory, moves, turns
 from shoal.runtimes.simulated.engine.arrays import (
+    AGENDA,
     ARRIVE,
     FINISH,
     FLOW,
+    FLOWS,
     HOST,
     INACTIVE,
     INPUT,
     LINK,
     MOVED,
+    MOVES,
     NONE,
     POLL,
+    RESULTS,
     RUNNING,
     STATE,
     WAITING,
+    WAKES,
 )
 
 REACHED, READ, FULL = range(3)
@@ -113,15 +118,21 @@ def _most_added(world: Any, kind: int, worker: int) -> int:
 
 @compiled
 def _is_full(world: Any, most: int) -> bool:
-    """Whether the next event might not find room for what it adds, at most so many flows or events."""
+    """Whether the next event might not find room for what it adds, at most so many flows or events; notes where."""
     core, tasks, workers = memory.core(world)[0], len(memory.tasks(world)), len(memory.workers(world))
     if core.agenda + 2 * (core.flows + most) + workers > len(memory.agenda_times(world)):
-        return True
-    if len(memory.links(world)) and core.flows + most > len(memory.flows(world)):
-        return True
-    if core.wakes + tasks + workers + 2 > len(memory.wakes(world)):
-        return True
-    return core.results + core.turn_steps + 1 > len(memory.results(world)) or core.moves + 1 > len(memory.moves(world))
+        core.full = AGENDA
+    elif len(memory.links(world)) and core.flows + most > len(memory.flows(world)):
+        core.full = FLOWS
+    elif core.wakes + tasks + workers + 2 > len(memory.wakes(world)):
+        core.full = WAKES
+    elif core.results + core.turn_steps + 1 > len(memory.results(world)):
+        core.full = RESULTS
+    elif core.moves + 1 > len(memory.moves(world)):
+        core.full = MOVES
+    else:
+        return False
+    return True
 
 
 @compiled

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,16 @@ from shoal.runtimes.simulated.machine.machine import Machine
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 __all__ = ["NO_LIMIT", "ORDERS", "QUEUES", "Rules", "Simulation", "StepInput", "Tasks"]
+
+
+GROWN = {
+    a.AGENDA: ("agenda_times", "agenda_rows"),
+    a.FLOWS: ("flows", "hops", "after", "before"),
+    a.WAKES: ("wakes",),
+    a.RESULTS: ("results",),
+    a.MOVES: ("moves",),
+}
+"""The arrays that grow together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,27 +181,22 @@ class Simulation:
         self.world.tasks["next"][waiting] = core["base"]
 
     def _grow(self) -> None:
-        """Double every array that may be full."""
-        world = self.world
-        flows, size = world.flows, len(world.flows)
+        """Double the array that is full."""
+        names = GROWN[int(self.world.core["full"][0])]
+        if "flows" in names:
+            self._grow_flows()
+        else:
+            self._use_arrays(self.world._replace(**{name: _doubled(getattr(self.world, name)) for name in names}))
+
+    def _grow_flows(self) -> None:
+        world, size = self.world, len(self.world.flows)
         more = free_flows(size)
         more["free"][:-1] += size
         more["free"][-1] = world.core["free_flow"][0]
         world.core["free_flow"] = size
-        hops = np.full_like(world.hops, a.NONE)
-        self._use_arrays(
-            world._replace(
-                agenda_times=np.concatenate([world.agenda_times, np.zeros_like(world.agenda_times)]),
-                agenda_rows=np.concatenate([world.agenda_rows, np.zeros_like(world.agenda_rows)]),
-                flows=np.concatenate([flows, more]),
-                hops=np.concatenate([world.hops, hops]),
-                after=np.concatenate([world.after, hops]),
-                before=np.concatenate([world.before, hops]),
-                results=np.concatenate([world.results, np.zeros_like(world.results)]),
-                moves=np.concatenate([world.moves, np.zeros_like(world.moves)]),
-                wakes=np.concatenate([world.wakes, np.zeros_like(world.wakes)]),
-            )
-        )
+        none = np.full_like(world.hops, a.NONE)
+        hops = {name: np.concatenate([getattr(world, name), none]) for name in ("hops", "after", "before")}
+        self._use_arrays(world._replace(flows=np.concatenate([world.flows, more]), **hops))
 
     def take_results(self) -> NDArray[np.void]:
         """The results since the last call: task, step, number and latency."""
@@ -276,3 +282,7 @@ class Simulation:
         hops = world.hops[under_way]
         np.add.at(carried, hops[hops >= 0], np.broadcast_to(sent[:, None], hops.shape)[hops >= 0])
         return carried
+
+
+def _doubled(array: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([array, np.zeros_like(array)])
