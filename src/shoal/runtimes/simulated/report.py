@@ -98,7 +98,7 @@ class SimulatedReports:
         before = self._before
         after = Totals.of(simulation, _last_turn_s(simulation, before.at_s) if is_last else simulation.now_s)
         period_s = after.at_s - before.at_s
-        results, moves = simulation.take_results(), simulation.take_moves()
+        results, moves = _written_results(plan, simulation.take_results()), simulation.take_moves()
         results["latency_s"] = self._delivery.latencies(results, _parts(plan, simulation), self._epoch)
         latency = _histogram(results)
         worked_s = after.worked_s - before.worked_s
@@ -153,6 +153,14 @@ def _last_turn_s(simulation: Simulation, after_s: float) -> float:
     """When the last turn ended; now, if there was none after a time."""
     last_s = float(simulation.world.tasks["last_run_s"].max(initial=0.0))
     return last_s if last_s > after_s else simulation.now_s
+
+
+def _written_results(plan: TaskPlan, results: NDArray[np.void]) -> NDArray[np.void]:
+    """Results that go to sinks, once for each; those of tasks that only feed others are none of the run."""
+    sinks = plan.sinks[results["task"]]
+    kept: NDArray[np.void] = results[sinks > 0]
+    kept["results"] *= sinks[sinks > 0]
+    return kept
 
 
 def _parts(plan: TaskPlan, simulation: Simulation) -> Ints:

@@ -144,6 +144,15 @@ class TaskPlan:
                     found[task] = tuple(dict.fromkeys(name for name in names if name is not None))
         return found
 
+    @cached_property
+    def sinks(self) -> Ints:
+        """The number of sinks that get the results of every task; 0 for those that only feed other tasks."""
+        found = np.zeros(self.number, np.int64)
+        for lane in self.lanes:
+            for number, task in enumerate(range(self.places(lane).start, self.places(lane).stop)):
+                found[task] = sum(_written(lane, outlet, number) is not None for outlet in lane.outlets)
+        return found
+
     def owners(self, binding: Binding, *, outside: bool) -> list[int]:
         """The worker of every unit; sources have none if they are outside of the machine."""
         bound = [int(binding.worker_of.get(instance, 0)) for instance in self.instances]
