@@ -65,9 +65,16 @@ class ExecutorSlots:
             number[int(found[worker])] += 1
         return found
 
-    def scheduled(self, work_s: Floats, begin_s: float) -> ScheduledTasks:
-        """Tasks in order, each on the slot that is free first; free slots are taken from executor to executor."""
-        free = [(begin_s, slot, host) for host in self.executors for slot in range(self.machine.hosts[host].cores)]
+    def scheduled(self, work_s: Floats, begin_s: float, running: ScheduledTasks | None = None) -> ScheduledTasks:
+        """Tasks in order, each on the slot that is free first; free slots are taken from executor to executor.
+
+        `running`: tasks of which the last ones of every executor still have their slots.
+        """
+        free = [
+            (max(begin_s, until_s), slot, host)
+            for host in self.executors
+            for slot, until_s in enumerate(self._busy_until_s(host, running))
+        ]
         heapq.heapify(free)
         executor, end_s = np.zeros(len(work_s), np.int64), np.zeros(len(work_s))
         for task, work in enumerate(work_s.tolist()):
@@ -75,6 +82,12 @@ class ExecutorSlots:
             executor[task], end_s[task] = host, at_s + work / self.machine.hosts[host].speed
             heapq.heapreplace(free, (end_s[task], slot, host))
         return self._slowed(executor, work_s, end_s, begin_s)
+
+    def _busy_until_s(self, host: int, running: ScheduledTasks | None) -> list[float]:
+        """When every slot of an executor has ended the tasks that run."""
+        cores = self.machine.hosts[host].cores
+        ends = [] if running is None else np.sort(running.end_s[running.executor == host])[-cores:].tolist()
+        return [*ends, *[-math.inf] * (cores - len(ends))]
 
     def pinned(self, work_s: Floats, executor: Ints, begin_s: float) -> ScheduledTasks:
         """Tasks on given executors, each on the slot of it that is free first."""

@@ -6,7 +6,7 @@
 4. What they send crosses the links. Then every worker has one task per depth of lanes, on its own executor, with
    another exchange in front of each.
 5. If an executor fails meanwhile, its tasks of this epoch and what they have sent are lost: they run again on the other
-   slots, stage by stage. The loss is noticed at once.
+   slots as these become free, stage by stage. The loss is noticed at once.
 """
 
 from dataclasses import dataclass
@@ -203,13 +203,13 @@ class Stages:
         self.slots = self.slots.without(executor)
         if not self.slots.executors:
             raise RunError("the simulated run cannot go on: every executor has failed within one epoch")
-        again_s = failed_s
+        again_s, running = failed_s, self.done[-1]
         for number, stage in enumerate(self.done):
             lost = np.flatnonzero(stage.executor == executor)
             if not len(lost):
                 continue
             speed = self.slots.machine.host_speed[executor]
-            again = self.slots.scheduled(stage.took_s[lost] * speed, again_s)
+            again = self.slots.scheduled(stage.took_s[lost] * speed, again_s, running)
             self.done[number] = _replaced(stage, lost, again)
             again_s = again.last_s
         self.at_s = max(self.done[-1].last_s, again_s)
