@@ -124,13 +124,13 @@ def profile_of(ready: Ready, *, fixed_s: float) -> dict[str, Any]:
     """A profile as `shoal profile --on spark` writes it, in which only the driver's epochs take time."""
     nothing = dict.fromkeys(("fixed_s", "event_s", "result_s", "state_byte_s", "spread"), 0.0)
     program = compile_graph(ready.job.graph)
-    lanes = [
+    lanes: list[dict[str, Any]] = [
         {"kind": "lane", "lane": lane.number, "operators": sorted({str(i).rpartition("/")[0] for i in lane.instances})}
         for lane in program.lanes
         if lane.kernel
     ]
-    reading = [{"kind": "reading task", "stream": stream} for stream in program.inputs]
-    others = [{"kind": "worker task"}, {"kind": "between epochs"}]
+    reading: list[dict[str, Any]] = [{"kind": "reading task", "stream": stream} for stream in program.inputs]
+    others: list[dict[str, Any]] = [{"kind": "worker task"}, {"kind": "between epochs"}]
     parts = [{**part, "cost": nothing} for part in (*reading, *lanes, *others)]
     driver = {"kind": "driver", "cost": {**nothing, "fixed_s": fixed_s}}
     return {"on": "spark", "epochs": {"slots": 2, "parts": [*parts, driver]}}
