@@ -54,7 +54,7 @@ def check_settings(settings: SimulatedSettings, policy: str | None) -> None:
 class MicroBatchRuntime(CommandedRun):
     """Runs a graph in micro-batches, in the thread that iterates over `events`."""
 
-    capabilities = replace(CAPABILITIES, shares_queues=False)
+    capabilities = replace(CAPABILITIES, shares_queues=False, stops_to_divide=False)
 
     def __init__(
         self,
