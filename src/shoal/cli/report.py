@@ -8,7 +8,6 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from shoal.cli.machine_report import machine_lines
 from shoal.compiler.query_failure import failure_text
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink
 from shoal.session.summary import Summary
@@ -16,6 +15,8 @@ from shoal.session.summary import Summary
 LOUD_SHARE = 0.01
 """Share of refused rows above which a line on stderr says so."""
 KINDS_SHOWN = 8
+HOSTS_SHOWN, LINKS_SHOWN = 3, 2
+"""Hosts and links of a simulated machine: the busiest, and those that carried most."""
 _LONGEST_ROW = 160
 
 
@@ -79,7 +80,7 @@ def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     latency, simulated = data["latency_ms"], data["simulated_time"]
     return [
         ("events", f"{data['events']:,}"),
-        *_machine_lines(data),
+        *__machine_lines(data),
         ("events/s", f"{data['events_per_s']:,.0f}{' of simulated time' if simulated else ''}"),
         ("epochs", f"{data['epochs']:,}"),
         (
@@ -92,11 +93,11 @@ def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("peak memory", f"{data['peak_rss_mb']:,.0f} MB{' of this process' if simulated else ''}"),
         ("result digest", data["result_digest"][:16] or "none"),
         ("oracle", data["oracle"]),
-        *(machine_lines(data["machine"]) if "machine" in data else ()),
+        *(_machine_lines(data["machine"]) if "machine" in data else ()),
     ]
 
 
-def _machine_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+def __machine_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The simulated machine and how long it ran, if the run was simulated."""
     if not data["simulated_time"]:
         return []
@@ -110,3 +111,42 @@ def _where(sink: str) -> str:
     if sink == "memory:":
         return "in memory, gone with this run; keep them with --sink parquet:DIR, see them with --sink console:"
     return "on the console" if sink == "console:" else f"in {sink.removeprefix('parquet:')}"
+
+
+def _machine_lines(machine: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Label and text of every line, at most six."""
+    hosts = sorted(machine["hosts"], key=lambda host: -host["busy_share"])[:HOSTS_SHOWN]
+    links = sorted(machine["links"], key=lambda link: -link["bytes"])[:LINKS_SHOWN]
+    lines = [("machine", _totals(machine))] if machine["number_of_hosts"] > 1 else []
+    lines += [(f"host {host['name']}" if lines else "machine", _used(host)) for host in hosts]
+    return lines + [("link", f"{link['name']}: {_size(link['bytes'])}") for link in links if link["bytes"]]
+
+
+def _totals(machine: Mapping[str, Any]) -> str:
+    failed = sum(host["failed"] for host in machine["hosts"])
+    text = f"{machine['number_of_hosts']:,} hosts, {machine['number_of_links']:,} links"
+    text += f", {machine['joules']:,.3g} J" if machine["joules"] else ""
+    return text + (f"; {failed:,} failed" if failed else "") + "; most used:"
+
+
+def _used(host: Mapping[str, Any]) -> str:
+    cores = f"{host['cores']} core{'s' * (host['cores'] > 1)}"
+    text = f"{cores} busy for {host['busy_share']:.0%} of the time"
+    if host["bytes_sent"] or host["bytes_received"]:
+        text += f", sent {_size(host['bytes_sent'])}, received {_size(host['bytes_received'])}"
+    text += f", {host['joules']:,.3g} J" if host["joules"] else ""
+    if host["battery_left_j"] is not None:
+        text += f", {host['battery_left_j']:,.3g} J left"
+    return text + (", failed" if host["failed"] else "")
+
+
+def _size(number: float) -> str:
+    """Bytes with a unit.
+
+    >>> _size(999), _size(1_540_000)
+    ('999 B', '1.5 MB')
+    """
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number:.0f} B"
