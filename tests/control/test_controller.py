@@ -1,5 +1,6 @@
 """The controller in a small world: it balances, rests, bounds its moves, and says why."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from shoal.control.journal import Aborted, Decided, Kept, Lost, Measured, Refuse
 from shoal.control.settings import ControlSettings
 from shoal.model.control.binding import WorkerId
 from shoal.model.control.messages import MoveReport, MovesFinished, Rebind, RunEnded, WorkersLost
+from shoal.model.control.snapshot import Snapshot
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 from shoal.session.journal import ENTRIES
@@ -57,11 +59,19 @@ def share_of(total: float) -> Work:
     return lambda place, now_s: total / 0.88 * hot(place, now_s)
 
 
-def shared_world(total: float, **settings: Any) -> World:
-    """Two workers that serve one queue, so that both have half of the work whatever the binding."""
+def shared_world(total: float, burst: float = 0.0, **settings: Any) -> World:
+    """Two workers that serve one queue, so that both have half of the work whatever the binding.
+
+    `burst`: long turns that are counted when they end make them seem busier in every other second, and idler between.
+    """
     world = World(share_of(total), topology=SHARED, settings=ControlSettings(**settings))
     snapshot = world.snapshot
-    world.snapshot = lambda busy: snapshot([sum(busy) / len(busy)] * len(busy))  # type: ignore[method-assign]
+
+    def measured(busy: Sequence[float]) -> Snapshot:
+        share = sum(busy) / len(busy) + (burst if world.epoch % 4 < 2 else -burst)
+        return replace(snapshot(busy), busy_s=(share * world.epoch_s,) * len(busy))
+
+    world.snapshot = measured  # type: ignore[method-assign]
     return world
 
 
@@ -70,6 +80,10 @@ def test_workers_that_share_a_queue_and_are_all_busy_keep_their_instances() -> N
     assert world.moves == 0
     kept = [entry for entry in world.entries if isinstance(entry, Kept)]
     assert {entry.reason for entry in kept} == {"all workers share a queue and are busy, so that moves gain nothing"}
+
+
+def test_workers_whose_long_turns_are_counted_in_bursts_are_busy_on_average() -> None:
+    assert shared_world(1.95, burst=0.5).run(40).moves == 0
 
 
 def test_workers_that_share_a_queue_and_have_time_left_get_even_parts() -> None:

@@ -255,7 +255,7 @@ class Controller:
     def _full(self, observation: Observation) -> bool:
         """Whether all workers are at work already, whatever the binding: then no other binding gets more done."""
         obeyed = self.settings.decision == "always"
-        return observation.topology.shared and observation.busy > self.settings.full and not obeyed
+        return observation.topology.shared and self._history.busy > self.settings.full and not obeyed
 
     def _rebind(self, observation: Observation, epoch: int, now_s: float) -> Reaction:
         """Ask the policy if a trigger fires, and make the moves that pay."""

@@ -17,6 +17,8 @@ OBSERVATIONS = 60
 """Observations that are kept, unless a season needs more."""
 SCORES = 12
 """Scores of every worker that are kept."""
+UTILISATIONS = 6
+"""Observations over which utilisation is averaged: a turn counts when it ends, perhaps in a later one than it began."""
 
 IDLE = 1e-12
 """Share of the mean work below which a worker counts as idle; a quotient by less could overflow."""
@@ -34,6 +36,7 @@ class History:
         season_s = self._forecast.period_s if isinstance(self._forecast, Seasonal) else 0.0
         self._rates: deque[Floats] = deque(maxlen=max(OBSERVATIONS, 2 + round(2 * season_s / settings.window_s)))
         self._scores: deque[Floats] = deque(maxlen=SCORES)
+        self._busy: deque[float] = deque(maxlen=UTILISATIONS)
 
     def learn(self, event: EpochCommitted) -> None:
         """Update the cost of moves with those of an epoch, if it had any."""
@@ -50,17 +53,24 @@ class History:
     def add(self, observation: Observation) -> None:
         """Append an observation."""
         self._rates.append(observation.loads.rate_per_s)
+        self._busy.append(observation.busy)
         if self._scores and len(self._scores[-1]) != observation.binding.workers:
             self._scores.clear()
         self._scores.append(scores(observation.worker_s))
+
+    @property
+    def busy(self) -> float:
+        """Utilisation of all workers over the last observations; 0 without any."""
+        return sum(self._busy) / len(self._busy) if self._busy else 0.0
 
     def scores(self, worker: int) -> list[float]:
         """Past scores of a worker, the oldest first."""
         return [float(past[worker]) for past in self._scores if worker < len(past)]
 
     def forget_workers(self) -> None:
-        """Drop the scores: the workers have changed."""
+        """Drop scores and utilisation: the workers have changed."""
         self._scores.clear()
+        self._busy.clear()
 
     def forget(self) -> None:
         """Drop rates and scores: the instances have changed."""
