@@ -11,15 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 LINES: Mapping[str, tuple[str, str, float]] = {
-    "single-queue": ("#17202a", ":", 1.6),
-    "node-queue": ("#717d7e", ":", 1.6),
+    "single-queue": ("#17202a", ":", 1.1),
+    "node-queue": ("#99a3a4", ":", 1.15),
     "round-robin": ("#c0392b", "-", 1.2),
     "partition": ("#e67e22", "-", 1.2),
     "greedy": ("#b7950b", "--", 1.2),
     "metis": ("#7d3c98", "-", 1.2),
     "dynamic-metis": ("#af7ac5", "--", 1.2),
-    "two-level": ("#2874a6", "--", 2.0),
-    "guarded": ("#1e8449", "-", 2.4),
+    "two-level": ("#2874a6", "--", 1.8),
+    "guarded": ("#58d68d", "-", 4.0),
 }
 """Colour, dashes and width: dotted without a binding, solid for static ones, dashed for those that move instances."""
 GRID_001 = (("2", "4"), ("5", "7"), ("8", "10"))
@@ -59,21 +59,24 @@ def _copies(outcomes: Sequence[Outcome], path: Path) -> None:
 
 def _regions(outcomes: Sequence[Outcome], path: Path, panel: Any) -> None:
     """The second study: a row per workload, a column per machine and number of vehicles."""
-    drawing = Figure(figsize=(14, 8.5), layout="constrained")
-    axes = drawing.subplots(3, 4, sharey=True)
-    for row, figures in enumerate(GRID_001):
-        scenarios = [name for figure in figures for name in _names(outcomes, figure)]
+    rows = [[name for figure in figures for name in _names(outcomes, figure)] for figures in GRID_001]
+    columns = max(2, *map(len, rows))
+    drawing = Figure(figsize=(3.6 * columns, 8.5), layout="constrained")
+    axes = drawing.subplots(3, columns, sharey=True)
+    for row, scenarios in enumerate(rows):
+        for axis in axes[row, len(scenarios) :]:
+            axis.set_visible(False)
         for axis, name in zip(axes[row], scenarios, strict=False):
             points = [each for each in outcomes if each["scenario"]["name"] == name]
             panel(axis, points)
             one = points[0]["scenario"]
-            cores = sum(1 for _ in points[0]["busy"])
+            cores = len(points[0]["busy"])
             axis.set_title(f"{one['profile']}, {cores} cores, {one['vehicles'] // 1000},000", size=10)
         axes[row, 0].set_ylabel("mean latency, ms" if panel is over_time else "results below, %")
     for axis in axes[-1]:
         axis.set_xlabel("seconds" if panel is over_time else "latency, ms")
     what = "latency over time" if panel is over_time else "distribution of latency"
-    _finish(drawing, axes[0, 0], path, f"300 queries by region on simulated machines with two memory nodes: {what}")
+    _finish(drawing, axes[0, 0], path, f"300 queries by region, simulated machines: {what}")
 
 
 def _names(outcomes: Iterable[Outcome], figure: str) -> list[str]:
@@ -85,7 +88,7 @@ def over_time(axis: Axes, points: Sequence[Outcome]) -> None:
     for each in points:
         colour, dashes, width = LINES[each["policy"]]
         shown = [(second + 0.5, value) for second, value in enumerate(each["latency_ms"]) if value]
-        axis.plot(*zip(*shown, strict=True), color=colour, ls=dashes, lw=width, label=each["policy"])
+        axis.plot(*zip(*shown, strict=True), color=colour, ls=dashes, lw=width, zorder=8 - width, label=each["policy"])
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(FixedLocator(TICKS_MS))
     axis.yaxis.set_minor_locator(NullLocator())
@@ -101,7 +104,8 @@ def distribution(axis: Axes, points: Sequence[Outcome]) -> None:
         for share in each["shares"][:-1]:
             total += 100 * share
             shares.append(total)
-        axis.plot([10 * n for n in range(len(shares))], shares, color=colour, ls=dashes, lw=width, label=each["policy"])
+        limits = [10 * n for n in range(len(shares))]
+        axis.plot(limits, shares, color=colour, ls=dashes, lw=width, zorder=8 - width, label=each["policy"])
     axis.set_xticks(range(0, 100, 10))
     axis.set_xlim(0, 90)
     axis.set_ylim(0, 102)
@@ -109,7 +113,8 @@ def distribution(axis: Axes, points: Sequence[Outcome]) -> None:
 
 def _finish(drawing: Figure, axis: Axes, path: Path, title: str) -> None:
     handles, labels = axis.get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    columns = (len(labels) + 1) // 2 if drawing.get_figwidth() < 10 else len(labels)
+    drawing.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     drawing.suptitle(title, color=MUTED, size=11)
     path.parent.mkdir(parents=True, exist_ok=True)
     drawing.savefig(path, dpi=130)

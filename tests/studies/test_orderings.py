@@ -84,3 +84,19 @@ def test_with_copies_greedy_has_nearly_all_below_20_ms_once_it_has_moved() -> No
     assert below(greedy, 20) > 0.99
     assert below(outcome("single-queue", "W1", 220_000, 30, "000", 15), 20) > 0.99
     assert below(outcome("round-robin", "W1", 220_000, 30, "000", 15), 90) < 0.75
+
+
+BOUND = ("round-robin", "greedy", "metis", "dynamic-metis")
+"""The bindings that the study compares its own with."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("profile", "vehicles", "seconds"), [("W2", 320_000, 20), ("W3", 350_000, 18)])
+def test_on_a_load_that_moves_two_level_is_the_best_of_the_bindings_of_the_study(
+    profile: Profile, vehicles: int, seconds: int
+) -> None:
+    found = outcome("two-level", profile, vehicles, seconds)
+    assert found["mean_ms"] < min(outcome(policy, profile, vehicles, seconds)["mean_ms"] for policy in BOUND)
+    assert found["migration_s"] + found["policy_s"] < 0.003 * found["compute_s"]
+    assert outcome("metis", profile, vehicles, seconds)["mean_ms"] > 5 * found["mean_ms"]
