@@ -177,7 +177,7 @@ def costs_by_complexity(graph: Graph, event_s: float) -> dict[str, Any]:
         nodes.append({"name": f"lane {lane.number}", "kind": "lane", "lane": lane.number, "operators": operators})
         nodes[-1] |= {"inputs": [], "turns": 1, "events_in": 1, "events_out": 1, "selectivity": 1.0}
         nodes[-1] |= {"cost": asdict_cost(own_s)}
-    return {"simulator": {"nodes": nodes}}
+    return {"simulator": {"nodes": nodes, "worker": {"decision_s": 0.0}}}
 
 
 def asdict_cost(event_s: float) -> dict[str, float]:
