@@ -32,10 +32,10 @@ lint: setup  ## ruff, mypy and the import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-test: lint  ## every check, and the tests that are not slow
-	@$(WITH_JAVA) $(PYTEST) -m "not slow"
+test: lint  ## every check, and the tests that are not slow, with the same random cases each time
+	@$(WITH_JAVA) $(PYTEST) -m "not slow" --hypothesis-profile=repeatable
 
-test-all: lint  ## every check and every test
+test-all: lint  ## every check and every test, with random cases of its own
 	@$(WITH_JAVA) $(PYTEST)
 
 format: setup  ## rewrite the code in the project's style

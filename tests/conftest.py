@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 _KEY = "SHOAL_KEY_FILE"
+
+settings.register_profile("repeatable", derandomize=True)
+"""The same random cases each time, so that a change fails by itself alone; `make test-all` draws new ones."""
 
 
 def pytest_configure() -> None:

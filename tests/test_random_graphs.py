@@ -21,8 +21,10 @@ Row = Mapping[str, Any]
 
 
 def rounded(value: Any) -> Any:
+    """A value to nine digits; whole floats as integers, since the interpreter does not know of which type null was."""
     if isinstance(value, float):
-        return float(f"{value:.9g}") + 0.0 if math.isfinite(value) else str(value)
+        shortened = float(f"{value:.9g}") if math.isfinite(value) else str(value)
+        return int(shortened) if isinstance(shortened, float) and shortened.is_integer() else shortened
     return [rounded(each) for each in value] if isinstance(value, list) else value
 
 
