@@ -6,9 +6,7 @@ once. Bindings are checked and counted, without effect. A run that is stopped em
 """
 
 import contextlib
-import queue
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 
@@ -21,16 +19,13 @@ from shoal.kernels.columns.table import Tables
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
-    Command,
     CommandRefused,
-    Drain,
     EpochCommitted,
     Event,
     MoveReport,
     MovesFinished,
     QueriesParked,
     Rebind,
-    RunEnded,
 )
 from shoal.model.control.parked import parks
 from shoal.model.control.snapshot import InstanceLoad
@@ -39,6 +34,7 @@ from shoal.model.query.graph import Graph, InstanceId
 from shoal.runtimes.arrangement import Arrangement, state_after
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.epoch_report import committed, moved, one_node
+from shoal.runtimes.followed import FollowedRun
 from shoal.runtimes.interpreter import Interpreted
 from shoal.runtimes.protocol import Capabilities, Launch, RuntimeKind, Unmeasured, refuse_dataframes
 
@@ -54,18 +50,16 @@ CAPABILITIES = Capabilities(
 )
 
 
-class ReferenceRuntime(WallClock, Unmeasured):
+class ReferenceRuntime(WallClock, Unmeasured, FollowedRun):
     """Runs a graph in the thread that iterates over `events`."""
 
     capabilities = CAPABILITIES
 
     def __init__(self, launch: Launch) -> None:
         """Prepare a run; nothing starts yet."""
+        super().__init__()
         self._sources, self._sink = launch.sources, launch.sink
         self._parks = parks(launch.on_query_error)
-        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
-        self._stopping = threading.Event()
-        self._ended: RunEnded | None = None
         self._marks: dict[str, int] = {}
         self._state: dict[int, Tables] = {}
         self._loads: dict[InstanceId, InstanceLoad] = {}
@@ -84,26 +78,8 @@ class ReferenceRuntime(WallClock, Unmeasured):
             self._left_behind = undo.pop_all()
         self._run = self._epochs()
 
-    def events(self) -> Iterator[Event]:
-        """Run; each next event is computed in the calling thread."""
-        try:
-            yield from self._run
-        except Exception as failure:  # noqa: BLE001  (the session must get every failure)
-            self._ended = RunEnded(failure, at_s=self.now_s())
+    def _close(self) -> None:
         self._left_behind.close()
-        self._ended = self._ended or RunEnded(at_s=self.now_s())
-        yield self._ended
-
-    def apply(self, command: Command) -> None:
-        """Request a change before the next epoch."""
-        if isinstance(command, Drain):
-            self.stop()
-        else:
-            self._commands.put(command)
-
-    def stop(self) -> None:
-        """Read no more input, emit every open window, and end."""
-        self._stopping.set()
 
     @property
     def topology(self) -> Topology:

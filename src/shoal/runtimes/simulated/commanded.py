@@ -3,10 +3,8 @@
 Time begins at 0 and passes in the thread that iterates over the events.
 """
 
-import queue
-import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
@@ -15,9 +13,10 @@ from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ShoalError
 from shoal.mechanisms.catalog import mechanism_named
-from shoal.model.control.messages import Command, CommandRefused, Drain, Event, Rebind, RunEnded, WorkersLost
+from shoal.model.control.messages import Command, CommandRefused, Event, Rebind, WorkersLost
 from shoal.model.control.topology import Topology
 from shoal.runtimes.arrangement import Arrangement
+from shoal.runtimes.followed import FollowedRun
 from shoal.runtimes.protocol import Capabilities, Unmeasured
 from shoal.runtimes.simulated.settings import SimulatedSettings
 from shoal.runtimes.simulated.workers import Workers
@@ -37,16 +36,15 @@ CAPABILITIES = Capabilities(
 ENDING = "the run has taken in all of its input and is ending"
 
 
-class CommandedRun(Unmeasured, ABC):
+class CommandedRun(Unmeasured, FollowedRun):
     """A run that takes commands between epochs; a subclass makes the epochs.
 
-    It sets `_now`, `_workers` and `_run` when it starts, the last to all events but `RunEnded`.
+    It sets `_now`, `_workers` and `_run` when it starts.
     """
 
     capabilities = CAPABILITIES
     _now: Arrangement
     _workers: Workers
-    _run: Iterator[Event]
 
     def __init__(
         self,
@@ -58,24 +56,10 @@ class CommandedRun(Unmeasured, ABC):
         most_workers: int = 0,
     ) -> None:
         """Prepare a run; nothing starts yet."""
+        super().__init__()
         self._sources, self._sink, self.settings, self._parks = sources, sink, settings, parks
         self._most_workers = most_workers
-        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
-        self._stopping = threading.Event()
-        self._ended: RunEnded | None = None
         self.consumed = 0
-
-    @abstractmethod
-    def now_s(self) -> float:
-        """The simulated time."""
-
-    def _end_s(self) -> float:
-        """When the run ended, if nothing failed."""
-        return self.now_s()
-
-    @abstractmethod
-    def _close(self) -> None:
-        """Release what the run has opened."""
 
     @abstractmethod
     def _rebind(self, command: Rebind, after: Arrangement) -> Iterator[Event]:
@@ -84,28 +68,6 @@ class CommandedRun(Unmeasured, ABC):
     @abstractmethod
     def _rearrange(self, after: Arrangement) -> None:
         """Change queries or partitioning."""
-
-    def events(self) -> Iterator[Event]:
-        """Run; each next event is computed in the calling thread."""
-        if self._ended is None:
-            try:
-                yield from self._run
-            except Exception as failure:  # noqa: BLE001  (the session must get every failure)
-                self._ended = RunEnded(failure, at_s=self.now_s())
-            self._close()
-        self._ended = self._ended or RunEnded(at_s=self._end_s())
-        yield self._ended
-
-    def apply(self, command: Command) -> None:
-        """Request a change at the end of the current epoch."""
-        if isinstance(command, Drain):
-            self.stop()
-        else:
-            self._commands.put(command)
-
-    def stop(self) -> None:
-        """Read no more input, emit every open window, and end."""
-        self._stopping.set()
 
     @property
     def topology(self) -> Topology:

@@ -4,15 +4,13 @@ Rows are processed when they are read; the core decides when that work would hav
 the machine, and everything that takes time does. Time begins at 0 and passes in the thread that follows the run.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.generator import Generator
-from shoal.connectors.sources.source import Source
 from shoal.errors import QueryError, RunError
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
@@ -37,7 +35,6 @@ from shoal.runtimes.simulated.machine_use import MachineUse
 from shoal.runtimes.simulated.ranks import Ranks
 from shoal.runtimes.simulated.rebinding import Rebinding
 from shoal.runtimes.simulated.report import SimulatedReports
-from shoal.runtimes.simulated.settings import SimulatedSettings
 from shoal.runtimes.simulated.task_costs import TaskCosts
 from shoal.runtimes.simulated.workers import Workers
 
@@ -52,22 +49,11 @@ AFTER_S = 1e-9
 class SimulatedRuntime(CommandedRun):
     """Runs a graph in the thread that iterates over `events`."""
 
-    def __init__(
-        self,
-        sources: Mapping[str, Source],
-        sink: Sink,
-        settings: SimulatedSettings,
-        *,
-        parks: bool = False,
-        most_workers: int = 0,
-    ) -> None:
-        """Prepare a run; nothing starts yet."""
-        super().__init__(sources, sink, settings, parks=parks, most_workers=most_workers)
-        self._simulation: Simulation | None = None
-        self._rebinding: Rebinding | None = None
-        self._failed: QueryError | None = None
-        self._draining = False
-        self._stuck = 0
+    _simulation: Simulation | None = None
+    _rebinding: Rebinding | None = None
+    _failed: QueryError | None = None
+    _draining = False
+    _stuck = 0
 
     def start(self, graph: Graph, binding: Binding) -> None:
         """Compile the graph, open the sources and lay out the machine."""

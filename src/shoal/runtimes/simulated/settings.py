@@ -12,7 +12,7 @@ from shoal.runtimes.setting_value import setting_value
 from shoal.runtimes.simulated.delay.model import DELAY_MODELS, DelayModel, delay_model
 from shoal.runtimes.simulated.delay.profile_file import measured_contention, read_profile
 from shoal.runtimes.simulated.delivery import Delivery
-from shoal.runtimes.simulated.engine.simulation import NO_LIMIT, ORDERS, QUEUES, Rules
+from shoal.runtimes.simulated.engine.simulation import NO_LIMIT, QUEUES, Rules
 from shoal.runtimes.simulated.machine.machine import Machine
 from shoal.runtimes.simulated.machine.notation import machine_named
 
@@ -162,7 +162,6 @@ class SimulatedSettings:
             raise ConfigError(f"workers of several hosts share no queue; got queues=single-queue on {self.topology}")
         most = self.buffer_rows or (8 * self.block_rows if limited else NO_LIMIT)
         order = ORDER_OF.get(self.scheduling, "priority") if self.scheduling else "event-time"
-        assert order in ORDERS
         return Rules(self.queues or "worker-queue", order, self.turn_steps, most, self.hand_over_s)
 
     @classmethod
