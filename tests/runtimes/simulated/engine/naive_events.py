@@ -4,15 +4,14 @@ Every rule is written as the documentation says it: queues are lists that are se
 again for all flows whenever one begins or ends, and nothing is ever forgotten.
 """
 
-import heapq
 from collections.abc import Callable
 from functools import partial
 from itertools import count
 from math import inf
 
 import numpy as np
-from tests.runtimes.simulated.engine.naive_network import Flow, NaiveNetwork
-from tests.runtimes.simulated.engine.naive_parts import Cell, Step, Task, Unit, Worker
+from tests.runtimes.simulated.engine.naive_clock import NaiveClock
+from tests.runtimes.simulated.engine.naive_parts import Cell, Step, Unit, Worker, tasks_of, workers_of
 
 from shoal.runtimes.simulated.engine.simulation import StepInput
 from shoal.runtimes.simulated.engine.world import Rules, Tasks
@@ -21,92 +20,34 @@ from shoal.runtimes.simulated.machine.machine import Machine
 Read = Callable[[int, float], tuple[StepInput | None, float]]
 
 
-class NaiveSimulation:
+class NaiveSimulation(NaiveClock):
     """Tasks on a machine in simulated time, slowly."""
 
     def __init__(
         self, tasks: Tasks, machine: Machine, owner: list[int], cores: list[int], rules: Rules, ranks: list[float]
     ) -> None:
+        super().__init__(machine)
         self.machine, self.rules, self.ranks, self.sources = machine, rules, ranks, tasks.sources
-        edges = tasks.edges.tolist()
-        self.tasks = [
-            Task(
-                int(tasks.unit[n]),
-                int(tasks.group[n]),
-                float(tasks.fixed_s[n]),
-                [a for a, b in edges if b == n],
-                [b for a, b in edges if a == n],
-            )
-            for n in range(tasks.number)
-        ]
+        self.tasks = tasks_of(tasks)
         self.units = [Unit(each) for each in owner]
-        self.workers = [
-            Worker(int(machine.worker_host[n]), int(machine.worker_node[n]), n in cores, n in cores, 0.0)
-            for n in range(machine.workers)
-        ]
-        for worker in self.workers:
-            worker.access_s = self._access_s(worker, cores)
-        self.now_s, self.numbers, self.pushes = 0.0, count(), count()
-        self.agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self.workers = workers_of(machine, rules, cores)
+        self.pushes = count()
         self.steps: list[Step] = []
         self.queue: list[tuple[float, int, int]] = []
         self.free_s: dict[int, float] = {}
         self.wakes: list[int] = []
         self.asked: list[tuple[int, int | None]] = []
-        self.network = NaiveNetwork(machine)
         self.hosts_down = [0] * len(machine.hosts)
         self.results: list[tuple[int, int, float]] = []
         self.moves: list[tuple[int, int, int, float, float]] = []
         self.remote_bytes = 0.0
         for number, begin_s, end_s in machine.link_outages:
-            self._plan_outage(begin_s, end_s, partial(self.network.switch, number))
+            self.plan_outage(begin_s, end_s, partial(self.network.switch, number))
         for number, begin_s, end_s in machine.host_outages:
-            self._plan_outage(begin_s, end_s, partial(self._switch_host, number))
-
-    def _plan_outage(self, begin_s: float, end_s: float, switch: Callable[[int], None]) -> None:
-        if begin_s <= 0:
-            switch(1)
-        else:
-            self.plan(begin_s, lambda: switch(1))
-        if end_s < inf:
-            self.plan(end_s, lambda: switch(-1))
-
-    def _access_s(self, worker: Worker, cores: list[int]) -> float:
-        used = [self.workers[core] for core in cores]
-        if self.rules.queues == "worker-queue":
-            return self.machine.queue_s[0]
-        same = [each for each in used if self.rules.queues == "single-queue" or each.node == worker.node]
-        far = self.rules.queues == "single-queue" and len({each.node for each in used}) > 1
-        curve = self.machine.queue_costs(self.machine.workers)
-        return float(curve[max(1, len(same)) - 1]) + (self.machine.remote_queue_s if far else 0.0)
-
-    # time
-
-    def plan(self, time_s: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self.agenda, (time_s, next(self.numbers), action))
+            self.plan_outage(begin_s, end_s, partial(self._switch_host, number))
 
     def advance(self, until_s: float, read: Read) -> None:
-        while True:
-            self._serve_and_read(read)
-            left_s, ending = self.network.first_end()
-            end_s = self.now_s + left_s
-            next_s = min(self.agenda[0][0] if self.agenda else inf, end_s)
-            if next_s > until_s:
-                self._pass(until_s)
-                return
-            self._pass(next_s)
-            if end_s == next_s and ending is not None:
-                self._end_flow(ending)
-            else:
-                heapq.heappop(self.agenda)[2]()
-
-    def _pass(self, time_s: float) -> None:
-        self.network.wait(time_s - self.now_s)
-        self.now_s = time_s
-
-    def _end_flow(self, flow: Flow) -> None:
-        self.network.flows.remove(flow)
-        self.plan(self.now_s + self.network.latency_s(flow), lambda: flow.arrived(flow.target))
+        self.go_on(until_s, lambda: self._serve_and_read(read))
 
     # sources
 
@@ -381,13 +322,9 @@ class NaiveSimulation:
 
     def move(self, number: int, worker: int) -> None:
         unit = self.units[number]
-        if unit.frozen_since_s is not None:
-            unit.target = worker
-        elif unit.owner == worker:
-            unit.target = None
-        else:
-            unit.target = worker
-            self._leave_if_free(number)
+        is_there = unit.frozen_since_s is None and unit.owner == worker
+        unit.target = None if is_there else worker
+        self._leave_if_free(number)
 
     def _withdraw(self, number: int) -> None:
         for entry in [e for e in self.queue if self.tasks[e[2]].unit == number]:
@@ -396,9 +333,8 @@ class NaiveSimulation:
 
     def _leave_if_free(self, number: int) -> None:
         unit = self.units[number]
-        if unit.target is None or unit.at_work or unit.frozen_since_s is not None:
-            return
-        self._leave(number)
+        if unit.target is not None and not unit.at_work and unit.frozen_since_s is None:
+            self._leave(number)
 
     def _leave(self, number: int) -> None:
         unit = self.units[number]

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from shoal.runtimes.simulated.engine.world import Rules, Tasks
+from shoal.runtimes.simulated.machine.machine import Machine
+
 
 @dataclass
 class Cell:
@@ -75,3 +78,38 @@ class Worker:
     last: tuple[int, int] | None = None
     began_s: float = 0.0
     worked_s: float = 0.0
+
+
+def tasks_of(tasks: Tasks) -> list[Task]:
+    """Every task with its inputs and outputs."""
+    edges = tasks.edges.tolist()
+    return [
+        Task(
+            int(tasks.unit[n]),
+            int(tasks.group[n]),
+            float(tasks.fixed_s[n]),
+            [a for a, b in edges if b == n],
+            [b for a, b in edges if a == n],
+        )
+        for n in range(tasks.number)
+    ]
+
+
+def workers_of(machine: Machine, rules: Rules, cores: list[int]) -> list[Worker]:
+    """Every core of a machine, those in use switched on."""
+    workers = [
+        Worker(int(machine.worker_host[n]), int(machine.worker_node[n]), n in cores, n in cores, 0.0)
+        for n in range(machine.workers)
+    ]
+    for worker in workers:
+        worker.access_s = _access_s(machine, rules, worker, [workers[core] for core in cores])
+    return workers
+
+
+def _access_s(machine: Machine, rules: Rules, worker: Worker, used: list[Worker]) -> float:
+    if rules.queues == "worker-queue":
+        return machine.queue_s[0]
+    same = [each for each in used if rules.queues == "single-queue" or each.node == worker.node]
+    far = rules.queues == "single-queue" and len({each.node for each in used}) > 1
+    curve = machine.queue_costs(machine.workers)
+    return float(curve[max(1, len(same)) - 1]) + (machine.remote_queue_s if far else 0.0)
