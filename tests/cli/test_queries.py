@@ -10,8 +10,8 @@ from tests.small_city import city
 
 from shoal.cli import asking
 from shoal.cli.asking import FIRST_POLL_S, LAST_POLL_S, polled
+from shoal.cli.commands.queries import renamed
 from shoal.cli.main import main
-from shoal.cli.queries import renamed
 from shoal.errors import GraphError, ShoalError
 from shoal.language.yaml.graph_file import load_graph, save_graph
 from shoal.model.query.expression import col

@@ -1,4 +1,4 @@
-"""The command line `shoal`: one module per command, and a few that commands share.
+"""The command line `shoal`: its options, and what its commands share; the commands are in `shoal.cli.commands`.
 
 Options and files of the user come in; text or JSON on stdout, progress on stderr and an exit code go out. Commands use
 sessions and the catalogs, and hold no logic of their own.

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import click
 
 from shoal import __version__
-from shoal.cli.bench import BenchOptions, run_bench
-from shoal.cli.explain import explain, mechanisms, policies
-from shoal.cli.graph import write_graph
-from shoal.cli.instances import instances
-from shoal.cli.profile import ProfileOptions, run_profile
-from shoal.cli.queries import queries
-from shoal.cli.run import RunOptions, run_target
+from shoal.cli.commands.bench import BenchOptions, run_bench
+from shoal.cli.commands.explain import explain, mechanisms, policies
+from shoal.cli.commands.graph import write_graph
+from shoal.cli.commands.instances import instances
+from shoal.cli.commands.profile import ProfileOptions, run_profile
+from shoal.cli.commands.queries import queries
+from shoal.cli.commands.run import RunOptions, run_target
+from shoal.cli.commands.validate import ValidateOptions, run_validation
 from shoal.cli.target import code_options
-from shoal.cli.validate import ValidateOptions, run_validation
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError, RunError, ShoalError, reason_of
 from shoal.experiments.engines.engine import ENGINES

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from shoal.cli.asking import ask_all, kept_run, timeout_option
-from shoal.cli.graph import target_graph
+from shoal.cli.commands.graph import target_graph
 from shoal.cli.target import code_options
 from shoal.compiler.query_failure import failure_text
 from shoal.errors import ConfigError
