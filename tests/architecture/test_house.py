@@ -29,7 +29,7 @@ SAME_IDEA = {
     "queries": "the queries of each workload and experiment; the command that changes those of a run",
     "rank": "the ranking: declared in Python, computed in a kernel",
     "rebinding": "a rebinding that is under way, on Spark and in simulation",
-    "report": "what the local or the simulated runtime reports of a run, what an experiment reports of its trials",
+    "report": "what is reported: of a run by its runtime, of trials by an experiment, of state that was shed",
     "run": "the run; the command that starts one",
     "runtime": "the runtime itself, for each runtime",
     "script": "a script of SQL; its commands carried out by a session",

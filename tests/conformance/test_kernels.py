@@ -24,14 +24,12 @@ from tests.conformance.kernel_case import (
 from tests.conformance.kernels import CASES, NULL_CASES
 from tests.conformance.oracles import PORT, Event, Result
 
-from shoal.kernels.aggregate.windowed import AggregateKernel
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, RowTable, Tables
 from shoal.kernels.count_window import CountWindowKernel
 from shoal.kernels.join import JoinKernel
 from shoal.kernels.kernel import FOREVER_US, NEVER_US, State
 from shoal.kernels.pattern.match import MatchKernel
-from shoal.kernels.session_window import SessionKernel
 from shoal.model.query.schema import TIME
 
 every_kernel = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -323,8 +321,7 @@ def test_fragments_have_the_instance_and_the_deadline_of_their_rows(case: Kernel
         state = filled(case, events)
         fragments = kernel.fragments(state)
         assert set(fragments.instance.tolist()) == {event[INSTANCE] for event in case.bound(events)}
-        if isinstance(kernel, AggregateKernel | SessionKernel):
-            assert fragments.utility.sum() == len(events)
+        assert (np.isfinite(fragments.utility) & (fragments.utility >= 0)).all()
         deadlines = [fragment.deadline_us for fragment in fragments]
         if isinstance(kernel, CountWindowKernel):  # a row does not determine which row closes its window
             assert set(deadlines) == {None}

@@ -21,8 +21,10 @@ from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.order import due, group_numbers, in_order
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import FOREVER_US, NO_RESULTS, ResultsPer, concat_blocks, kept
+from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds, unbounded
+from shoal.kernels.kernel import FOREVER_US, NO_RESULTS, ResultsPer, State, concat_blocks, kept
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
+from shoal.kernels.worth import Learned, counts_of
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.schema import TIME
 from shoal.model.query.window import Rows, Window
@@ -105,6 +107,29 @@ class CountWindowKernel(WholeRowKernel):
         """All columns of a waiting row; key, pane and first window of a piece; the key of a row of progress."""
         columns = super().identity(number, table)
         return [*columns, table[_PANE], table[_FROM]] if number == 1 else columns
+
+    def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002
+        """The rate of the key, relative to others: its rows so far, or those in open windows of another time."""
+        numbers = sorted(number for number, table in state.tables.items() if len(table))
+        groups = dict(
+            zip(numbers, group_numbers([state.tables[each] for each in numbers], self.key_names), strict=True)
+        )
+        size = 1 + max(int(each.max()) for each in groups.values())
+        total = counts_of(groups[0], size=size) if 0 in groups else np.zeros(size, np.int64)
+        known, column = (2, _PROGRESS) if isinstance(self.window, Rows) else (1, "#slot0")
+        if known in groups:
+            total = total + counts_of(groups[known], state.tables[known][column], size)
+        return total[groups[number]].astype(np.float64)
+
+    def input_rows(self, number: int, table: RowTable) -> int:
+        """Waiting rows, and the rows of pieces."""
+        return int(table["#slot0"].sum()) if number == 1 else super().input_rows(number, table)
+
+    def error_bounds(self, lost: Tables) -> ErrorBounds:
+        """There is no bound."""
+        if not lost:
+            return NONE_LOST
+        return unbounded("all later windows of a key begin and end at other rows")
 
     def _empty(self, state: Tables) -> RowTable | None:
         known: RowTable | None = state.get(2)

@@ -9,8 +9,10 @@ from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.order import due, group_numbers, in_order
 from shoal.kernels.columns.table import Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import NO_RESULTS, kept
+from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds, unbounded
+from shoal.kernels.kernel import NO_RESULTS, State, kept
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
+from shoal.kernels.worth import Learned, expected, present_us
 from shoal.model.query.schema import TIME
 
 _KEPT = "#kept"
@@ -57,6 +59,21 @@ class DeduplicateKernel(WholeRowKernel):
         """A waiting row is needed once the watermark passes it; a kept key until it is dropped."""
         times: Ints = table[TIME] + 1 if number == 0 else table[_KEPT] + self.within_us
         return times
+
+    def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002
+        """1 for a row that waits; for a key, the share of the interval in which it still suppresses rows."""
+        table: RowTable = state.tables[number]
+        if number == 0:
+            return np.ones(len(table))
+        now_us = present_us(state.watermark_us, int(table[_KEPT].max()))
+        ones = np.ones(len(table), np.int64)
+        return expected(ones, self.within_us, table[_KEPT] + self.within_us - now_us)
+
+    def error_bounds(self, lost: Tables) -> ErrorBounds:
+        """There is no bound."""
+        if not lost:
+            return NONE_LOST
+        return unbounded("which rows of a key are kept depends on the row that was kept before, without end")
 
 
 @compiled

@@ -23,10 +23,12 @@ from shoal.kernels.columns.nullable import DTYPES, Valid, all_null, both_valid, 
 from shoal.kernels.columns.order import group_numbers
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
+from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds, unbounded
 from shoal.kernels.expression.evaluate import holds
-from shoal.kernels.kernel import NO_RESULTS, concat_blocks, kept
+from shoal.kernels.kernel import NO_RESULTS, State, concat_blocks, kept
 from shoal.kernels.loops import exceeds
 from shoal.kernels.row_kernel import RowKernel
+from shoal.kernels.worth import Learned, counts_of, expected, present_us
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME, FieldType
 
@@ -117,6 +119,35 @@ class JoinKernel(RowKernel):
         """When the watermark rules out a further match."""
         reach: Ints = table[TIME] + (self.upper_us if number == LEFT else -self.lower_us) + 1
         return reach
+
+    def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002
+        """The number of rows of its key that are expected on the other side while the row may still match them.
+
+        The rate of a key on the other side is that of its rows in the state, and of one more, since a key may be new
+        and rows may be dropped as soon as they are paired. A row that is emitted if it finds no match counts one more.
+        """
+        table: RowTable = state.tables[number]
+        times = [each[TIME] for each in state.tables.values() if len(each)]
+        now_us = present_us(state.watermark_us, max(int(each.max()) for each in times))
+        elapsed_us = now_us - min(int(each.min()) for each in times)
+        earliest_us, latest_us = (self.lower_us, self.upper_us) if number == LEFT else (-self.upper_us, -self.lower_us)
+        left_us = table[TIME] + latest_us - np.maximum(table[TIME] + earliest_us, now_us)
+        utility = expected(1 + self._partners(number, state), elapsed_us, left_us)
+        if (can_match := self._can_match(number, table)) is not None:
+            utility *= can_match
+        return utility + ~table[MATCHED] if MATCHED in table.columns else utility
+
+    def _partners(self, number: int, state: State) -> Ints:
+        """The number of rows on the other side with the key of each row."""
+        table, other = state.tables[number], state.tables.get(1 - number)
+        if other is None:
+            return np.zeros(len(table), np.int64)
+        groups = self._groups(*((table, other) if number == LEFT else (other, table)))
+        return counts_of(groups[1 - number], size=1 + int(groups[number].max()))[groups[number]]
+
+    def error_bounds(self, lost: Tables) -> ErrorBounds:
+        """There is no bound."""
+        return unbounded("how many rows would have matched the lost ones is not known") if lost else NONE_LOST
 
     def _split(self, table: RowTable, alive: NDArray[np.bool_]) -> tuple[RowTable, RowTable]:
         """The rows that may still have a match, and those that had none and never will."""

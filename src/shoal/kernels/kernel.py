@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.identity import ids_of, listed
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
+from shoal.kernels.error_bounds import ErrorBounds
+from shoal.kernels.worth import NOTHING_LEARNED, Learned
 from shoal.model.control.fragment import NO_DEADLINE_US, Fragments, Ids
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME
@@ -114,8 +116,23 @@ class Kernel(Protocol):
         columns are one fragment and always move as one.
         """
 
-    def fragments(self, state: "State") -> Fragments:
-        """List all fragments of a state."""
+    def fragments(self, state: "State", learned: Learned = NOTHING_LEARNED) -> Fragments:
+        """List all fragments of a state; utilities use what was learned from the input, if anything was."""
+
+    def learn(self, learned: Learned, port: int, block: Block) -> Learned:
+        """What is known after some rows of an input, in addition to what was known before.
+
+        Called, if at all, with samples of the input: rows of some keys that are complete over some time.
+        """
+
+    def input_rows(self, number: int, table: Any) -> int:
+        """How many input rows are in the rows of state table `number`; 0 if it only says what rows there were."""
+
+    def error_bounds(self, lost: Tables) -> ErrorBounds:
+        """How far results can be off if tables that were extracted never come back.
+
+        Called with all that was lost of one instance, or of several whose results are judged together.
+        """
 
     def extract(self, state: "State", ids: Ids) -> Tables:
         """Remove the fragments with the given ids from a state and return them; unknown ids are ignored.
@@ -192,9 +209,24 @@ class StatefulKernel(ABC):
         """The watermark by which each row of a table is needed; None if no watermark needs it."""
         return None
 
-    def utility(self, number: int, table: Any) -> NDArray[np.float64]:  # noqa: ARG002  (for kernels to override)
-        """The relative value of each row of a table."""
-        return np.ones(len(table))
+    @abstractmethod
+    def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:
+        """The relative value of each row of table `number`: what is expected to come that needs it.
+
+        It must not depend on the order of rows.
+        """
+
+    @abstractmethod
+    def error_bounds(self, lost: Tables) -> ErrorBounds:
+        """How far results can be off if tables that were extracted never come back."""
+
+    def input_rows(self, number: int, table: Any) -> int:  # noqa: ARG002  (for kernels to override)
+        """How many input rows are in the rows of a table: one in each."""
+        return len(table)
+
+    def learn(self, learned: Learned, port: int, block: Block) -> Learned:  # noqa: ARG002  (for kernels to override)
+        """The same as before: most kernels see all they need in their state."""
+        return learned
 
     def lift_timely(self, port: int, block: Block, watermark_us: int, shared: Shared) -> tuple[Tables, Block]:  # noqa: ARG002
         """Lift the rows of a block that are not late; also returns the late rows."""
@@ -224,9 +256,10 @@ class StatefulKernel(ABC):
         results, state.results = concat_blocks(state.results), []
         return results
 
-    def fragments(self, state: State) -> Fragments:
+    def fragments(self, state: State, learned: Learned = NOTHING_LEARNED) -> Fragments:
         """All fragments of a state: rows of equal identity are one fragment."""
-        return listed([self._rows(number, table) for number, table in sorted(state.tables.items()) if len(table)])
+        numbers = [number for number, table in sorted(state.tables.items()) if len(table)]
+        return listed([self._rows(number, state, learned) for number in numbers])
 
     def extract(self, state: State, ids: Ids) -> Tables:
         """Remove the fragments with the given ids from a state and return them."""
@@ -242,8 +275,9 @@ class StatefulKernel(ABC):
     def _ids(self, number: int, table: Any) -> Ids:
         return ids_of(number, [table.instance, *self.identity(number, table)], len(table))
 
-    def _rows(self, number: int, table: Any) -> Fragments:
+    def _rows(self, number: int, state: State, learned: Learned) -> Fragments:
         """Every row of a table as a fragment."""
+        table = state.tables[number]
         rows, deadlines_us = len(table), self.deadlines_us(number, table)
         return Fragments(
             self._ids(number, table),
@@ -251,7 +285,7 @@ class StatefulKernel(ABC):
             table.instance,
             np.full(rows, table.nbytes // rows),
             np.full(rows, NO_DEADLINE_US) if deadlines_us is None else deadlines_us,
-            self.utility(number, table),
+            self.utility(number, state, learned),
             np.ones(rows, bool),
         )
 

@@ -11,8 +11,10 @@ from shoal.kernels.columns.nullable import valid_of
 from shoal.kernels.columns.order import due, group_numbers, sortable
 from shoal.kernels.columns.table import Ints, RowTable, Tables
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import NO_RESULTS, kept
+from shoal.kernels.error_bounds import NONE_LOST, ErrorBound, ErrorBounds, unbounded
+from shoal.kernels.kernel import NO_RESULTS, State, kept
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
+from shoal.kernels.worth import Learned
 from shoal.model.query.schema import TIME
 
 
@@ -38,15 +40,37 @@ class RankKernel(WholeRowKernel):
         ready, waiting = due(concatenated_rows([state, fresh]).get(0), after_us)
         if ready is None:
             return kept({0: waiting}), NO_RESULTS
+        order, rank = self._ranked(ready)
+        chosen = np.flatnonzero(rank <= self.k)
+        results = ready.take(order[chosen]).with_columns(**{self.column: rank[chosen]})
+        return kept({0: waiting}), results.block
+
+    def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002
+        """1 for a row among the first k so far; 0 for one that better rows have excluded from the results."""
+        table: RowTable = state.tables[number]
+        order, rank = self._ranked(table)
+        utility = np.zeros(len(table))
+        utility[order] = rank <= self.k
+        return utility
+
+    def error_bounds(self, lost: Tables) -> ErrorBounds:
+        """A lost row changes the ranks of its key and time only: k results, unless equal rows share a rank."""
+        if 0 not in lost:
+            return NONE_LOST
+        if self.ties:
+            return unbounded("any number of equal rows may share the ranks of one key and time")
+        groups = int(group_numbers([lost[0]], (*self.key_names, TIME))[0].max()) + 1
+        return ErrorBounds(ErrorBound(float(groups * self.k)))
+
+    def _ranked(self, ready: RowTable) -> tuple[Ints, Ints]:
+        """Rows in the order of their key, time and rank, and their ranks."""
         group = group_numbers([ready], (*self.key_names, TIME))[0]
         values = [_directed(ready[name], descending) for name, descending in self.by]
         ties = [sortable(ready[name]) for name in reversed(self.names)]
         order = np.lexsort((*ties, *reversed(values), group))
         rank = np.empty(order.size, np.int64)
         _ranks(group[order], _changes([value[order] for value in values]), self.ties, rank)
-        chosen = np.flatnonzero(rank <= self.k)
-        results = ready.take(order[chosen]).with_columns(**{self.column: rank[chosen]})
-        return kept({0: waiting}), results.block
+        return order, rank
 
     def deadlines_us(self, number: int, table: RowTable) -> Ints | None:  # noqa: ARG002
         """A row is needed once the watermark passes it."""

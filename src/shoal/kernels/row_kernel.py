@@ -80,6 +80,10 @@ class WholeRowKernel(RowKernel):
         """All columns of a waiting row (table 0); the key in the other tables, which hold one row per key."""
         return super().identity(number, table) if number == 0 else self.table_keys(number, table)
 
+    def input_rows(self, number: int, table: RowTable) -> int:
+        """Waiting rows are input; the other tables hold what is known of each key."""
+        return len(table) if number == 0 else 0
+
     @property
     def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
         """All columns."""

@@ -17,8 +17,10 @@ from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.order import group_numbers
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
-from shoal.kernels.kernel import NO_RESULTS, kept
+from shoal.kernels.error_bounds import NONE_LOST, ErrorBound, ErrorBounds
+from shoal.kernels.kernel import NO_RESULTS, State, kept
 from shoal.kernels.row_kernel import RowKernel
+from shoal.kernels.worth import Learned, expected, present_us
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.schema import TIME
 
@@ -97,10 +99,24 @@ class SessionKernel(RowKernel):
         """Key and first time of a session."""
         return [*self.table_keys(number, table), table[_FIRST]]
 
-    def utility(self, number: int, table: RowTable) -> NDArray[np.float64]:  # noqa: ARG002
-        """The number of events of a session."""
-        counts: NDArray[np.float64] = table["#slot0"].astype(np.float64)
-        return counts
+    def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002
+        """The number of events that are expected until a session ends, at the rate that it had so far."""
+        table: RowTable = state.tables[number]
+        now_us = present_us(state.watermark_us, int(table[_LAST].max()))
+        ends_us = table[_LAST] + self.gap_us
+        return expected(table["#slot0"], ends_us - table[_FIRST], ends_us - now_us)
+
+    def input_rows(self, number: int, table: RowTable) -> int:  # noqa: ARG002
+        """The events of all sessions."""
+        return int(table["#slot0"].sum())
+
+    def error_bounds(self, lost: Tables) -> ErrorBounds:
+        """Every lost session belongs to one result, which is then missing, smaller, or in several parts."""
+        if 0 not in lost:
+            return NONE_LOST
+        reason = "a session that lost its middle is several sessions"
+        columns = {name: ErrorBound(None, reason) for name, _ in self.aggregates}
+        return ErrorBounds(ErrorBound(float(len(lost[0]))), columns)
 
     def deadlines_us(self, number: int, table: RowTable) -> Ints | None:  # noqa: ARG002
         """When each session ends, unless a further row extends it."""

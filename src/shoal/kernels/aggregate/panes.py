@@ -209,11 +209,11 @@ def closed_windows(
     """The windows number first..last that have an event and whose aggregates satisfy `having`."""
     limit = LARGEST_EXPANSION // shape.width
     runs = list(_runs(table.pane, shape.window.panes, first, last, limit))
-    keys = _key_codes(shape, table) if runs else Codes(table.instance, 1)
+    keys = key_codes(shape, table) if runs else Codes(table.instance, 1)
     return _concat_closed(shape, [_closed_run(shape, table, keys, having, run) for run in runs])
 
 
-def _key_codes(shape: PaneShape, table: PaneTable) -> Codes:
+def key_codes(shape: PaneShape, table: PaneTable) -> Codes:
     """Instance and keys of every row as one number, so that rows are grouped once and not once per window."""
     instances = [Codes(table.instance, int(table.instance.max()) + 1)] if shape.by_instance else []
     cells = cells_of([*instances, *(codes_of(key) for key in table.keys)], len(table))

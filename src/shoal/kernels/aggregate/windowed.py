@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import Cells, codes_of
+from shoal.kernels.aggregate.lost_panes import pane_bounds
 from shoal.kernels.aggregate.panes import (
     Ints,
     PaneShape,
@@ -15,12 +16,15 @@ from shoal.kernels.aggregate.panes import (
     closed_windows,
     concat_tables,
     grouping,
+    key_codes,
     merged_panes,
     partial,
 )
 from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.table import INSTANCE, Tables
-from shoal.kernels.kernel import ResultsPer, Shared, StatefulKernel
+from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds
+from shoal.kernels.kernel import ResultsPer, Shared, State, StatefulKernel
+from shoal.kernels.worth import Learned, counts_of, expected, present_us
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME
 from shoal.model.query.window import Window
@@ -118,9 +122,24 @@ class AggregateKernel(StatefulKernel):
         """When the last window of each pane closes."""
         return (table.pane + self.window.panes) * self.window.slide_us
 
-    def utility(self, number: int, table: PaneTable) -> NDArray[np.float64]:  # noqa: ARG002
-        """The number of events of a pane."""
-        return table.slots[0].astype(np.float64)
+    def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002
+        """The number of events of its key that are expected until the last window of a pane closes.
+
+        The rate of a key is that of its events in all panes, since the oldest pane of the state began.
+        """
+        table: PaneTable = state.tables[number]
+        now_us = present_us(state.watermark_us, int(table.pane.max()) * self.window.slide_us)
+        elapsed_us = now_us - int(table.pane.min()) * self.window.slide_us or self.window.slide_us
+        keys = key_codes(self.shape, table).codes
+        return expected(counts_of(keys, table.slots[0])[keys], elapsed_us, self.deadlines_us(number, table) - now_us)
+
+    def input_rows(self, number: int, table: PaneTable) -> int:  # noqa: ARG002
+        """The events of all panes."""
+        return int(table.slots[0].sum())
+
+    def error_bounds(self, lost: Tables) -> ErrorBounds:
+        """Windows lack the events of the lost panes of their key."""
+        return pane_bounds(self.shape, lost[0]) if 0 in lost else NONE_LOST
 
     def panes(self, block: Block) -> Ints:
         """The pane of every row."""

@@ -1,9 +1,9 @@
 """The pattern kernel: matches of a pattern in the rows of each key, in the order of event time.
 
 Rows wait in table 0 until the watermark has passed them. Table 1 holds the partial match of each key: the rows from
-the first one on at which an undecided match may begin. Each of these rows carries the variables it fits, so that
-conditions are evaluated once, and its position among equal rows. Table 2 holds every key's last row if a condition
-reads the previous row.
+the first one on at which an undecided match may begin, which move as one. Each of these rows carries the variables it
+fits, so that conditions are evaluated once, and its position among equal rows. Table 2 holds every key's last row if a
+condition reads the previous row.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,13 @@ from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.nullable import both_valid, nullable, valid_of, values_of
 from shoal.kernels.columns.order import due, group_numbers, in_order, starts
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
+from shoal.kernels.error_bounds import NONE_LOST, ErrorBound, ErrorBounds, unbounded
 from shoal.kernels.expression.evaluate import PREVIOUS, holds
-from shoal.kernels.kernel import FOREVER_US, NO_RESULTS, kept
+from shoal.kernels.kernel import FOREVER_US, NO_RESULTS, State, kept
 from shoal.kernels.pattern.search import SearchProgram, search
+from shoal.kernels.pattern.stages import least_reached, stages_of, stages_reached
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
+from shoal.kernels.worth import Learned, present_us
 from shoal.model.query.expression import Expression
 from shoal.model.query.pattern import Measure, Pattern, uses_previous
 from shoal.model.query.schema import TIME
@@ -78,22 +81,75 @@ class MatchKernel(WholeRowKernel):
         rows = concat_rows(tables)
         if rows is None:
             return kept({0: waiting, 2: last}), NO_RESULTS
-        groups = group_numbers([rows], self.key_names)[0]
-        order = in_order(groups, rows, (*self.names, _POSITION))
-        rows, groups = rows.take(order), groups[order]
+        rows, groups, _ = self._in_order(rows)
         begin = np.append(starts(groups), len(rows))
         limit = after_us - self.within_us if after_us < FOREVER_US // 2 else FOREVER_US
         found = search(self.program, begin, rows[TIME], rows[_FITS], rows[_BEGINS], self.within_us, limit)
         left = rows.with_columns(**{_BEGINS: found.begins}).where(found.kept)
         return kept({0: waiting, 1: left, 2: last}), self._results(rows, found.match, found.row, found.variable)
 
-    def identity(self, number: int, table: RowTable) -> list[Column]:
-        """All columns of a row that waits or is in a partial match; the key of a last row."""
-        return super().identity(0 if number == 1 else number, table)
-
     def deadlines_us(self, number: int, table: RowTable) -> Ints | None:
         """When a match that begins with the row can take no further row."""
         return None if number == 2 else table[TIME] + self.within_us + 1
+
+    def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:
+        """The number of matches that are expected of a partial match, all of it on its first row.
+
+        1. The stage that a match has reached gives the share of such matches that are completed within their time.
+        2. With the same chance of completion in every unit of time, a share p of the whole time becomes
+           1 - (1 - p)^f in the fraction f of it that is left.
+        3. If matches may overlap, every row at which one may begin counts; otherwise the first of them.
+
+        A row that waits, and a last row, count as a match that begins with it.
+        """
+        table: RowTable = state.tables[number]
+        stages = stages_of(self.program)
+        if number != 1:
+            return np.full(len(table), learned.completion(0, stages))
+        rows, groups, order = self._in_order(table)
+        begin = np.append(starts(groups), len(rows))
+        reached = stages_reached(self.program, begin, rows[TIME], rows[_FITS], self.within_us)
+        shares = np.array([learned.completion(stage, stages) for stage in range(stages)] + [0.0])[reached]
+        now_us = present_us(state.watermark_us, int(rows[TIME].max()))
+        left = np.clip((rows[TIME] + self.within_us - now_us) / max(self.within_us, 1), 0.0, 1.0)
+        chances = np.where(rows[_BEGINS], 1 - (1 - shares) ** left, 0.0)
+        if self.after != "next_row":
+            chances *= rows[_BEGINS] & (_begun_before(rows[_BEGINS], begin, groups) == 0)
+        utility = np.zeros(len(table))
+        utility[order[begin[:-1]]] = np.add.reduceat(chances, begin[:-1])
+        return utility
+
+    def learn(self, learned: Learned, port: int, block: Block) -> Learned:
+        """How far partial matches get, of those that begin in a sample and whose time is over in it."""
+        if not block.length:
+            return learned
+        table = self.lift(port, block)[port]
+        fitted, _ = self._fitted(table, None)
+        rows, groups, _ = self._in_order(fitted)
+        begin = np.append(starts(groups), len(rows))
+        reached = stages_reached(self.program, begin, rows[TIME], rows[_FITS], self.within_us)
+        over = rows[TIME] + self.within_us < rows[TIME].max()
+        return learned.plus(least_reached(reached[over], stages_of(self.program)))
+
+    def input_rows(self, number: int, table: RowTable) -> int:
+        """Waiting rows, and rows of partial matches."""
+        return 0 if number == 2 else len(table)
+
+    def error_bounds(self, lost: Tables) -> ErrorBounds:
+        """A lost partial match costs one result per row at which a match may begin, if no other match depends on it."""
+        if not lost:
+            return NONE_LOST
+        if self.after != "next_row":
+            return unbounded("matches do not overlap, so that all later ones of the key may begin at other rows")
+        if lost.keys() != {1}:
+            return unbounded("matches that begin before a lost row may contain it")
+        return ErrorBounds(ErrorBound(float(np.count_nonzero(lost[1][_BEGINS]))))
+
+    def _in_order(self, rows: RowTable) -> tuple[RowTable, Ints, Ints]:
+        """Rows sorted by key and time, their groups, and where they were."""
+        groups = group_numbers([rows], self.key_names)[0]
+        order = in_order(groups, rows, (*self.names, _POSITION))
+        return rows.take(order), groups[order], order
 
     def _fitted(self, ready: RowTable, last: RowTable | None) -> tuple[RowTable, RowTable | None]:
         """Rows with the variables that each fits, as bits, and every key's last row."""
@@ -152,6 +208,12 @@ class MatchKernel(WholeRowKernel):
             columns[name] = _measured(measure.kind, match[chosen], row[chosen], values, number)
         columns[TIME] = rows[TIME][row[last]]
         return Block(columns, number)
+
+
+def _begun_before(begins: NDArray[np.bool_], begin: Ints, groups: Ints) -> Ints:
+    """The number of rows of the same group before each row at which a match may begin."""
+    counted: Ints = np.cumsum(begins) - begins
+    return counted - counted[begin[:-1]][groups]
 
 
 def _measured(kind: str, match: Ints, row: Ints, values: Column, number: int) -> Column:
