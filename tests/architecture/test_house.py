@@ -18,6 +18,7 @@ SAME_IDEA = {
     "files": "events in files: read by a source, written for a trial",
     "functions": "the functions of expressions: declared in the model, computed in kernels",
     "graph": "the graph; the command that shows it",
+    "hosts": "the computers: of a machine that is simulated, and what policies know of them",
     "join": "the join: declared in Python, computed in a kernel",
     "journal": "the journal: its entries in control, its file in session",
     "launch": "how a run starts, for each runtime",

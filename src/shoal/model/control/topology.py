@@ -1,16 +1,18 @@
 """Topologies: which workers there are, and the nodes they live on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from shoal.errors import ConfigError
+from shoal.model.control.hosts import Hosts
 
 
 @dataclass(frozen=True)
 class Topology:
     """Worker -> node: a processor's memory node, a Spark executor, a host.
 
-    `shared`: the workers of a node serve one queue, so that none of them is idle while work waits there.
+    `shared`: the workers of a node serve one queue, so that none of them is idle while work waits there. `hosts`: the
+    computers that the workers are on, with speed, links and energy; None where the runtime does not know them.
 
     >>> topology = Topology.of(nodes=2, workers=5)
     >>> topology.node_of
@@ -21,6 +23,7 @@ class Topology:
 
     node_of: tuple[int, ...]
     shared: bool = False
+    hosts: Hosts | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Reject nodes without workers."""
@@ -29,6 +32,11 @@ class Topology:
         nodes = sorted(set(self.node_of))
         if nodes != list(range(len(nodes))):
             raise ConfigError(f"the nodes of a topology must be numbered from 0 without gaps; got {nodes}")
+        if self.hosts is not None and len(self.hosts.of_worker) != len(self.node_of):
+            raise ConfigError(
+                f"every worker of a topology must have a host; got {len(self.node_of)} workers, "
+                f"{len(self.hosts.of_worker)} with hosts"
+            )
 
     @classmethod
     def of(cls, nodes: int, workers: int) -> "Topology":

@@ -71,6 +71,10 @@ class MachineUse:
         used: Floats = self._busy_s * machine.host_busy_w + idle_s * machine.host_idle_w + moved * machine.host_byte_j
         return used
 
+    def left_j(self) -> Floats | None:
+        """What is left in the batteries, infinite on hosts without one; None if no host has one."""
+        return np.maximum(0.0, self.machine.host_battery_j - self.joules()) if self._has_battery else None
+
     def checked_at_s(self, until_s: float, least_s: float) -> float:
         """When batteries have to be looked at again: before the first can be empty, or soon if that is very soon."""
         if not self._has_battery:

@@ -12,6 +12,7 @@ from shoal.model.control.histogram import Histogram
 from shoal.model.control.load_columns import LoadColumns
 from shoal.model.control.messages import EpochCommitted
 from shoal.model.control.snapshot import Snapshot
+from shoal.model.control.topology import Topology
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.simulated.delivery import Delivery
 from shoal.runtimes.simulated.engine.simulation import Simulation
@@ -60,6 +61,7 @@ class SimulatedReports:
         self._before = Totals.of(simulation, simulation.now_s)
         self._owners: Ints = np.zeros(0, np.int64)
         self._binding: Binding | None = None
+        self._topology: tuple[Workers, Mapping[str, int], Topology] | None = None
         self.moves = simulation.take_moves()
 
     def _bound(self, workers: Workers) -> Binding:
@@ -72,6 +74,21 @@ class SimulatedReports:
             known = Binding.of(dict(pairs), len(workers.cores))
         self._owners, self._binding = owners, known
         return known
+
+    def _known_topology(self, workers: Workers, battery_j: Floats | None) -> Topology:
+        """The topology as policies see it now; the one before if nothing has changed."""
+        plan, cores = self._plan, self._simulation.owners()
+        readers = cores[plan.unit[: len(plan.streams)]].tolist()
+        host_of = workers.machine.worker_host
+        source_of = {
+            stream: int(host_of[core]) for stream, core in zip(plan.streams, readers, strict=True) if core >= 0
+        }
+        known = self._topology
+        if battery_j is None and known is not None and known[0] is workers and known[1] == source_of:
+            return known[2]
+        topology = workers.topology_with(source_of, battery_j)
+        self._topology = workers, source_of, topology
+        return topology
 
     @property
     def epoch(self) -> int:
@@ -91,9 +108,13 @@ class SimulatedReports:
         marks: Mapping[str, int],
         state_bytes: Floats,
         *,
+        battery_j: Floats | None = None,
         is_last: bool = False,
     ) -> EpochCommitted:
-        """The report since the last one; the last of a run ends with the last turn, so that rates are right."""
+        """The report since the last one; the last of a run ends with the last turn, so that rates are right.
+
+        `battery_j`: what is left in the batteries of hosts; None if there are none.
+        """
         simulation, plan = self._simulation, self._plan
         before = self._before
         after = Totals.of(simulation, _last_turn_s(simulation, before.at_s) if is_last else simulation.now_s)
@@ -121,7 +142,7 @@ class SimulatedReports:
             period_s,
             _means(plan, results),
             tuple(worked_s[list(workers.cores)].tolist()),
-            workers.topology,
+            self._known_topology(workers, battery_j),
             now.graph,
             now.partitioning,
         )

@@ -207,7 +207,13 @@ class SimulatedRuntime(CommandedRun):
         written = self._input.taken()
         self._write(written.results, self._reports.epoch)
         return self._reports.next(
-            self._now, self._workers, written, self._input.marks, self._state_bytes, is_last=self._is_done()
+            self._now,
+            self._workers,
+            written,
+            self._input.marks,
+            self._state_bytes,
+            battery_j=self._use.left_j(),
+            is_last=self._is_done(),
         )
 
     def _check_progress(self) -> None:

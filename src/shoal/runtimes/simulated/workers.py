@@ -1,24 +1,31 @@
 """Numbered workers: which cores of the machine are the workers 0, 1, ... of a binding."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import BindingError, ConfigError
+from shoal.model.control.hosts import Hosts
 from shoal.model.control.topology import Topology
-from shoal.runtimes.simulated.machine.machine import Machine
+from shoal.runtimes.simulated.machine.known_hosts import known_hosts
+from shoal.runtimes.simulated.machine.machine import Floats, Machine
 
 
 @dataclass(frozen=True)
 class Workers:
-    """The cores in use, by number of the worker, the cores that are lost, and whether those of a node share a queue."""
+    """The cores in use, by number of the worker, the cores that are lost, and whether those of a node share a queue.
+
+    `known` is what policies are told of the hosts; nothing by default.
+    """
 
     machine: Machine
     cores: tuple[int, ...]
     lost: frozenset[int] = frozenset()
     shared: bool = False
+    known: Hosts | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def first(cls, machine: Machine, number: int, *, shared: bool = False) -> "Workers":
@@ -27,7 +34,7 @@ class Workers:
             raise ConfigError(
                 f"number of workers must be at most {machine.workers:,}, the cores of the topology; got {number:,}"
             )
-        return cls(machine, (), shared=shared).of_number(number)
+        return cls(machine, (), shared=shared, known=known_hosts(machine)).of_number(number)
 
     def of_number(self, number: int) -> "Workers":
         """As many workers on cores that are not lost; those in use come first, and keep their numbers if they can."""
@@ -59,6 +66,15 @@ class Workers:
 
     @cached_property
     def topology(self) -> Topology:
-        """The memory nodes of the workers, numbered without gaps."""
+        """The memory nodes of the workers, numbered without gaps, and their hosts."""
         nodes = self.machine.worker_node[list(self.cores)]
-        return Topology(tuple(np.unique(nodes, return_inverse=True)[1].tolist()), self.shared)
+        hosts = None if self.known is None else replace(self.known, of_worker=self.known.of_worker[list(self.cores)])
+        return Topology(tuple(np.unique(nodes, return_inverse=True)[1].tolist()), self.shared, hosts)
+
+    def topology_with(self, source_of: Mapping[str, int], battery_j: Floats | None) -> Topology:
+        """The topology with the hosts that read the streams, and what is left in batteries if there are any."""
+        topology = self.topology
+        if topology.hosts is None:
+            return topology
+        left_j = topology.hosts.battery_j if battery_j is None else battery_j
+        return replace(topology, hosts=replace(topology.hosts, source_of=source_of, battery_j=left_j))

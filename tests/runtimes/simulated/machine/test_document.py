@@ -179,6 +179,7 @@ def test_every_example_is_loaded_by_a_test() -> None:
         pytest.param(
             "until: 1 min", "until: 3 s", "line 13: outage of 'mote-1->relay' must end after", id="ends first"
         ),
+        pytest.param("at: 90", "at: 90, announced: -1", "line 15: outage of 'mote-1' must be announced", id="too late"),
         pytest.param("host: mote", "host: moat", "line 15: host of an outage must be a host", id="outage of nothing"),
         pytest.param(
             "host: mote",

@@ -17,7 +17,7 @@ ENERGY_KEYS = ("busy_w", "idle_w", "byte_j", "battery_j")
 HOST_KEYS = ("name", "count", "cores", "memory_nodes", "speed", "energy")
 STAR_KEYS = ("bandwidth", "latency", "segment_bytes", "overhead_bytes")
 LINK_KEYS = ("from", "to", "both", *STAR_KEYS)
-OUTAGE_KEYS = ("host", "link", "both", "at", "until")
+OUTAGE_KEYS = ("host", "link", "both", "at", "until", "announced")
 MOST_PAIRS = 1_000_000
 """Pairs of ends that one item of a file may stand for."""
 
@@ -183,7 +183,12 @@ def _outages(part: YamlPart | None, hosts: _Ends, ends: _Ends, links: set[str]) 
         if ("host" in entries) == ("link" in entries):
             item.fail("an outage must be either of a host or of a link")
         _require(item, entries, "an outage", ("at",))
-        times = [_checked(entries[key], seconds, f"{key} of an outage") for key in ("at", "until") if key in entries]
+        keys = {"at": "at_s", "until": "until_s", "announced": "announced_s"}
+        times = {
+            field: _checked(entries[key], seconds, f"{key} of an outage")
+            for key, field in keys.items()
+            if key in entries
+        }
         if "link" in entries:
             names = _links_down(entries, ends, links)
         elif "both" in entries:
@@ -192,7 +197,7 @@ def _outages(part: YamlPart | None, hosts: _Ends, ends: _Ends, links: set[str]) 
             names = hosts.named(entries["host"], "host of an outage")
         for name in names:
             with _located(item):
-                outage = Outage(times[0], name, *times[1:])
+                outage = Outage(what=name, **times)
             yield outage
 
 

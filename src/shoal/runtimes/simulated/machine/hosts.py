@@ -101,12 +101,14 @@ class Outage:
     """A time in which a link or a host is down. `what` is the name of a host, or of a link as `Link.name` has it.
 
     A link that is down carries nothing; what waits for it goes on later. A host that fails loses its workers and what
-    they hold in memory; it has them again, empty, at `until_s`.
+    they hold in memory; it has them again, empty, at `until_s`. A controller knows it `announced_s` before it begins;
+    0: it comes as a surprise.
     """
 
     at_s: float
     what: str
     until_s: float = math.inf
+    announced_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Reject a time that does not pass."""
@@ -115,6 +117,10 @@ class Outage:
         if not self.until_s > self.at_s:
             raise ConfigError(
                 f"outage of {self.what!r} must end after it begins; got from {self.at_s:g} s until {self.until_s:g} s"
+            )
+        if not self.announced_s >= 0:
+            raise ConfigError(
+                f"outage of {self.what!r} must be announced 0 s or more before it begins; got {self.announced_s:g} s"
             )
 
 
