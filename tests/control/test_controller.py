@@ -45,6 +45,21 @@ def test_an_imbalance_is_mended_and_then_left_alone() -> None:
     assert measured[0].peak_after == pytest.approx(measured[0].peak_expected)
 
 
+def test_every_move_lists_its_candidates_with_score_cost_and_benefit() -> None:
+    whole = ControlSettings(split=0)
+    world = World(hot, workers=6, topology=Topology.of(nodes=3, workers=6), settings=whole).run(10)
+    moves = world.decisions[0].moves
+    assert moves
+    for move in moves:
+        stay, go, *others = move.candidates
+        assert (stay.worker, stay.cost, go.worker) == (move.source, 0.0, move.target)
+        assert (go.score, go.cost, go.benefit) == (move.score_there, move.cost, move.benefit)
+        assert len({each.worker for each in move.candidates}) == len(others) + 2 >= 4, "the best worker of every node"
+        for each in move.candidates:
+            assert each.benefit == pytest.approx(each.score * (1 - each.cost), abs=1e-3)
+        assert (go.benefit > stay.benefit) == (not move.refused)
+
+
 def test_nothing_is_decided_without_a_reason() -> None:
     world = World(even).run(30)
     assert world.entries == []

@@ -31,6 +31,27 @@ def test_the_study_s_use_case(cost_of_d: float, benefits: list[float]) -> None:
     assert ["CDE"[max(run, key=lambda choice: choice.score).worker] for run in found] == ["E"] * 4
 
 
+@pytest.mark.parametrize(("until_s", "scores"), list(zip((1e3, 2e3, 3e3, 4e3), SCORES, strict=True)))
+@pytest.mark.parametrize("cost_of_d", [0.1, 0.15])
+def test_the_model_gives_the_study_s_table_by_time_and_rate(
+    until_s: float, scores: tuple[float, float, float], cost_of_d: float
+) -> None:
+    """Moves that take a share of the amortisation time of table IV.14 delay that share of the outputs until then."""
+    model, steady, outputs_per_s = Model(least_s=1.0, most_s=until_s), [2.0, 2.0], 40.0
+    found = [
+        Choice(0, scores[0]),
+        *(
+            model.choice(number, scores[number], steady, outputs_per_s, share * until_s)
+            for number, share in ((1, cost_of_d), (2, 0.5))
+        ),
+    ]
+    expected = choices(scores, cost_of_d)
+    assert [each.amortisation_s for each in found] == pytest.approx([0.0, until_s, until_s])
+    assert [each.cost for each in found] == pytest.approx([each.cost for each in expected])
+    assert [each.benefit for each in found] == pytest.approx([each.benefit for each in expected])
+    assert best(found).worker == best(expected).worker
+
+
 def test_of_equals_the_current_worker_wins() -> None:
     assert best([Choice(3, 1.0), Choice(1, 1.0)]).worker == 3
 

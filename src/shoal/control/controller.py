@@ -6,6 +6,7 @@ It reads no clock: the time comes with each event. Its decisions depend on the e
 from collections import deque
 from dataclasses import dataclass, replace
 
+from shoal.control.departure import Departures, expanded, leaving_of, remaining
 from shoal.control.history import History
 from shoal.control.journal import (
     MOST_MOVES,
@@ -13,6 +14,7 @@ from shoal.control.journal import (
     Decided,
     Entry,
     Kept,
+    Left,
     Lost,
     Measured,
     Parked,
@@ -50,6 +52,7 @@ from shoal.policies.scaling import resized
 WORTH = 0.25
 """Share of its promise that a decision must keep; if it keeps less, the pause before the next one is doubled."""
 
+LEAVING = "departure"
 FULL = "all workers share a queue and are busy, so that moves gain nothing"
 
 
@@ -94,6 +97,8 @@ class Controller:
         self._names = instance_names(graph)
         splitting = self.settings.splitting if policy in SPLITTING else None
         self._divisions = Divisions(None if splitting is None else replace(splitting, stops=stops_to_divide))
+        ahead = self.settings.departures == "ahead" and policy in DYNAMIC
+        self._departures = Departures(self.settings.horizon_s, leaving_of(self.settings.leave), ahead)
         self._snapshots: list[Snapshot] = []
         self._newest: Snapshot | None = None
         self._loads: Loads | None = None
@@ -168,6 +173,9 @@ class Controller:
         if graph is not self._graph or snapshot.partitioning != self._partitioning:
             self._begin_again(graph, snapshot.partitioning)
         self._newest = snapshot
+        left = self._leave(event, now_s)
+        if left is not None:
+            return left
         if self._asked is None and self.settings.scaling is None and self._pending is None:
             return NOTHING
         self._snapshots.append(snapshot)
@@ -198,6 +206,38 @@ class Controller:
         self._names = instance_names(graph, partitioning)
         self._history.forget()
         self._snapshots, self._pending, self._loads = [], None, None
+
+    def _leave(self, event: EpochCommitted, now_s: float) -> Reaction | None:
+        """Let instances leave hosts that are about to go; whatever else is moving is superseded."""
+        snapshot, departures = event.snapshot, self._departures
+        departures.note(snapshot.topology, now_s)
+        if self._leaving or not snapshot.period_s > 0 or not departures.expects(snapshot.topology, now_s):
+            return None
+        loads = replace(self._layout.loads(snapshot), costs=self._history.costs)
+        observation = Observation.of(loads, snapshot, self.settings.horizon_s)
+        found = departures.due(observation, snapshot.period_s, now_s)
+        if found is None:
+            return None
+        entry = Left(
+            now_s,
+            event.epoch,
+            found.trigger,
+            found.hosts,
+            found.moved,
+            found.moved_bytes,
+            round(found.transfer_s, 6),
+            found.stayed,
+            found.reason,
+        )
+        if not found.moved:
+            return Reaction((), (*self._ended_streak(), entry))
+        self._rest_until_s = now_s + self._rest_s
+        return Reaction((self._command(found.binding, LEAVING),), (*self._ended_streak(), entry))
+
+    @property
+    def _leaving(self) -> bool:
+        """Whether instances are on their way from hosts that go."""
+        return self._moving.startswith(LEAVING)
 
     def _scale(self, observation: Observation, epoch: int, now_s: float) -> Reaction | None:
         """Change the number of workers if several observations in a row agree."""
@@ -243,8 +283,9 @@ class Controller:
 
     def _divide(self, observation: Observation, epoch: int, now_s: float) -> Reaction | None:
         """Split instances that are too large for any worker, and merge idle parts."""
-        if self._full(observation):
-            return None
+        hosts = observation.topology.hosts
+        if self._full(observation) or (hosts is not None and self._departures.away(hosts, now_s)):
+            return None  # new instances would go to the workers that have been left
         found = self._divisions.proposed(observation, self._graph, self._partitioning, self._names, epoch, now_s)
         if found is None:
             return None
@@ -262,15 +303,20 @@ class Controller:
         if self._asked is None:
             return NOTHING
         once = self.policy in ASKED_ONCE
-        why = "the profile is complete" if once else reason(self._triggers, observation, now_s)
+        hosts = observation.topology.hosts
+        away = () if hosts is None else self._departures.away(hosts, now_s)
+        part = remaining(observation, away) if 0 < len(away) < observation.binding.workers else observation
+        why = "the profile is complete" if once else reason(self._triggers, part, now_s)
         if not why:
             return Reaction((), self._ended_streak())
         if self._full(observation):
             return self._keep(Verdict(observation.binding, refused=FULL, peak=observation.peak), why, epoch, now_s)
-        wanted = self._asked.propose(observation.loads, observation.binding, observation.topology)
+        wanted = self._asked.propose(part.loads, part.binding, part.topology)
+        if part is not observation:
+            wanted = expanded(wanted, part, observation.binding)
         if once:
             self._asked = None
-        verdict = judged(observation, wanted, self._history.scores, self.settings, self._names)
+        verdict = judged(observation, wanted, self._history.scores, self.settings, self._names, away)
         if verdict.refused:
             return self._keep(verdict, why, epoch, now_s)
         return self._decide(observation, verdict, why, epoch, now_s)

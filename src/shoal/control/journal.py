@@ -23,8 +23,28 @@ class Begun:
 
 
 @dataclass(frozen=True)
+class CandidateWorker:
+    """A worker that an instance could be on, as the decision model sees it; staying costs nothing.
+
+    The score is P of the study, the cost C, the amortisation time *at* and the benefit B = P (1 - C). `host` is empty
+    where the runtime does not know hosts.
+    """
+
+    worker: int
+    host: str
+    score: float
+    cost: float
+    amortisation_s: float
+    benefit: float
+
+
+@dataclass(frozen=True)
 class Moving:
-    """A move that was considered: the scores, the cost and the benefit by which it was made, or why it was not."""
+    """A move that was considered: the scores, the cost and the benefit by which it was made, or why it was not.
+
+    `candidates` are the worker that it is on, and the best workers of the nodes; only the first moves of a decision
+    have them.
+    """
 
     instance: str
     name: str
@@ -37,6 +57,7 @@ class Moving:
     cost: float
     benefit: float
     refused: str = ""
+    candidates: tuple[CandidateWorker, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,6 +170,25 @@ class Lost:
 
 
 @dataclass(frozen=True)
+class Left:
+    """Instances left hosts that are expected to go, before they do.
+
+    `transfer_s` is the time that the transfer is expected to take. `stayed` counts instances that could not leave in
+    time; `reason` says why.
+    """
+
+    at_s: float
+    epoch: int
+    trigger: str
+    hosts: tuple[str, ...]
+    moved: int
+    moved_bytes: int
+    transfer_s: float
+    stayed: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Refused:
     """The runtime refused a command of the controller."""
 
@@ -199,6 +239,7 @@ Entry = (
     | Divided
     | DivisionMeasured
     | Lost
+    | Left
     | Refused
     | Rejected
     | Parked

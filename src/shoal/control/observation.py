@@ -48,6 +48,8 @@ class Observation:
     horizon_s: float
     busy: float = 0.0
     """Utilisation: the share of their time that all workers were busy."""
+    numbers: tuple[int, ...] = ()
+    """The numbers by which others know the workers; empty if they are the same."""
 
     @classmethod
     def of(cls, loads: Loads, snapshot: Snapshot, horizon_s: float) -> "Observation":
@@ -84,10 +86,26 @@ class Observation:
         placed = np.array([binding.worker_of[instance] for instance in self.loads.instances], dtype=np.int64)
         return summed(self.work_s, placed, binding.workers)
 
+    def moving_s(self, state_bytes: float, source: int, target: int) -> float:
+        """How long a move takes: as learned, and no less than the link between the hosts needs, where that is known."""
+        topology = self.topology
+        learned_s = self.loads.costs.seconds(state_bytes, topology.node_of[source], topology.node_of[target])
+        if topology.hosts is None:
+            return learned_s
+        here, there = topology.hosts.of_worker[[source, target]].tolist()
+        way = topology.hosts.ways.onward(here)
+        return max(learned_s, float(way.latency_s[there]) + state_bytes / float(way.bytes_per_s[there]))
+
+    def host_of(self, worker: int) -> str:
+        """The name of the host of a worker; empty where the runtime does not know."""
+        hosts = self.topology.hosts
+        return "" if hosts is None else hosts.names[int(hosts.of_worker[worker])]
+
     @property
     def busiest(self) -> int:
         """The worker with most work."""
-        return int(self.worker_s.argmax())
+        worker = int(self.worker_s.argmax())
+        return self.numbers[worker] if self.numbers else worker
 
     @property
     def peak(self) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from shoal.control.decision import Model
+from shoal.control.departure import leaving_of
 from shoal.control.forecast import forecast_of
 from shoal.control.trigger import triggers_of
 from shoal.errors import ConfigError, did_you_mean
@@ -14,6 +15,11 @@ from shoal.policies.scaling import Utilisation
 DECISIONS = {
     "benefit": "a move is made if its target is better by more than the move costs, and all of them lower the peak",
     "always": "every proposal is carried out, as in the studies",
+}
+
+DEPARTURES = {
+    "ahead": "instances leave a host in time if an outage is announced or its battery will be empty",
+    "wait": "instances leave a host once it is lost",
 }
 
 
@@ -57,11 +63,18 @@ class ControlSettings:
     """The policy guarded splits instances with more than this many shares of a worker; 0: none."""
     patience: int = 3
     """Observations in a row that must agree before the number of workers changes."""
+    departures: str = "ahead"
+    """Whether instances leave hosts that are expected to go: ahead, or not before they are lost."""
+    leave: str = ""
+    """Hosts that are to be free by a time of the run, as HOST@SECONDS, several with commas."""
 
     def __post_init__(self) -> None:
         """Reject values that make no sense."""
         triggers_of(self.trigger)
         forecast_of(self.forecast)
+        leaving_of(self.leave)
+        if self.departures not in DEPARTURES:
+            raise ConfigError(f"departures must be one of {', '.join(DEPARTURES)}; got {self.departures!r}")
         _ = self.model, self.scaling, self.splitting
         if self.decision not in DECISIONS:
             raise ConfigError(f"decision must be one of {', '.join(DECISIONS)}; got {self.decision!r}")

@@ -12,6 +12,7 @@ from shoal.control.journal import (
     Ended,
     Entry,
     Kept,
+    Left,
     Lost,
     Measured,
     Moving,
@@ -61,9 +62,8 @@ def _lines(entry: Entry, most: int | None) -> list[str]:
         return [_scaled(entry)]
     if isinstance(entry, Divided | DivisionMeasured):
         return [_divided(entry)]
-    if isinstance(entry, Lost):
-        workers = ", ".join(map(str, entry.workers))
-        return [f"lost worker {workers}: {entry.reason}; {_number(entry.moved, 'instance')} bound elsewhere"]
+    if isinstance(entry, Lost | Left):
+        return [_lost(entry) if isinstance(entry, Lost) else _left(entry)]
     if isinstance(entry, Refused | Rejected | Parked):
         return [_not_done(entry)]
     if isinstance(entry, Ended):
@@ -120,6 +120,22 @@ def _divided(entry: Divided | DivisionMeasured) -> str:
     return f"split {entry.name} into {entry.parts} parts, since it alone had {entry.shares:.2f} of a worker's share"
 
 
+def _lost(entry: Lost) -> str:
+    workers = ", ".join(map(str, entry.workers))
+    return f"lost worker {workers}: {entry.reason}; {_number(entry.moved, 'instance')} bound elsewhere"
+
+
+def _left(entry: Left) -> str:
+    left = (
+        f"{_number(entry.moved, 'instance')} left {', '.join(entry.hosts)} with {_bytes(entry.moved_bytes)} of state, "
+        f"since {entry.trigger}; the transfer takes about {readable(entry.transfer_s)}"
+    )
+    stayed = f"{_number(entry.stayed, 'instance')} stayed on {', '.join(entry.hosts)}"
+    if not entry.moved:
+        return f"{stayed}, though {entry.trigger}: {entry.reason}"
+    return left + (f"; {stayed}: {entry.reason}" if entry.stayed else "")
+
+
 def _scaled(entry: Scaled) -> str:
     return (
         f"from {_number(entry.workers, 'worker')} to {entry.wanted}, since {entry.reason}; "
@@ -137,20 +153,37 @@ def _not_done(entry: Refused | Rejected | Parked) -> str:
 
 
 def _moves(moves: Sequence[Moving], number: int, most: int | None) -> list[str]:
-    lines = [
-        f"  {move.name} from worker {move.source} to {move.target}: score {move.score_here:.2f} here, "
-        f"{move.score_there:.2f} there; the move costs {move.cost:.2%}, to be paid within {move.amortisation_s:.3g} s"
-        for move in moves[:most]
-    ]
-    return lines + ([f"  and {number - len(lines):,} more"] if number > len(lines) else [])
+    shown = moves[:most]
+    lines = []
+    for move in shown:
+        lines.append(
+            f"  {move.name} from worker {move.source} to {move.target}: score {move.score_here:.2f} here, "
+            f"{move.score_there:.2f} there; the move costs {move.cost:.2%}, to be paid within "
+            f"{move.amortisation_s:.3g} s"
+        )
+        lines += _candidates(move, most)
+    return lines + ([f"  and {number - len(shown):,} more"] if number > len(shown) else [])
 
 
 def _refusals(moves: Sequence[Moving], number: int, most: int | None) -> list[str]:
-    lines = [
-        f"  {move.name} stayed on worker {move.source} rather than go to {move.target}: {move.refused}"
-        for move in moves[:most]
-    ]
-    return lines + ([f"  and {number - len(lines):,} more stayed"] if number > len(lines) else [])
+    shown = moves[:most]
+    lines = []
+    for move in shown:
+        lines.append(f"  {move.name} stayed on worker {move.source} rather than go to {move.target}: {move.refused}")
+        lines += _candidates(move, most)
+    return lines + ([f"  and {number - len(shown):,} more stayed"] if number > len(shown) else [])
+
+
+def _candidates(move: Moving, most: int | None) -> list[str]:
+    """Every worker that was a candidate, with score P, cost C, amortisation time at and benefit B = P (1 - C)."""
+    lines = []
+    for each in move.candidates if most is None else move.candidates[: most + 1]:
+        role = "stays" if each.worker == move.source else "goes" if each.worker == move.target else "could go"
+        where = f"worker {each.worker}" + (f" of {each.host}" if each.host else "")
+        terms = f", C {each.cost:.2%}, at {each.amortisation_s:.3g} s" if each.worker != move.source else ""
+        lines.append(f"    {role}: {where}: P {each.score:.2f}{terms}, B {each.benefit:.2f}")
+    left = len(move.candidates) - len(lines)
+    return [*lines, *([f"    and {_number(left, 'more candidate')}"] if left else [])]
 
 
 def _ended(entry: Ended) -> str:

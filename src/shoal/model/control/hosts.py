@@ -41,7 +41,7 @@ class Ways(Protocol):
 class Departure:
     """A time in which a host will be gone: `event` says why, `known_at_s` since when that is known.
 
-    >>> Departure(2, 30.0, 50.0, event="lose its link").expected("box-2")
+    >>> Departure(2, 30.0, 50.0, event="is expected to lose its link").sentence("box-2")
     'host box-2 is expected to lose its link at 30.0 s'
     """
 
@@ -49,11 +49,11 @@ class Departure:
     at_s: float
     until_s: float = float("inf")
     known_at_s: float = 0.0
-    event: str = "fail"
+    event: str = "is expected to fail"
 
-    def expected(self, name: str) -> str:
-        """What is expected, as a sentence."""
-        return f"host {name} is expected to {self.event} at {self.at_s:.1f} s"
+    def sentence(self, name: str) -> str:
+        """What happens to the host, and when."""
+        return f"host {name} {self.event} at {self.at_s:.1f} s"
 
 
 @dataclass(frozen=True, eq=False)

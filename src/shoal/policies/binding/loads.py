@@ -5,7 +5,7 @@ that the same loads always give the same binding.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -147,6 +147,21 @@ class Loads:
             return np.array([worker_of[instance] for instance in self.instances], dtype=np.int64)
         except KeyError as missing:
             raise BindingError(f"instance {missing} has a load but is bound to no worker") from None
+
+    def part(self, places: Ints) -> "Loads":
+        """The loads of some places, ascending, and the edges between them."""
+        number = np.full(len(self.instances), -1, np.int64)
+        number[places] = np.arange(len(places))
+        inside = (number[self.edge_source] >= 0) & (number[self.edge_target] >= 0)
+        return replace(
+            self,
+            instances=tuple(self.instances[place] for place in places.tolist()),
+            **{name: getattr(self, name)[places] for name in _AMOUNTS},
+            partition=np.unique(self.partition[places], return_inverse=True)[1],
+            edge_source=number[self.edge_source[inside]],
+            edge_target=number[self.edge_target[inside]],
+            edge_bytes=self.edge_bytes[inside],
+        )
 
     def bound(self, binding: Binding, placed: Ints) -> Binding:
         """The binding with the instances on other workers; instances without a load stay where they are."""

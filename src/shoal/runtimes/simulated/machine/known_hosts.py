@@ -10,7 +10,7 @@ from shoal.model.control.hosts import Departure, Hosts, Legs
 from shoal.runtimes.simulated.machine.machine import Floats, Machine
 from shoal.runtimes.simulated.machine.routes import Numbers
 
-FAILS, CUT_OFF = "fail", "lose its link"
+FAILS, CUT_OFF = "is expected to fail", "is expected to lose its link"
 
 
 @dataclass(frozen=True, eq=False)
