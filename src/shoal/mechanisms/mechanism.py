@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from shoal.mechanisms.plan import Plan, Transfer
+from shoal.mechanisms.plan import Plan
+from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.costs import LinkCosts
 
 
@@ -13,6 +14,10 @@ class Mechanism(Protocol):
     @property
     def name(self) -> str:
         """Its name in code, on the command line and in the journal."""
+
+    @property
+    def summary(self) -> str:
+        """One line about it."""
 
     def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
         """Make a plan for some transfers; called each time a runtime is about to execute some of them.

@@ -6,27 +6,12 @@ from enum import IntEnum, StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from shoal.errors import MechanismError
-from shoal.model.control.binding import WorkerId
-from shoal.model.control.costs import Link
+from shoal.mechanisms.transfer import Transfer
+from shoal.model.control.fragment import NO_DEADLINE_US, Ids
 from shoal.model.query.graph import InstanceId
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """The move of one instance: its workers, the bytes and fragments of its state, and the link."""
-
-    instance: InstanceId
-    source: WorkerId
-    target: WorkerId
-    state_bytes: int = 0
-    fragments: int = 0
-    link: Link = (0, 0)
-
-    def __post_init__(self) -> None:
-        """Reject a transfer that changes nothing."""
-        if self.source == self.target:
-            raise MechanismError(f"instance {self.instance!r} must move to another worker; got {self.source} twice")
 
 
 class Queue(IntEnum):
@@ -40,7 +25,7 @@ class Queue(IntEnum):
     CRITICAL = 1
     """Required before the target can start."""
     FETCH = 2
-    """Requested by the target, which needs it now."""
+    """Requested by the target, which needs it now; batches of a plan come here from other queues."""
     DEADLINE = 3
     """Must arrive by a certain time."""
     NORMAL = 4
@@ -52,22 +37,32 @@ class StepKind(StrEnum):
 
     PREAMBLE = "preamble"
     """Copy the state to the target while the source still processes; later changes are extracted afterwards."""
+    REPLICA = "replica"
+    """Use a copy of the state that the target has from before, as if it had just been sent as a preamble."""
+    DUPLICATE = "duplicate"
+    """Events go to both from now on; only the source emits results."""
     PAUSE = "pause"
     """The source stops processing the instances."""
     REDIRECT = "redirect"
     """Events go to the target from now on."""
     BUFFER = "buffer"
     """The target buffers events of the instances until it resumes them."""
+    TELL = "tell"
+    """Send which fragments will follow: the essential part, enough to know which events need them."""
+    START = "start"
+    """The target processes the instances without the state that is still on its way; events that need it wait."""
     EXTRACT = "extract"
-    """The source takes the instances out of its state."""
+    """The source takes the instances out of its state, or what has changed in them since a preamble."""
     SEND = "send"
     """Send the extracted state over the link."""
     IMPORT = "import"
     """The target adds the state that was sent to its own."""
-    RESUME = "resume"
-    """The target processes the instances, buffered events first."""
+    EXPIRE = "expire"
+    """Wait until the source has dropped all state from before events were duplicated."""
     DROP = "drop"
     """Discard state; the report of the move says how much."""
+    RESUME = "resume"
+    """The target processes the instances, buffered events first; results are its own from now on."""
 
 
 class MigrationStep(NamedTuple):
@@ -78,39 +73,59 @@ class MigrationStep(NamedTuple):
     transfers: tuple[Transfer, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batch:
-    """Transfers that are executed at once, and their steps in order."""
+    """Transfers that are executed at once, and their steps in order.
+
+    `ids`: the fragments that it moves; None for all that no other batch moves. `due_us`: the watermark by which they
+    should be there. `fetched`: the target may ask for it before its turn.
+    """
 
     queue: Queue
     kinds: tuple[StepKind, ...]
     transfers: tuple[Transfer, ...]
+    ids: Ids | None = None
+    due_us: int = NO_DEADLINE_US
+    fetched: bool = False
 
     def __post_init__(self) -> None:
         """Reject steps in an impossible order."""
         _check_order(self.kinds)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same steps for the same transfers and fragments."""
+        if not isinstance(other, Batch):
+            return NotImplemented
+        mine, theirs = ((x.queue, x.kinds, x.transfers, x.due_us, x.fetched) for x in (self, other))
+        if mine != theirs or (self.ids is None) != (other.ids is None):
+            return False
+        return self.ids is None or np.array_equal(self.ids, other.ids)  # type: ignore[arg-type]
+
+    def __hash__(self) -> int:
+        """A hash that equal batches share."""
+        return hash((self.queue, self.kinds, self.transfers))
+
     @property
     def moves(self) -> bool:
-        """Whether it completes its transfers, rather than only preparing them."""
-        return StepKind.RESUME in self.kinds
+        """Whether it completes its transfers, rather than only preparing them or moving some of their fragments."""
+        return StepKind.RESUME in self.kinds and self.ids is None
 
 
-ORDER = (
-    (StepKind.EXTRACT, StepKind.SEND),
-    (StepKind.SEND, StepKind.IMPORT),
-    (StepKind.IMPORT, StepKind.RESUME),
+REQUIRED = (
+    (StepKind.SEND, (StepKind.EXTRACT,)),
+    (StepKind.IMPORT, (StepKind.SEND,)),
+    (StepKind.RESUME, (StepKind.IMPORT, StepKind.DROP, StepKind.EXPIRE)),
 )
-"""Pairs of steps; the second requires the first."""
+"""Steps that require another one before them, any of those named."""
 
 
 @lru_cache
 def _check_order(kinds: tuple[StepKind, ...]) -> None:
     """Reject steps without those that they require; cached, since plans have many batches of few kinds."""
     text = ", ".join(kinds)
-    for earlier, later in ORDER:
-        if later in kinds and earlier not in kinds[: kinds.index(later)]:
-            raise MechanismError(f"a batch has step {later} without {earlier} before it; got {text}")
+    for later, earlier in REQUIRED:
+        if later in kinds and not set(earlier) & set(kinds[: kinds.index(later)]):
+            raise MechanismError(f"a batch has step {later} without {' or '.join(earlier)} before it; got {text}")
     if len(set(kinds)) != len(kinds):
         raise MechanismError(f"a batch must have each step at most once; got {text}")
 
@@ -119,7 +134,8 @@ def _check_order(kinds: tuple[StepKind, ...]) -> None:
 class Plan:
     """How a mechanism executes transfers: batches in the order in which they are served.
 
-    The constructor checks that queues are in order and that every instance is resumed exactly once.
+    The constructor checks that queues are in order, that every instance is resumed exactly once and that no fragment is
+    moved twice. Batches with fragments of an instance come before the one that completes it.
     """
 
     mechanism: str
@@ -138,6 +154,19 @@ class Plan:
                 f"a plan of {self.mechanism} must resume each of its {len(prepared)} instances once; "
                 f"got {len(resumed)} times in all, {len(set(resumed))} instances"
             )
+        moved = [batch.ids for batch in self.batches if batch.ids is not None]
+        if len(moved) > 1 and np.unique(np.concatenate(moved)).size < sum(ids.size for ids in moved):
+            raise MechanismError(f"a plan of {self.mechanism} must move every fragment once; got some twice")
+        self._check_completed_last()
+
+    def _check_completed_last(self) -> None:
+        done = set[InstanceId]()
+        for batch in self.batches:
+            late = done.intersection(transfer.instance for transfer in batch.transfers)
+            if late:
+                raise MechanismError(f"a plan of {self.mechanism} moves parts of {min(late)!r} after it is complete")
+            if batch.moves:
+                done.update(transfer.instance for transfer in batch.transfers)
 
     @property
     def steps(self) -> Iterator[MigrationStep]:

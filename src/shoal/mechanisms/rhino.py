@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.mechanisms.all_at_once import MOVE
-from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
+from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind
+from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.costs import LinkCosts
 
 
@@ -17,6 +18,9 @@ class Rhino:
     """A preamble with a copy of everything, then one critical batch with what has changed since."""
 
     name: str = "rhino"
+    summary: str = (
+        "copies state while its worker continues; then moves all instances at once, with what has changed since"
+    )
 
     def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
         """Copy all moving instances, then stop them, send the difference and resume them at once."""

@@ -90,16 +90,17 @@ def test_a_column_that_cannot_identify_rows_is_rejected() -> None:
 def test_rows_of_one_id_are_one_fragment() -> None:
     ids, ones = np.array([7, 8, 7], np.uint64), np.ones(3, np.int64)
     deadline_us = np.array([5, NO_DEADLINE_US, 4])
-    rows = Fragments(ids, 0 * ones, ones, 10 * ones, deadline_us, np.array([1.0, 2.0, 3.0]), np.ones(3, bool))
+    utility, needed_us = np.array([1.0, 2.0, 3.0]), np.array([3, 1, 2])
+    rows = Fragments(ids, 0 * ones, ones, 10 * ones, deadline_us, utility, np.ones(3, bool), ids, needed_us)
     found = listed([rows.where(np.array([True, False, False])), rows.where(np.array([False, True, True]))])
-    assert [(each.id, each.state_bytes, each.deadline_us, each.utility) for each in found] == [
-        (7, 20, 4, 4.0),
-        (8, 10, None, 2.0),
+    assert [(each.id, each.state_bytes, each.deadline_us, each.utility, each.needed_us) for each in found] == [
+        (7, 20, 4, 4.0, 2),
+        (8, 10, None, 2.0, 1),
     ]
 
 
 def test_an_id_shared_by_two_instances_is_an_error() -> None:
     ids, ones = np.array([7, 8, 7], np.uint64), np.ones(3, np.int64)
-    rows = Fragments(ids, 0 * ones, np.array([4, 4, 5]), ones, ones, np.ones(3), np.ones(3, bool))
+    rows = Fragments(ids, 0 * ones, np.array([4, 4, 5]), ones, ones, np.ones(3), np.ones(3, bool), ids, ones)
     with pytest.raises(RunError, match="instances number 4 and 5 have the same id"):
         listed([rows])

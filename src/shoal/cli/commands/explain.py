@@ -59,4 +59,4 @@ def mechanisms(as_json: bool) -> None:
         click.echo(json.dumps(described))
         return
     for name, text in MECHANISM_SUMMARIES.items():
-        click.echo(f"{name:12} {', '.join(runs_on[name]):34} {text}{' (default)' if name == DEFAULT else ''}")
+        click.echo(f"{name:19} {', '.join(runs_on[name]):34} {text}{' (default)' if name == DEFAULT else ''}")

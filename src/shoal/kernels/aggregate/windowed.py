@@ -42,6 +42,7 @@ class AggregateKernel(StatefulKernel):
     having: Expression | None = None
 
     late_reason = "has closed all windows of this row"
+    bounded = True
 
     @property
     def results_per(self) -> ResultsPer:  # type: ignore[override]
@@ -140,6 +141,11 @@ class AggregateKernel(StatefulKernel):
     def error_bounds(self, lost: Tables) -> ErrorBounds:
         """Windows lack the events of the lost panes of their key."""
         return pane_bounds(self.shape, lost[0]) if 0 in lost else NONE_LOST
+
+    def needed_us(self, number: int, table: PaneTable, watermark_us: int) -> Ints:  # noqa: ARG002
+        """When the next window of each pane closes."""
+        slide_us = self.window.slide_us
+        return np.maximum(table.pane + 1, watermark_us // slide_us + 1) * slide_us
 
     def panes(self, block: Block) -> Ints:
         """The pane of every row."""

@@ -54,6 +54,8 @@ def listed(parts: Sequence[Fragments]) -> Fragments:
         raise RunError(f"fragments of instances number {both[0]} and {both[1]} have the same id; they cannot be listed")
     deadline_us = rows.deadline_us[first]
     np.minimum.at(deadline_us, numbers, rows.deadline_us)
+    needed_us = rows.needed_us[first]
+    np.minimum.at(needed_us, numbers, rows.needed_us)
     essential = np.zeros(size, bool)
     np.logical_or.at(essential, numbers, rows.essential)
     return Fragments(
@@ -64,6 +66,8 @@ def listed(parts: Sequence[Fragments]) -> Fragments:
         deadline_us,
         np.bincount(numbers, weights=rows.utility, minlength=size).astype(np.float64),
         essential,
+        rows.key[first],
+        needed_us,
     )
 
 

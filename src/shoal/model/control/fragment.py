@@ -17,6 +17,8 @@ Ids = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 NO_DEADLINE_US = (1 << 63) - 1
 """Deadline of a fragment that no watermark needs."""
+NEVER_NEEDED_US = NO_DEADLINE_US
+"""Of a fragment that no result depends on as the watermark advances."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +32,18 @@ class Fragment:
     deadline_us: int | None
     utility: float
     essential: bool = True
+    key: int = 0
+    needed_us: int = NEVER_NEEDED_US
 
 
 @dataclass(frozen=True, eq=False)
 class Fragments:
     """Fragments in columns of equal length, each id once.
 
-    `table`: number of the state table that holds it. `deadline_us`: the watermark by which it is needed, or
-    `NO_DEADLINE_US`. `utility`: its worth, relative to others. `essential`: whether its instance cannot run without
-    it.
+    `table`: number of the state table that holds it. `deadline_us`: the watermark that drops it, or `NO_DEADLINE_US`.
+    `utility`: its worth, relative to others. `essential`: whether its instance cannot run without it. `key`: a hash of
+    its instance and key; results of a key depend on fragments of that key only. `needed_us`: the first watermark at
+    which a result may depend on it.
     """
 
     ids: Ids
@@ -48,6 +53,8 @@ class Fragments:
     deadline_us: Ints
     utility: NDArray[np.float64]
     essential: NDArray[np.bool_]
+    key: Ids
+    needed_us: Ints
 
     def __post_init__(self) -> None:
         """Reject columns of different lengths."""
@@ -59,7 +66,8 @@ class Fragments:
     def none(cls) -> "Fragments":
         """No fragments."""
         nothing = np.zeros(0, np.int64)
-        return cls(nothing.astype(np.uint64), nothing, nothing, nothing, nothing, np.zeros(0), np.zeros(0, bool))
+        ids, never = nothing.astype(np.uint64), np.zeros(0, bool)
+        return cls(ids, nothing, nothing, nothing, nothing, np.zeros(0), never, ids, nothing)
 
     @classmethod
     def concat(cls, parts: "Sequence[Fragments]") -> "Fragments":
@@ -75,9 +83,18 @@ class Fragments:
     def __iter__(self) -> Iterator[Fragment]:
         """Iterate over the fragments."""
         columns: list[list[Any]] = [getattr(self, field.name).tolist() for field in fields(self)]
-        for id_, table, instance, size, deadline_us, utility, essential in zip(*columns, strict=True):
+        for id_, table, instance, size, deadline_us, *rest in zip(*columns, strict=True):
             due_us = None if deadline_us == NO_DEADLINE_US else deadline_us
-            yield Fragment(FragmentId(id_), table, instance, size, due_us, utility, essential)
+            yield Fragment(FragmentId(id_), table, instance, size, due_us, *rest)
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all fragments."""
+        return int(self.state_bytes.sum())
+
+    def take(self, places: Ints) -> "Fragments":
+        """The fragments at some places, in that order."""
+        return Fragments(*(getattr(self, field.name)[places] for field in fields(self)))
 
     def where(self, mask: NDArray[np.bool_]) -> "Fragments":
         """The fragments that a mask selects."""

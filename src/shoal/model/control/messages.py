@@ -145,11 +145,27 @@ class QueriesParked:
 
 
 @dataclass(frozen=True)
+class LostState:
+    """State that a move has lost: shed on purpose, or not sent when the source went away.
+
+    `share` is the utility that was lost, of that of all state of the instance.
+    """
+
+    fragments: int
+    rows: int
+    keys: int
+    state_bytes: int
+    share: float
+
+
+@dataclass(frozen=True)
 class MoveReport:
     """The outcome of one move.
 
     `frozen_s` is the time in which neither worker processed the instance, `late_s` how long events or the instance's
-    worker waited for state when it was first needed. `aborted` says why the move was not made; empty if it was.
+    worker waited for state when it was first needed, `seconds` the time from the beginning of the move to its end.
+    `late_results` were emitted late because their state was, the last of them by `emission_delay_s`. `lost` is what
+    was shed or could not be sent. `aborted` says why the move was not made; empty if it was.
     """
 
     instance: InstanceId
@@ -159,6 +175,10 @@ class MoveReport:
     frozen_s: float = 0.0
     late_s: float = 0.0
     aborted: str = ""
+    seconds: float = 0.0
+    late_results: int = 0
+    emission_delay_s: float = 0.0
+    lost: LostState | None = None
 
 
 @dataclass(frozen=True)

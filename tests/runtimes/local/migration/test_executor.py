@@ -9,7 +9,8 @@ from tests.runtimes.local.nudged import Nudge, Nudged
 from shoal.connectors.sinks import MemorySink
 from shoal.errors import ConfigError, MechanismError
 from shoal.mechanisms.catalog import MECHANISMS as CATALOG
-from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
+from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind
+from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import WorkerId
 from shoal.model.control.costs import LinkCosts
 from shoal.model.control.messages import MovesFinished, Rebind

@@ -15,7 +15,8 @@ from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 from shoal.compiler.program import compile_graph
 from shoal.errors import CheckpointError, MechanismError
 from shoal.mechanisms.catalog import MECHANISMS as CATALOG
-from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind, Transfer
+from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind
+from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import Binding, WorkerId
 from shoal.model.control.costs import LinkCosts
 from shoal.model.control.messages import EpochCommitted, Event, MovesFinished, Rebind, RemoveQuery, RunEnded

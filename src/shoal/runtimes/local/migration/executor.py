@@ -10,9 +10,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from shoal.errors import BindingError, MechanismError
+from shoal.mechanisms.all_at_once import MOVE
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.mechanisms.mechanism import Mechanism
-from shoal.mechanisms.plan import Plan, Queue, StepKind, Transfer
+from shoal.mechanisms.plan import Plan, Queue, StepKind
+from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import Move, WorkerId
 from shoal.model.control.costs import LinkCosts
 from shoal.model.control.messages import MoveReport, Rebind, Repartition
@@ -26,7 +28,7 @@ from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 MECHANISMS = ("megaphone", "all-at-once")
 """The mechanisms that can be executed between threads; the first is the default."""
 QUEUES = frozenset({Queue.CRITICAL, Queue.NORMAL})
-STEPS = frozenset(StepKind) - {StepKind.PREAMBLE, StepKind.DROP}
+STEPS = frozenset(MOVE)
 DIVIDED = "split or merged before it was moved"
 SUPERSEDED = "superseded by a newer rebinding"
 ENDED = "the run has ended"

@@ -15,15 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shoal.errors import MechanismError
+from shoal.mechanisms.all_at_once import MOVE
 from shoal.mechanisms.catalog import MECHANISMS
-from shoal.mechanisms.plan import Plan, Queue, StepKind, Transfer
+from shoal.mechanisms.plan import Plan, Queue, StepKind
+from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import Binding, Move
 from shoal.model.control.costs import LinkCosts
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.spark.driver.position import Position
 
 QUEUES = frozenset({Queue.PREAMBLE, Queue.CRITICAL, Queue.NORMAL})
-STEPS = frozenset(StepKind) - {StepKind.DROP}
+STEPS = frozenset({StepKind.PREAMBLE, *MOVE})
 """The steps that can be executed between epochs."""
 
 

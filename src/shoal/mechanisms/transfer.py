@@ -1,0 +1,35 @@
+"""Transfers: what a mechanism knows of an instance that is to move."""
+
+from dataclasses import dataclass
+
+from shoal.errors import MechanismError
+from shoal.model.control.binding import WorkerId
+from shoal.model.control.costs import Link
+from shoal.model.control.fragment import Fragments
+from shoal.model.query.graph import InstanceId
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The move of one instance: its workers, its state, and the link.
+
+    `fragments`: those of its state; None if the runtime moves whole instances. `on_arrival` and `bounded` are those of
+    its kernel. `replicated`: the target has an older copy of the state. `depth`: the number of operators behind it,
+    so that mechanisms can begin upstream or downstream.
+    """
+
+    instance: InstanceId
+    source: WorkerId
+    target: WorkerId
+    state_bytes: int = 0
+    fragments: Fragments | None = None
+    link: Link = (0, 0)
+    on_arrival: bool = False
+    bounded: bool = True
+    replicated: bool = False
+    depth: int = 0
+
+    def __post_init__(self) -> None:
+        """Reject a transfer that changes nothing."""
+        if self.source == self.target:
+            raise MechanismError(f"instance {self.instance!r} must move to another worker; got {self.source} twice")
