@@ -6,8 +6,8 @@ It reads no clock: the time comes with each event. Its decisions depend on the e
 from collections import deque
 from dataclasses import dataclass, replace
 
-from shoal.control.departure import Departures, expanded, leaving_of, remaining
 from shoal.control.history import History
+from shoal.control.host_departure import Departures, expanded, leaving_of, remaining
 from shoal.control.journal import (
     MOST_MOVES,
     Aborted,

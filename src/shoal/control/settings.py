@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from shoal.control.decision import Model
-from shoal.control.departure import leaving_of
 from shoal.control.forecast import forecast_of
+from shoal.control.host_departure import leaving_of
 from shoal.control.trigger import triggers_of
 from shoal.errors import ConfigError, did_you_mean
 from shoal.policies.partitioning.splitting import Splitting

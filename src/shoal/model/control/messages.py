@@ -145,10 +145,29 @@ class QueriesParked:
 
 
 @dataclass(frozen=True)
+class QueryLoss:
+    """What a query has lost with the state of an instance, and how far its results can be off.
+
+    `share`: the lost part of its utility. `most_results`: at most how many of its results are missing or different.
+    `most_errors`: by result column, at most how far a value is off. None where there is no bound.
+    """
+
+    query: str
+    fragments: int
+    rows: int
+    keys: int
+    state_bytes: int
+    share: float
+    most_results: float | None = None
+    most_errors: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class LostState:
     """State that a move has lost: shed on purpose, or not sent when the source went away.
 
-    `share` is the utility that was lost, of that of all state of the instance.
+    `rows`: the input rows in it. `share`: its utility, of that of all state of the instance. `queries`: what each query
+    has lost of it.
     """
 
     fragments: int
@@ -156,28 +175,31 @@ class LostState:
     keys: int
     state_bytes: int
     share: float
+    queries: tuple[QueryLoss, ...] = ()
 
 
 @dataclass(frozen=True)
 class MoveReport:
-    """The outcome of one move.
+    """The outcome of one move; None for what the runtime has not measured.
 
     `frozen_s` is the time in which neither worker processed the instance, `late_s` how long events or the instance's
     worker waited for state when it was first needed, `seconds` the time from the beginning of the move to its end.
-    `late_results` were emitted late because their state was, the last of them by `emission_delay_s`. `lost` is what
-    was shed or could not be sent. `aborted` says why the move was not made; empty if it was.
+    `late_results` were emitted late because their state was, the last of them by `emission_delay_s`, all of them
+    together by `emission_delay_sum_s`. `lost` is what was shed or could not be sent. `aborted` says why the move was
+    not made; empty if it was.
     """
 
     instance: InstanceId
     source: WorkerId
     target: WorkerId
     state_bytes: int = 0
-    frozen_s: float = 0.0
-    late_s: float = 0.0
+    frozen_s: float | None = None
+    late_s: float | None = None
     aborted: str = ""
-    seconds: float = 0.0
-    late_results: int = 0
-    emission_delay_s: float = 0.0
+    seconds: float | None = None
+    late_results: int | None = None
+    emission_delay_s: float | None = None
+    emission_delay_sum_s: float | None = None
     lost: LostState | None = None
 
 

@@ -55,7 +55,12 @@ def test_every_rebinding_is_reported_once_with_all_of_its_moves(way: str, share:
     made = [(event.rebind, move) for event in reported for move in event.moves if not move.aborted]
     assert made
     assert all(wanted[rebind][move.instance] == move.target for rebind, move in made)
-    assert all(move.frozen_s > 0 and move.late_s >= 0 and move.state_bytes >= 0 for _, move in made)
+    for _, move in made:
+        assert move.frozen_s is not None
+        assert move.frozen_s > 0
+        assert move.late_s is not None
+        assert move.late_s >= 0
+        assert move.state_bytes >= 0
     reasons = {move.aborted for event in reported for move in event.aborted}
     assert reasons <= {SUPERSEDED, ENDED}
     last = next(event for event in reported if event.rebind == asked[-1].id)

@@ -50,8 +50,8 @@ class Rebinding:
         report = replace(
             report,
             state_bytes=report.state_bytes + made.state_bytes,
-            frozen_s=report.frozen_s + made.frozen_s,
-            late_s=max(report.late_s, made.late_s),
+            frozen_s=(report.frozen_s or 0.0) + made.frozen_s,
+            late_s=max(report.late_s or 0.0, made.late_s),
         )
         if made.target == report.target:
             del self.left[instance]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.control.world import World
 
-from shoal.control.departure import LATE, NOWHERE, Departures, expanded, leaving_of, remaining
+from shoal.control.host_departure import LATE, NOWHERE, Departures, expanded, leaving_of, remaining
 from shoal.control.journal import Left
 from shoal.control.observation import Observation
 from shoal.control.settings import ControlSettings
