@@ -10,6 +10,7 @@ from shoal.errors import ShoalError
 from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
 from shoal.model.control.binding import Binding, Move
+from shoal.model.control.shedding import Shedding
 from shoal.model.query.aggregate import (
     approx_distinct,
     count,
@@ -53,6 +54,7 @@ __all__ = [
     "ParquetSink",
     "Query",
     "Run",
+    "Shedding",
     "ShoalError",
     "Stream",
     "abs_",

@@ -21,6 +21,8 @@ from shoal.control.journal import (
     Refused,
     Rejected,
     Scaled,
+    SheddingBegun,
+    SheddingEnded,
 )
 from shoal.control.story import story_lines
 
@@ -71,6 +73,8 @@ STORY: list[Entry] = [
     Rejected(1013.0, "commands/7.json", "command 7 is damaged"),
     Parked(1014.0, ("tolls",), "function 'toll' raised KeyError: 'bridge'", "road='bridge'"),
     Parked(1015.0, ("a", "b"), "aggregate 'Spread' raised ValueError: no"),
+    SheddingBegun(1016.0, 30, "random:0.2", "latency was 6.2 s, over the limit of 5 s"),
+    SheddingEnded(1019.0, 36, "the run ended", 12_345, 3.0),
     Ended(1020.0, 40, 6_000_000, 80, 12_345, {"compute": 0.99, "migration": 0.008, "policy": 0.002}),
 ]  # fmt: skip
 

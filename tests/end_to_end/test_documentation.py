@@ -146,7 +146,7 @@ def test_the_reference_has_every_operator_aggregate_and_function() -> None:
 
 def test_the_reference_lists_every_key_of_the_json_object() -> None:
     summary = Summary(
-        "traffic", "spark", "round-robin", "megaphone", 2, Topology.of(1, 2), 0, 1.0, Tally(), "", machine={}
+        "traffic", "spark", "round-robin", "megaphone", 2, Topology.of(1, 2), 0, 1.0, Tally(), "", machine={}, shed={}
     )
     assert rows(CLI, "## Output") == list(summary.data())
 

@@ -22,6 +22,7 @@ from shoal.errors import ConfigError, RunError, ShoalError, reason_of
 from shoal.experiments.engines.engine import ENGINES
 from shoal.mechanisms.catalog import DEFAULT
 from shoal.model.control.parked import ON_QUERY_ERROR
+from shoal.model.control.shedding import SHEDDING_TIMES, Shedding, SheddingTime
 from shoal.model.query.aggregate import AGGREGATE_KINDS
 from shoal.policies.catalog import SUMMARIES
 from shoal.runtimes.registry import RUNTIMES, option_values
@@ -146,6 +147,18 @@ def cli() -> None:
     show_default=True,
     help="When a query fails: end the run, or park the query and go on with the others; exit code 3 if any was parked.",
 )
+@click.option(
+    "--shed",
+    metavar="KIND:SHARE",
+    help="Drop up to this share of the input: random:0.2, utility:EXPRESSION:0.2 or windows:0.2  [default: none]",
+)
+@click.option("--shed-when", type=click.Choice(SHEDDING_TIMES), help="When to drop input  [default: overload]")
+@click.option(
+    "--shed-above-ms",
+    type=click.FloatRange(0, min_open=True),
+    help="Latency or backlog from which on a run is overloaded  [default: 5000]",
+)
+@click.option("--shed-intervals", is_flag=True, help="Let queries compute what intervals of sums and means need.")
 @click.option("--fail-on-dead-letters", is_flag=True, help="Exit code 1 if any row or file was refused.")
 @click.option("--check", is_flag=True, help="Compare the results with the batch oracle; exit code 1 if they differ.")
 @click.option(
@@ -155,15 +168,40 @@ def cli() -> None:
     envvar="SHOAL_RUN_JSON",
     help="Print one JSON object and nothing else on stdout.",
 )
-def run(settings: Sequence[str], conf: Sequence[str], control: Sequence[str], **options: object) -> None:
+def run(
+    settings: Sequence[str],
+    conf: Sequence[str],
+    control: Sequence[str],
+    shed: str | None,
+    shed_when: SheddingTime | None,
+    shed_above_ms: float | None,
+    shed_intervals: bool,
+    **options: object,
+) -> None:
     """Run TARGET: a workload (see `shoal workloads`), a graph FILE.yaml, a FILE.sql, or FILE.py:NAME of a job."""
     chosen = RunOptions(
         settings=_pairs(settings, "--set"),
         conf=_pairs(conf, "--conf"),
         control=ControlSettings.of(_pairs(control, "--control")),
+        shed=_shedding(shed, shed_when, shed_above_ms, int(str(options["seed"])), intervals=shed_intervals),
         **options,  # type: ignore[arg-type]
     )
     sys.exit(run_target(chosen))
+
+
+def _shedding(
+    shed: str | None, when: SheddingTime | None, above_ms: float | None, seed: int, *, intervals: bool
+) -> Shedding | None:
+    """What the options of shedding say together."""
+    if shed is None:
+        for name, given in (("when", when), ("above-ms", above_ms), ("intervals", intervals)):
+            if given:
+                raise ConfigError(f"--shed-{name} is about what --shed says; add --shed, e.g. --shed random:0.2")
+        return None
+    if when == "always" and above_ms is not None:
+        raise ConfigError("--shed-above-ms says when a run is overloaded; omit it with --shed-when always")
+    above_s = Shedding.above_s if above_ms is None else above_ms / 1000
+    return Shedding.of(shed, when or SHEDDING_TIMES[0], above_s, seed, intervals=intervals)
 
 
 @cli.command()

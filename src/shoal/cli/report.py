@@ -10,11 +10,15 @@ from rich.table import Table
 
 from shoal.compiler.query_failure import failure_text
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink
+from shoal.control.names import readable
+from shoal.model.query.graph import shortened
 from shoal.session.summary import Summary
 
 LOUD_SHARE = 0.01
 """Share of refused rows above which a line on stderr says so."""
 KINDS_SHOWN = 8
+TIMES_SHOWN, GROUPS_SHOWN = 6, 12
+"""Times at which shedding began or ended, and kinds of queries that it concerns."""
 HOSTS_SHOWN, LINKS_SHOWN = 3, 2
 """Hosts and links of a simulated machine: the busiest, and those that carried most."""
 _LONGEST_ROW = 160
@@ -31,6 +35,8 @@ def print_summary(summary: Summary, wrong: Sequence[str], *, as_json: bool) -> N
         for name, value in _lines(data):
             table.add_row(name, value)
         console.print(table)
+        for line in _shed_lines(data.get("shed")):
+            console.print(line, markup=False, soft_wrap=True)
         for line in _refused_lines(data["refused_rows"]):
             console.print(line, markup=False, soft_wrap=True)
         for text in wrong:
@@ -150,3 +156,71 @@ def _size(number: float) -> str:
         if number >= size:
             return f"{number / size:,.1f} {unit}"
     return f"{number:.0f} B"
+
+
+def _shed_lines(shed: Mapping[str, Any] | None) -> Iterator[str]:
+    """The lines about shed input; none if none may be shed."""
+    if shed is None:
+        return
+    if not shed["rows"]:
+        yield f"shed ({shed['shedding']}): no rows; every result is exact"
+        return
+    yield f"shed ({shed['shedding']}): {shed['rows']:,} rows, {shed['share']:.1%} of the input; results are not scaled"
+    for stream in shed["streams"]:
+        yield f"    stream {stream['stream']}: {stream['rows']:,} rows{_shed_more(stream)}"
+    for entry in shed["times"][:TIMES_SHOWN]:
+        yield f"    {_shed_time(entry)}"
+    if len(shed["times"]) > TIMES_SHOWN:
+        yield f"    ... and {len(shed['times']) - TIMES_SHOWN} more times, see --json"
+    for group in shed["queries"][:GROUPS_SHOWN]:
+        yield from _group_lines(group)
+    if len(shed["queries"]) > GROUPS_SHOWN:
+        yield f"    ... and {len(shed['queries']) - GROUPS_SHOWN} more kinds of queries, see --json"
+
+
+def _shed_more(stream: Mapping[str, Any]) -> str:
+    if "utility_kept" in stream:
+        return f"; {stream['utility_kept']:.1%} of the utility was kept"
+    if "windows_missing" in stream:
+        first = f", the first one from {stream['missing'][0]}" if stream["missing"] else ""
+        return f"; {stream['windows_missing']:,} windows are missing{first}"
+    return ""
+
+
+def _shed_time(entry: Mapping[str, Any]) -> str:
+    if entry["began"]:
+        return f"began in epoch {entry['epoch']}: {entry['reason']}"
+    return f"ended in epoch {entry['epoch']} after {readable(entry['lasted_s'])}: {entry['reason']}"
+
+
+def _group_lines(group: Mapping[str, Any]) -> Iterator[str]:
+    names = shortened(group["queries"], "queries") if len(group["queries"]) > 1 else f"query {group['queries'][0]}"
+    if group["exact"]:
+        yield f"    {names}: exact"
+    elif group["reason"]:
+        yield f"    {names}: no bound, {group['reason']}"
+    else:
+        yield f"    {names}: {'; '.join(_column_texts(group['columns'])) or 'no aggregates in the results'}"
+
+
+def _column_texts(columns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for each in columns:
+        text = f"{each['column']} = {each['aggregate']}"
+        if each["bound"] == "exact":
+            yield f"{text} is exact"
+        elif each["bound"] == "none":
+            yield f"{text} has no bound, {each['reason']}"
+        else:
+            yield f"{text} {_intervals(each)}"
+
+
+def _intervals(column: Mapping[str, Any]) -> str:
+    if "interval_results" not in column:
+        return "has no results that could be read back"
+    texts = []
+    if column["interval_results"]:
+        usual, most = column["half_width_median"], column["half_width_most"]
+        texts = [f"{column['interval_results']:,} estimates, 95 % within {usual:.1%} (at most {most:.1%})"]
+    others = (("exact", "exact"), ("bounded", "with bounds"), ("unknown", "without an interval"))
+    texts += [f"{column[f'{name}_results']:,} {text}" for name, text in others if column[f"{name}_results"]]
+    return f"has {', '.join(texts)}"

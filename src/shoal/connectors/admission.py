@@ -91,6 +91,14 @@ def admit(
     return _without_refused(batch, refusals) if refusals else Admitted(batch)
 
 
+def admitted_rows(raw: RawBatch, refusals: Sequence[Refusal]) -> NDArray[np.int64]:
+    """The rows of a batch that were not refused."""
+    good = np.ones(raw.batch.num_rows, bool)
+    for refusal in refusals:
+        good[refusal.rows] = False
+    return np.flatnonzero(good)
+
+
 def _without_refused(batch: pa.RecordBatch, refusals: Sequence[Refusal]) -> Admitted:
     """The other rows, and each refused row once, with the first reason found."""
     good = np.ones(batch.num_rows, bool)

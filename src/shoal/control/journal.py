@@ -217,6 +217,27 @@ class Parked:
 
 
 @dataclass(frozen=True)
+class SheddingBegun:
+    """Input is shed from now on: how, and why."""
+
+    at_s: float
+    epoch: int
+    shedding: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SheddingEnded:
+    """No more input is shed: why, how many rows were, and for how long."""
+
+    at_s: float
+    epoch: int
+    reason: str
+    rows: int
+    lasted_s: float
+
+
+@dataclass(frozen=True)
 class Ended:
     """The run ended: its totals, and the shares of compute, migration and policy in its time."""
 
@@ -243,5 +264,7 @@ Entry = (
     | Refused
     | Rejected
     | Parked
+    | SheddingBegun
+    | SheddingEnded
     | Ended
 )

@@ -20,6 +20,8 @@ from shoal.control.journal import (
     Refused,
     Rejected,
     Scaled,
+    SheddingBegun,
+    SheddingEnded,
 )
 from shoal.control.names import readable
 
@@ -58,8 +60,8 @@ def _lines(entry: Entry, most: int | None) -> list[str]:
         return _kept(entry, most)
     if isinstance(entry, Measured | Aborted):
         return [_measured(entry) if isinstance(entry, Measured) else _aborted(entry)]
-    if isinstance(entry, Scaled):
-        return [_scaled(entry)]
+    if isinstance(entry, Scaled | SheddingBegun | SheddingEnded):
+        return [_scaled(entry) if isinstance(entry, Scaled) else _shedding(entry)]
     if isinstance(entry, Divided | DivisionMeasured):
         return [_divided(entry)]
     if isinstance(entry, Lost | Left):
@@ -150,6 +152,12 @@ def _not_done(entry: Refused | Rejected | Parked) -> str:
         return f"set file {entry.file} aside: {entry.reason}"
     names = f"query {entry.queries[0]!r}" if len(entry.queries) == 1 else f"queries {', '.join(entry.queries)}"
     return f"parked {names}, since {entry.reason}" + (f"; row: {entry.row}" if entry.row else "")
+
+
+def _shedding(entry: SheddingBegun | SheddingEnded) -> str:
+    if isinstance(entry, SheddingBegun):
+        return f"shed input ({entry.shedding}), since {entry.reason}"
+    return f"shed no more input, since {entry.reason}; {_number(entry.rows, 'row')} shed in {readable(entry.lasted_s)}"
 
 
 def _moves(moves: Sequence[Moving], number: int, most: int | None) -> list[str]:

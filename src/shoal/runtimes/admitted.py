@@ -6,15 +6,16 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from shoal.compiler.program import Program
-from shoal.connectors.admission import admit, dead_letters, file_letter
+from shoal.connectors.admission import admit, admitted_rows, dead_letters, file_letter
 from shoal.connectors.sources.source import BadFile, RawBatch
 from shoal.kernels.columns.block import Block, arrow_schema
 from shoal.kernels.kernel import NEVER_US
+from shoal.runtimes.shedder import Positions, Shedder
 
 
 @dataclass
 class AdmittedStream:
-    """Checks and counts the rows of one stream; `now_us` is the processing time of the epoch."""
+    """Checks, sheds and counts the rows of one stream; `now_us` is the processing time of the epoch."""
 
     program: Program
     stream: str
@@ -23,9 +24,10 @@ class AdmittedStream:
     newest_us: int = NEVER_US
     dead: list[pa.RecordBatch] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    shedder: Shedder | None = None
 
     def block(self, raw: RawBatch | BadFile) -> Block | None:
-        """The admitted rows of a batch; None if there are none."""
+        """The admitted rows of a batch that are not shed; None if there are none."""
         if isinstance(raw, BadFile):
             self.refused["file"] += 1
             self.dead.append(file_letter(self.stream, raw))
@@ -45,4 +47,8 @@ class AdmittedStream:
             return None
         block = Block.from_arrow(admitted.batch)
         self.newest_us = max(self.newest_us, int(block.columns[source.time].max()))
-        return block
+        if self.shedder is None:
+            return block
+        # the newest row counts before: watermarks do not depend on what is shed
+        kept = self.shedder.kept(block, Positions.of(raw, admitted_rows(raw, admitted.refusals)))
+        return kept if kept.length else None

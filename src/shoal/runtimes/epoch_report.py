@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import EpochCommitted, MoveReport
+from shoal.model.control.shedding import NO_SHEDDING, StreamShedding
 from shoal.model.control.snapshot import InstanceLoad, Snapshot
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import InstanceId
@@ -31,6 +32,7 @@ def committed(
     marks: Mapping[str, int],
     moved: Sequence[MoveReport],
     times_s: tuple[float, float],
+    shedding: Mapping[str, StreamShedding] = NO_SHEDDING,
 ) -> EpochCommitted:
     """The event for an epoch that began and ended at the given times; its latency is the time it took."""
     took_s, binding = times_s[1] - times_s[0], now.binding
@@ -66,5 +68,7 @@ def committed(
         observed,
         refusals=dict(epoch.refused),
         refused_rows=epoch.refused_rows,
+        shed=epoch.shed,
+        shedding=shedding,
         at_s=times_s[1],
     )

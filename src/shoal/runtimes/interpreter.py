@@ -20,9 +20,11 @@ from shoal.connectors.sources.source import Cursor, Offset, Slice, Source, open_
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.model.control.messages import RefusedRows
+from shoal.model.control.shedding import NO_SHEDDING, ShedCount, StreamShedding, added
 from shoal.model.control.snapshot import InstanceLoad
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.admitted import AdmittedStream
+from shoal.runtimes.shedder import shedder_of
 
 EMPTY: Mapping[str, int] = {}
 
@@ -31,19 +33,29 @@ class Interpreted:
     """One epoch: its input, and its results by table.
 
     `marks` are the watermarks before it, `now_us` is its processing time; rows too far ahead of `wall_us` are refused,
-    by default of the processing time. Call `read` for every stream, then `computed` once.
+    by default of the processing time. `shedding`: which rows are shed. Call `read` for every stream, then `computed`
+    once.
     """
 
     parallelism = 1
     """Into how many slices the rows of a stream are cut."""
 
-    def __init__(self, program: Program, marks: Mapping[str, int], now_us: int, wall_us: int | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        marks: Mapping[str, int],
+        now_us: int,
+        wall_us: int | None = None,
+        shedding: Mapping[str, StreamShedding] = NO_SHEDDING,
+    ) -> None:
         """Nothing read yet."""
         self._wall_us = now_us if wall_us is None else wall_us
         self.rows, self.refused = 0, defaultdict[str, int](int)
         self.results: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         self._fresh: dict[int, list[Tables]] = defaultdict(list)
         self._program, self._before, self._now_us = program, marks, now_us
+        self._shedding = shedding
+        self.shed: dict[str, ShedCount] = {}
 
     def read(self, stream: str, source: Source, cursor: Cursor, start: Offset, end: Offset) -> list[Reading]:
         """Admit and route the rows of a stream between two offsets; returns what was read of its partitions."""
@@ -55,11 +67,14 @@ class Interpreted:
 
     def _slice(self, stream: str, source: Source, piece: Slice) -> int:
         """Admit and route the rows of a slice; returns the newest event time among them."""
-        admitted, router = AdmittedStream(self._program, stream, self._wall_us), self._router()
+        shedder = shedder_of(stream, self._program.inputs[stream].time, self._shedding)
+        admitted, router = AdmittedStream(self._program, stream, self._wall_us, shedder=shedder), self._router()
         for block in map(admitted.block, rows_of(source, piece, self._program.wanted(stream))):
             if block is not None:
                 router.take(stream, block, piece.partition)
         self.rows += admitted.rows
+        if shedder is not None:
+            self.shed = added(self.shed, [(stream, shedder.count)])
         self._collect(router, admitted.dead, admitted.refused)
         return admitted.newest_us
 

@@ -17,6 +17,7 @@ from shoal.model.control.histogram import Histogram
 from shoal.model.control.messages import AddQuery, Command, Event, RemoveQuery, Repartition, ReplaceQuery
 from shoal.model.control.parked import ParkedQuery
 from shoal.model.control.partitioning import Partitioning
+from shoal.model.control.shedding import StreamShedding
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 
@@ -70,7 +71,8 @@ class Launch:
     `most_workers` is the upper limit of scaling, 0 without scaling. `must_bind`: a runtime that cannot bind instances
     to workers under the given policy must raise. `on_query_error`: see `OnQueryError`. `conf` holds settings by name,
     `local` the settings of the local runtime as an object. `seed`: for what a runtime draws at random. `allow_pickle`:
-    accept functions in the checkpoint that are not signed.
+    accept functions in the checkpoint that are not signed. `shedding`: the streams of which rows may be shed, and those
+    of which they are from the beginning.
     """
 
     sources: Mapping[str, Any]
@@ -88,6 +90,7 @@ class Launch:
     say: Say | None = None
     allow_pickle: bool = False
     seed: int = 0
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
 
     def refuse(self, runtime: str, *names: str) -> None:
         """Raise an error if one of these is given; called by a runtime that does not support them."""

@@ -12,6 +12,7 @@ from copy import deepcopy
 
 import pyarrow as pa
 
+from shoal.compiler.shed_rules import check_spans
 from shoal.compiler.watermarks import TICK_S, Reading, advanced, moves_with_time
 from shoal.connectors.sources.source import Offset
 from shoal.errors import ConfigError, QueryError, ShoalError
@@ -26,6 +27,7 @@ from shoal.model.control.messages import (
     MovesFinished,
     QueriesParked,
     Rebind,
+    ShedInput,
 )
 from shoal.model.control.parked import parks
 from shoal.model.control.snapshot import InstanceLoad
@@ -37,6 +39,7 @@ from shoal.runtimes.epoch_report import committed, moved, one_node
 from shoal.runtimes.followed import FollowedRun
 from shoal.runtimes.interpreter import Interpreted
 from shoal.runtimes.protocol import Capabilities, Launch, RuntimeKind, Unmeasured, refuse_dataframes
+from shoal.runtimes.shedder import after_reading, switched
 
 POLL_S = 0.01
 """The wait before sources without new input are polled again."""
@@ -59,7 +62,7 @@ class ReferenceRuntime(WallClock, Unmeasured, FollowedRun):
         """Prepare a run; nothing starts yet."""
         super().__init__()
         self._sources, self._sink = launch.sources, launch.sink
-        self._parks = parks(launch.on_query_error)
+        self._parks, self._shedding = parks(launch.on_query_error), launch.shedding
         self._marks: dict[str, int] = {}
         self._state: dict[int, Tables] = {}
         self._loads: dict[InstanceId, InstanceLoad] = {}
@@ -134,7 +137,10 @@ class ReferenceRuntime(WallClock, Unmeasured, FollowedRun):
                     raise ConfigError(refusal)
                 if isinstance(command, Rebind):
                     mechanism_named(command.mechanism or "all-at-once", CAPABILITIES.mechanisms, "runtime reference")
+                if isinstance(command, ShedInput):
+                    self._shedding = switched(self._shedding, active=command.active)
                 after = self._now.after(command, set(self._sources))
+                check_spans(self._shedding, after.graph)
             except ShoalError as error:
                 yield CommandRefused(command, str(error), at_s=self.now_s())
                 continue
@@ -148,7 +154,7 @@ class ReferenceRuntime(WallClock, Unmeasured, FollowedRun):
         """One epoch: read up to the given offsets, apply that to the state, write the results."""
         program, began_s = self._now.program, self.now_s()
         now_us = round(began_s * 1e6)
-        epoch, readings = Interpreted(program, self._marks, now_us), list[Reading]()
+        epoch, readings = Interpreted(program, self._marks, now_us, shedding=self._shedding), list[Reading]()
         for stream, end in ends.items():
             readings += epoch.read(stream, self._sources[stream], self._cursors[stream], self._offsets[stream], end)
         if final:
@@ -159,9 +165,11 @@ class ReferenceRuntime(WallClock, Unmeasured, FollowedRun):
             self._sink.write(table, self._epoch, pa.Table.from_batches(batches))
         self._loads = {instance: loads[instance] for instance in self._now.instances}
         self._state, self._offsets, self._marks = state, dict(ends), marks
+        self._shedding = after_reading(self._shedding, readings)
         self.consumed += epoch.rows
         moves = [move for _, several in self._finished for move in several]
-        done = committed(self._epoch, self._now, epoch, self._loads, marks, moves, (began_s, self.now_s()))
+        times_s = began_s, self.now_s()
+        done = committed(self._epoch, self._now, epoch, self._loads, marks, moves, times_s, self._shedding)
         self._epoch, self._ran_s = self._epoch + 1, done.at_s
         return done
 

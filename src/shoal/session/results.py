@@ -7,7 +7,7 @@ from typing import cast
 import pyarrow as pa
 
 from shoal.connectors.result_directory import Opening
-from shoal.connectors.sinks import OpenedSink, Sink
+from shoal.connectors.sinks import MemorySink, OpenedSink, ParquetSink, Sink
 from shoal.errors import ConfigError
 from shoal.kernels.columns.block import arrow_schema
 from shoal.language.python.flow import QUERY
@@ -35,3 +35,11 @@ def opened(sink: object, opening: Opening) -> Sink:
             f"sink must be a MemorySink, ParquetSink or ConsoleSink, or have their method write; got {sink!r}{hint}"
         )
     return sink.opened(opening) if isinstance(sink, OpenedSink) else cast(Sink, sink)
+
+
+def written_results(sink: Sink, graph: Graph) -> dict[str, pa.Table]:
+    """The result tables of some queries that are in a sink; none if they cannot be read back."""
+    if not isinstance(sink, MemorySink | ParquetSink):
+        return {}
+    tables = {query.table for query in graph.queries.values()}
+    return {table: sink.table(table) for table in sorted(tables & set(sink.names()))}

@@ -6,18 +6,18 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from shoal.compiler.query_failure import failure_text
+from shoal.compiler.shed_rules import begun
 from shoal.connectors.sinks import MemorySink, OpenedSink, Sink
 from shoal.control.controller import Controller
 from shoal.control.journal import Begun, Ended
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
-from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
     AddQuery,
@@ -37,16 +37,21 @@ from shoal.model.control.messages import (
 )
 from shoal.model.control.parked import parks
 from shoal.model.control.partitioning import DECLARED, Merge, Partitioning, Regroup, Split
+from shoal.model.control.shedding import Shedding
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph, InstanceId, OperatorId, Query
 from shoal.policies.binding.static import STATIC
-from shoal.policies.catalog import FIRST, QUEUED, check_policy
-from shoal.runtimes.protocol import Capabilities, Launch, Runtime, RuntimeKind
+from shoal.policies.catalog import FIRST
+from shoal.runtimes.protocol import Capabilities, Launch, Runtime
 from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.job import Job
 from shoal.session.journal import JournalFile
 from shoal.session.partitions import operator_named
-from shoal.session.results import opened, opening_of
+from shoal.session.preflight import check, settings_of
+from shoal.session.results import opened, opening_of, written_results
+from shoal.session.shedding.companions import with_companions
+from shoal.session.shedding.load_shedding import LoadShedding
+from shoal.session.shedding.shed_report import ShedReport, warnings
 from shoal.session.steering import Steering
 from shoal.session.summary import Tally
 
@@ -80,6 +85,8 @@ class Run:
     steering: Steering | None = None
     asked_mechanism: str | None = None
     partitioning: Partitioning = DECLARED
+    load_shedding: LoadShedding | None = None
+    """When input was shed, and why; None if none may be."""
     _graph: Graph | None = None
     _attempts: deque[Command] = field(default_factory=lambda: deque(maxlen=KEPT_FINISHED))
     _requests: Iterator[int] = field(default_factory=lambda: count(1))
@@ -198,6 +205,8 @@ class Run:
             self.binding, self.partitioning, self._graph = snapshot.binding, snapshot.partitioning, snapshot.graph
         if self.steering is not None:
             self.tally.policy_s += self.steering.take(event)
+        if self.load_shedding is not None and isinstance(event, EpochCommitted | RunEnded):
+            self.load_shedding.take(event)
         if isinstance(event, EpochCommitted):
             if watcher is not None:
                 watcher(self, event)
@@ -240,6 +249,12 @@ class Run:
                 error,
             )
             self.steering.note([ended])
+
+    def shed_report(self) -> ShedReport:
+        """What was shed so far, and what that does to the results of every query; an error if nothing may be shed."""
+        if self.load_shedding is None:
+            raise ConfigError("nothing is shed in this run; start it with shed=")
+        return ShedReport.of(self.load_shedding, self.graph, self.tally, written_results(self.sink, self.graph))
 
     @property
     def consumed(self) -> int:
@@ -296,6 +311,7 @@ def start(  # noqa: PLR0913  (all but the job by name)
     allow_pickle: bool = False,
     topology: str | None = None,
     seed: int = 0,
+    shed: Shedding | None = None,
 ) -> Run:
     """Start a job and return immediately; `Run.wait` follows it to its end, and steers it by its policy.
 
@@ -309,22 +325,26 @@ def start(  # noqa: PLR0913  (all but the job by name)
     mechanisms`; `megaphone` by default. If a query fails, `on_query_error` decides: `fail` ends the run with the error;
     `park` stops that query, and all others that need what failed, until they are replaced, see `Run.parked`. `say` is
     called with the reason whenever the start takes a while. `allow_pickle` accepts functions in the checkpoint that are
-    not signed with your key, see docs/security.md.
+    not signed with your key, see docs/security.md. `shed`: which input may be shed if the run is overloaded, or always;
+    see `Run.load_shedding` and docs/how-to/shed-load.md.
     """
     kind = runtime_kind(on)
     began_s = kind.clock()
-    settings = _settings(kind, conf or {}, topology)
+    settings = settings_of(kind, conf or {}, topology)
     workers = kind.workers(settings) if workers is None else workers
-    _check(kind.capabilities, workers, policy, mechanism)
+    check(kind.capabilities, workers, policy, mechanism)
     parks(on_query_error)
+    if shed is not None and shed.intervals:
+        job = replace(job, graph=with_companions(shed, job.graph))
+    shedding = begun(shed, job.graph)
     steered = control or ControlSettings()
     temporary = checkpoint is None and kind.capabilities.keeps_checkpoint
     directory = tempfile.mkdtemp(prefix="shoal-") if temporary else checkpoint
     if directory is not None and "://" not in directory:
         directory = str(Path(directory).absolute())
     for source in job.sources.values():
-        if callable(check := getattr(source, "check", None)):
-            check()
+        if callable(check_source := getattr(source, "check", None)):
+            check_source()
     opening = opening_of(job.graph, kind, None if temporary else directory)
     launch = Launch(
         sources=job.sources,
@@ -342,6 +362,7 @@ def start(  # noqa: PLR0913  (all but the job by name)
         say=say,
         allow_pickle=allow_pickle,
         seed=seed,
+        shedding=shedding,
     )
     try:
         runtime = kind.make(launch)
@@ -350,6 +371,10 @@ def start(  # noqa: PLR0913  (all but the job by name)
         run.asked_mechanism = mechanism
         kept = directory if checkpoint is not None and "://" not in checkpoint else None
         _steer(run, steered, journal or kept)
+        if shed is not None:
+            for text in warnings(shed, job.graph):
+                LOG.warning("%s", text)
+            run.load_shedding = LoadShedding(shed, runtime.apply, None if run.steering is None else run.steering.note)
         if isinstance(launch.sink, OpenedSink):
             launch.sink.begin(opening)
         first = chosen if chosen in STATIC else FIRST.get(chosen, "round-robin")
@@ -359,32 +384,6 @@ def start(  # noqa: PLR0913  (all but the job by name)
             shutil.rmtree(directory, ignore_errors=True)
         raise
     return run
-
-
-def _settings(kind: RuntimeKind, conf: Mapping[str, str], topology: str | None) -> Mapping[str, str]:
-    """The settings of the runtime, with the topology as one of them."""
-    if topology is None:
-        return conf
-    if "topology" not in kind.capabilities.options:
-        able = runtimes_that(lambda can: "topology" in can.options)
-        raise ConfigError(f"a topology is for runtime {able}; the machine of runtime {kind.capabilities.name} is real")
-    if conf.get("topology", topology) != topology:
-        raise ConfigError(f"there must be one topology; got {topology} and, as a setting, {conf['topology']}")
-    return {**conf, "topology": topology}
-
-
-def _check(capabilities: Capabilities, workers: int, policy: str | None, mechanism: str | None) -> None:
-    """Reject parameters that the runtime does not support."""
-    on = capabilities.name
-    if workers < 1:
-        raise ConfigError(f"number of workers must be at least 1; got {workers}")
-    if policy is not None:
-        check_policy(policy)
-    if policy in QUEUED and not capabilities.shares_queues:
-        able = runtimes_that(lambda can: can.shares_queues)
-        raise ConfigError(f"policy {policy} is for runtime {able}; workers of runtime {on} share no queue")
-    if mechanism is not None:
-        mechanism_named(mechanism, capabilities.mechanisms, f"runtime {on}")
 
 
 def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:

@@ -10,6 +10,7 @@ import psutil
 
 from shoal.model.control.histogram import Histogram, merged
 from shoal.model.control.messages import EpochCommitted, QueriesParked, RefusedRows
+from shoal.model.control.shedding import ShedCount, StreamShedding, added
 from shoal.model.control.topology import Topology
 
 MEMORY_EVERY_S = 0.5
@@ -37,6 +38,10 @@ class Tally:
     refused_rows: dict[tuple[str, str, str], RefusedRows] = field(default_factory=dict)
     """Dead letters by stream, reason and column, with the first of each as an example."""
     latency: Histogram = field(default_factory=Histogram)
+    shed: Mapping[str, ShedCount] = field(default_factory=dict)
+    """Rows that were shed, by stream; they count as events."""
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
+    """Streams of which rows may be shed, and the event times in which they were, by earlier runs as well."""
     _measured_s: float = float("-inf")
 
     def add(self, event: EpochCommitted) -> None:
@@ -61,6 +66,8 @@ class Tally:
         if now_s - self._measured_s >= MEMORY_EVERY_S:
             self._measured_s = now_s
             self.measure_memory()
+        self.shed = added(self.shed, list(event.shed.items()))
+        self.shedding = event.shedding
         for reason, number in event.refusals.items():
             self.refusals[reason] += number
         for refused in event.refused_rows:
@@ -116,6 +123,8 @@ class Summary:
     """Whether times and rates are of a simulated clock; the time to start up is not known then."""
     machine: Mapping[str, Any] | None = None
     """How hosts and links of a simulated machine were used."""
+    shed: Mapping[str, Any] | None = None
+    """What was shed, if input may be shed: see `ShedReport.data`."""
 
     def data(self) -> dict[str, Any]:
         """The summary as plain data."""
@@ -148,6 +157,7 @@ class Summary:
             "peak_rss_mb": round(tally.peak_rss_mb, 1),
             "parked": [{"queries": list(each.queries), "reason": each.reason, "row": each.row} for each in self.parked],
             **({} if self.machine is None else {"machine": dict(self.machine)}),
+            **({} if self.shed is None else {"shed": dict(self.shed)}),
         }
 
 

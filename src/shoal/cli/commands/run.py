@@ -19,6 +19,7 @@ from shoal.connectors.sources.rate import rate_of
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError, reason_of
 from shoal.model.control.messages import EpochCommitted, Rebind, Repartition
+from shoal.model.control.shedding import Shedding
 from shoal.policies.binding.static import shuffled
 from shoal.runtimes.protocol import RuntimeKind
 from shoal.runtimes.registry import runtime_kind, runtimes_that
@@ -69,6 +70,7 @@ class RunOptions:
     shuffle_partitions: bool
     fail_on_dead_letters: bool
     on_query_error: str
+    shed: Shedding | None
     check: bool
     as_json: bool
 
@@ -108,6 +110,7 @@ def run_target(options: RunOptions) -> int:
             allow_pickle=options.allow_pickle,
             topology=options.topology,
             seed=options.seed,
+            shed=options.shed,
         )
         _stop_on_interrupt(run, interrupted)
         progress.say(
@@ -163,6 +166,8 @@ def _reject_impossible_check(options: RunOptions, kind: RuntimeKind, chosen: Tar
     """The oracle covers all events since the checkpoint began, so all results must be readable."""
     if chosen.expected is None:
         raise ConfigError(f"{options.target} has no oracle; omit --check")
+    if options.shed is not None:
+        raise ConfigError("--check needs the results of all input; omit --shed")
     if options.append:
         raise ConfigError("--check needs the results of this run alone; omit --append")
     if options.seconds is not None and options.checkpoint is not None and not options.drain:
@@ -305,6 +310,7 @@ def _summary(
         parked=run.parked,
         simulated_time=run.capabilities.simulates_time,
         machine=run.runtime.machine_report(),
+        shed=None if run.load_shedding is None else run.shed_report().data(),
     )
     return summary, wrong
 

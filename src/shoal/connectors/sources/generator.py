@@ -113,6 +113,11 @@ class Generator:
         return GeneratorCursor(self, Directory(directory))
 
     @property
+    def place(self) -> str:
+        """What event numbers count in, for people."""
+        return f"generator {type(self.made_by).__name__}"
+
+    @property
     def plain(self) -> PlainEvents | None:
         """The events as plain arrays, which need no admission, if available."""
         return self.made_by if isinstance(self.made_by, PlainEvents) else None
@@ -139,7 +144,7 @@ class Generator:
                     f"for numbers {first} to {last - 1}; got {batch.num_rows}"
                 )
             present = [name for name in columns if name in batch.schema.names]
-            yield RawBatch(batch.select(present), f"generator {type(self.made_by).__name__}", first)
+            yield RawBatch(batch.select(present), self.place, first)
 
 
 class GeneratorCursor:

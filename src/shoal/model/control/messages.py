@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from shoal.model.control.binding import Binding, WorkerId
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.partitioning import Change
+from shoal.model.control.shedding import ShedCount, StreamShedding
 from shoal.model.control.snapshot import Snapshot
 from shoal.model.query.graph import InstanceId, Query
 
@@ -63,7 +64,15 @@ class Drain:
     """Accept no more input, emit every open window, and end."""
 
 
-Command = Rebind | Repartition | AddQuery | ReplaceQuery | RemoveQuery | Drain
+@dataclass(frozen=True)
+class ShedInput:
+    """Begin or end to shed input, with the rows that are still to come; by the rules that the run was started with."""
+
+    active: bool
+    reason: str = ""
+
+
+Command = Rebind | Repartition | AddQuery | ReplaceQuery | RemoveQuery | Drain | ShedInput
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,10 @@ class EpochCommitted:
     """Moved bytes that a worker had to fetch when it first needed them."""
     state_bytes_ahead: int = 0
     """Bytes that workers began to read for the next epoch."""
+    shed: Mapping[str, ShedCount] = field(default_factory=dict)
+    """Rows that were shed by stream; they count as read."""
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
+    """Streams of which rows may be shed, and the event times in which they were."""
     at_s: float = field(kw_only=True)
 
 

@@ -22,7 +22,7 @@ def made(launch: Launch) -> Runtime:
         raise ConfigError("the local runtime moves instances only with a policy; give it one, or leave mechanism out")
     ready = replace(settings, say=settings.say or launch.say)
     setup = ready.setup(launch.sources, launch.sink, launch.mechanism)
-    return LocalRuntime(replace(setup, parks=parks(launch.on_query_error)))
+    return LocalRuntime(replace(setup, parks=parks(launch.on_query_error), shedding=launch.shedding))
 
 
 def _settings(launch: Launch) -> LocalSettings:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import EpochCommitted
 from shoal.model.control.partitioning import DECLARED
+from shoal.model.control.shedding import NOTHING_SHED, ShedCount, added
 from shoal.model.control.snapshot import Snapshot
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
@@ -36,6 +37,7 @@ class Reports:
         self._nodes = list(nodes)
         self._lanes = [node for node in nodes if isinstance(node, LaneNode)]
         self._sources = [node for node in nodes if isinstance(node, SourceNode)]
+        self._shedders = [node.shedder for node in self._sources if node.shedder is not None]
         self._pool = pool
         self._delivery = delivery
         self._binding = binding
@@ -48,6 +50,7 @@ class Reports:
         self._stopped_s = 0.0
         self._moved = (0, 0, 0.0)
         self._refused: dict[str, int] = {}
+        self._shed: Mapping[str, ShedCount] = NOTHING_SHED
         self._reported_s = time.time()
 
     def due(self, interval_s: float) -> bool:
@@ -85,6 +88,8 @@ class Reports:
             refusals=self._new_refusals(),
             refused_rows=delivery.refused_rows,
             latency=delivery.latency,
+            shed=self._new_shed(),
+            shedding={each.stream: each.shedding for each in self._shedders},
             at_s=now_s,
         )
         self._consumed, self._moved = consumed, moved
@@ -109,6 +114,13 @@ class Reports:
             self._graph,
             partitioning,
         )
+
+    def _new_shed(self) -> dict[str, ShedCount]:
+        """Rows shed since the last report, by stream."""
+        before, total = self._shed, {each.stream: each.count for each in self._shedders}
+        self._shed = total
+        found = [(stream, count.since(before.get(stream, ShedCount()))) for stream, count in total.items()]
+        return added(NOTHING_SHED, found)
 
     def _new_refusals(self) -> dict[str, int]:
         """Refusals since the last report."""

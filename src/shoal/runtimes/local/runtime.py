@@ -25,7 +25,9 @@ from shoal.model.control.messages import (
     Event,
     Rebind,
     Repartition,
+    ShedInput,
 )
+from shoal.model.control.shedding import StreamShedding
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 from shoal.policies.catalog import QUEUED
@@ -92,6 +94,8 @@ class LocalSetup:
     """Whether queries that fail are parked, and the others go on."""
     sink_buffer_bytes: int = SINK_BUFFER_BYTES
     say: Callable[[str], None] | None = None
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
+    """Streams of which rows may be shed."""
 
     def __post_init__(self) -> None:
         """Reject unknown names and negative numbers."""
@@ -191,7 +195,15 @@ class LocalRuntime(WallClock):
         bound = None if setup.queues is None else binding
         self._parking = Parking(program, setup.parks, silence=self._silence)
         wiring = Wiring(
-            program, setup.sizes, allocator, setup.chained, bound, setup.fused, parts=most, parking=self._parking
+            program,
+            setup.sizes,
+            allocator,
+            setup.chained,
+            bound,
+            setup.fused,
+            parts=most,
+            parking=self._parking,
+            shedding=setup.shedding,
         )
         self._nodes = wiring.wire(setup.sources, location)
         for node in self._nodes:
@@ -242,11 +254,14 @@ class LocalRuntime(WallClock):
         return self._events
 
     def apply(self, command: Command) -> None:
-        """Drain, or rebind and repartition if instances are bound; any other command is refused."""
+        """Drain, shed, or rebind and repartition if instances are bound; any other command is refused."""
         if isinstance(command, Drain):
             self.stop()
         elif isinstance(command, Rebind | Repartition):
             self._rebind(command)
+        elif isinstance(command, ShedInput):
+            for node in self._sources:
+                node.sheds = command.active
         else:
             reason = f"the local runtime cannot {type(command).__name__} while it runs"
             self._events.put(CommandRefused(command, reason, at_s=self.now_s()))
@@ -262,6 +277,9 @@ class LocalRuntime(WallClock):
 
     def stop(self) -> None:
         """Read no more events, emit the results of all open windows, and end."""
-        for node in self._nodes:
-            if isinstance(node, SourceNode):
-                node.stopping = True
+        for node in self._sources:
+            node.stopping = True
+
+    @property
+    def _sources(self) -> list[SourceNode]:
+        return [node for node in self._nodes if isinstance(node, SourceNode)]

@@ -9,15 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
+from shoal.compiler.shed_rules import check_spans
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ShoalError
 from shoal.mechanisms.catalog import mechanism_named
-from shoal.model.control.messages import Command, CommandRefused, Event, Rebind, WorkersLost
+from shoal.model.control.messages import Command, CommandRefused, Event, Rebind, ShedInput, WorkersLost
+from shoal.model.control.shedding import NO_SHEDDING, StreamShedding
 from shoal.model.control.topology import Topology
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.followed import FollowedRun
 from shoal.runtimes.protocol import Capabilities, Unmeasured
+from shoal.runtimes.simulated.input.timed import TimedInput
 from shoal.runtimes.simulated.settings import SimulatedSettings
 from shoal.runtimes.simulated.workers import Workers
 
@@ -39,12 +42,13 @@ ENDING = "the run has taken in all of its input and is ending"
 class CommandedRun(Unmeasured, FollowedRun):
     """A run that takes commands between epochs; a subclass makes the epochs.
 
-    It sets `_now`, `_workers` and `_run` when it starts.
+    It sets `_now`, `_workers`, `_input` and `_run` when it starts.
     """
 
     capabilities = CAPABILITIES
     _now: Arrangement
     _workers: Workers
+    _input: TimedInput
 
     def __init__(
         self,
@@ -54,9 +58,11 @@ class CommandedRun(Unmeasured, FollowedRun):
         *,
         parks: bool = False,
         most_workers: int = 0,
+        shedding: Mapping[str, StreamShedding] = NO_SHEDDING,
     ) -> None:
-        """Prepare a run; nothing starts yet."""
+        """Prepare a run; nothing starts yet. `shedding`: streams of which rows may be shed."""
         super().__init__()
+        self._shedding = shedding
         self._sources, self._sink, self.settings, self._parks = sources, sink, settings, parks
         self._most_workers = most_workers
         self.consumed = 0
@@ -92,7 +98,10 @@ class CommandedRun(Unmeasured, FollowedRun):
                 if isinstance(command, Rebind):
                     mechanism_named(command.mechanism or MECHANISM, CAPABILITIES.mechanisms, "runtime simulated")
                     yield from self._rebind(command, self._now.after(command, set(self._sources)))
+                elif isinstance(command, ShedInput):
+                    self._input.switch(active=command.active)
                 else:
+                    check_spans(self._input.shedding, self._now.after(command, set(self._sources)).graph)
                     yield from self._changed(command)
             except ShoalError as error:
                 yield CommandRefused(command, str(error), at_s=self.now_s())

@@ -28,6 +28,8 @@ def made(launch: Launch) -> Runtime:
     if settings.mode == "statistical":
         if not isinstance(launch.sink, MemorySink):
             raise ConfigError("mode=statistical counts results and writes none; leave the sink out, or use mode=real")
+        if launch.shedding:
+            raise ConfigError("mode=statistical has no rows to shed; use mode=real")
         sources = {stream: _played(source) for stream, source in sources.items()}
     return SimulatedRuntime(
         sources,
@@ -35,6 +37,7 @@ def made(launch: Launch) -> Runtime:
         settings,
         parks=parks(launch.on_query_error),
         most_workers=launch.most_workers,
+        shedding=launch.shedding,
     )
 
 
@@ -54,6 +57,7 @@ def _of_spark(launch: Launch, settings: SimulatedSettings) -> MicroBatchRuntime:
         parks=parks(launch.on_query_error),
         most_workers=launch.most_workers,
         interval_s=launch.interval_s,
+        shedding=launch.shedding,
     )
 
 

@@ -162,6 +162,8 @@ class SimulatedReports:
             snapshot=snapshot,
             refusals=dict(written.refusals),
             refused_rows=written.refused_rows,
+            shed=written.shed,
+            shedding=written.shedding,
             latency=latency,
             at_s=after.at_s,
         )

@@ -62,7 +62,8 @@ class SimulatedRuntime(CommandedRun):
         self._workers = Workers.first(settings.machine, binding.workers, shared=settings.queues in QUEUED)
         self._now = Arrangement(graph, binding)
         _ = self._now.program
-        self._input = self._opened()
+        self._input: TimedInput = self._opened()
+        self._input.shed(self._shedding)
         self._reports = SimulatedReports(settings.delivery)
         self._use = MachineUse(settings.machine)
         try:

@@ -37,6 +37,7 @@ def made(launch: Launch) -> Runtime:
             mechanism,
             allow_pickle=launch.allow_pickle,
             parks=parks(launch.on_query_error),
+            shedding=launch.shedding,
         )
     )
 

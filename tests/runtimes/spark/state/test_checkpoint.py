@@ -123,6 +123,7 @@ def test_a_manifest_keeps_what_its_epoch_was_planned_with() -> None:
         states=STATES[:1],
         ended=("cars",),
         goal=None,
+        shedding={},
         slices={},
         totals={"rows": 10},
         streams=("cars",),

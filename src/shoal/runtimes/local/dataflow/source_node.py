@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shoal.compiler.program import Input
 from shoal.compiler.watermarks import IDLE, Reading, advanced_stream, partition_us
-from shoal.connectors.admission import EARLIEST_US, LATEST_US, admit, dead_letters, file_letter
+from shoal.connectors.admission import EARLIEST_US, LATEST_US, admit, admitted_rows, dead_letters, file_letter
 from shoal.connectors.sources.generator import Generator, GeneratorCursor
 from shoal.connectors.sources.source import (
     BadFile,
@@ -30,8 +31,10 @@ from shoal.connectors.sources.source import (
 from shoal.kernels.columns.block import Block, arrow_schema
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.loops import range_of
+from shoal.model.control.shedding import StreamShedding
 from shoal.runtimes.local.dataflow.channel import Stamp
 from shoal.runtimes.local.dataflow.node import EMPTY, Node
+from shoal.runtimes.shedder import Positions, Shedder
 
 MARKER_S = 0.05
 """How often a marker follows the events, to measure the time to the sinks."""
@@ -49,9 +52,16 @@ class SourceNode(Node):
     is_source = True
 
     def __init__(
-        self, input_: Input, source: Source, columns: Sequence[str], location: str, block_rows: int, home: int = 0
+        self,
+        input_: Input,
+        source: Source,
+        columns: Sequence[str],
+        location: str,
+        block_rows: int,
+        home: int = 0,
+        shedding: StreamShedding | None = None,
     ) -> None:
-        """Open the source; nothing is read yet."""
+        """Open the source; nothing is read yet. `shedding`: which rows are dropped, if any may be."""
         super().__init__(f"source {input_.stream}", home=home)
         full = arrow_schema(input_.schema)
         self.stream_name = input_.stream
@@ -70,6 +80,7 @@ class SourceNode(Node):
         self._marks: dict[str, int] = {}
         self._newest_us: dict[str, int] = {}
         self._partition = ""
+        self._made_at: Positions | None = None
         self._portion = 0
         self._watermark_us = NEVER_US
         self._idle = False
@@ -81,6 +92,9 @@ class SourceNode(Node):
         self._marked_s = 0.0
         self.ended = False
         self.stopping = False
+        self.shedder = None if shedding is None else Shedder(input_.stream, input_.time, shedding)
+        self.sheds = shedding is not None and shedding.active
+        """Whether rows still to be read are to be shed; any thread may set it."""
 
     @property
     def ready(self) -> bool:
@@ -129,7 +143,7 @@ class SourceNode(Node):
             self._unread = False
             return self._poll()
         if isinstance(item, Block):
-            self._cut(item)
+            self._cut(item, self._made_at)
             self.consumed += item.length
             return True
         if isinstance(item, BadFile):
@@ -195,6 +209,7 @@ class SourceNode(Node):
             self._partition = piece.partition
             block = self._plain_block(piece)
             if block is not None:
+                self._made_at = self._positions(piece)
                 yield block
             else:
                 yield from rows_of(self._source, piece, self._wanted)
@@ -214,6 +229,12 @@ class SourceNode(Node):
         fits = earliest >= EARLIEST_US and latest <= (LATEST_US if limit is None else min(limit, LATEST_US))
         return Block(columns, stop - start) if fits else None
 
+    def _positions(self, piece: Slice) -> Positions | None:
+        """The positions of generated events; None if nothing is shed."""
+        if self.shedder is None or not isinstance(self._source, Generator):
+            return None
+        return Positions(self._source.place, np.arange(piece.data["start"], piece.data["stop"]))
+
     def _limit_us(self) -> int | None:
         ahead = self._input.max_ahead_us
         return None if ahead is None else time.time_ns() // 1000 + ahead
@@ -226,17 +247,32 @@ class SourceNode(Node):
         if admitted.refusals:
             self.results.reject(dead_letters(self.stream_name, raw, admitted.refusals))
         if admitted.batch.num_rows:
-            self._cut(Block.from_arrow(admitted.batch))
+            shed = self.shedder is not None
+            positions = Positions.of(raw, admitted_rows(raw, admitted.refusals)) if shed else None
+            self._cut(Block.from_arrow(admitted.batch), positions)
 
-    def _cut(self, whole: Block) -> None:
-        """Divide admitted events into blocks, each with its watermark."""
+    def _cut(self, whole: Block, positions: Positions | None) -> None:
+        """Divide admitted events into blocks, each with its watermark; those that are shed count for it, too."""
+        keeps = self._keeps(whole, positions)
         for start in range(0, whole.length, self._block_rows):
             stop = min(whole.length, start + self._block_rows)
             block = Block({name: column[start:stop] for name, column in whole.columns.items()}, stop - start)
             _, newest = range_of(block.columns[self._input.time])
             self._newest_us[self._partition] = max(self._newest_us.get(self._partition, NEVER_US), int(newest))
             watermark_us = int(newest) - self._input.lateness_us if self._generated else NEVER_US
-            self._blocks.append((block, watermark_us))
+            self._blocks.append((block if keeps is None else block.where(keeps[start:stop]), watermark_us))
+
+    def _keeps(self, whole: Block, positions: Positions | None) -> NDArray[np.bool_] | None:
+        """The events that are not shed; None for all."""
+        shedder = self.shedder
+        if shedder is None or positions is None:
+            return None
+        shedding = shedder.shedding.switched(active=self.sheds)
+        _, newest = range_of(whole.columns[self._input.time])
+        shedder.shedding = shedding
+        keeps = shedder.keeps(whole, positions) if shedding.ranges else None
+        shedder.shedding = shedding.read(int(newest))
+        return keeps
 
 
 def _plain_type(type_: pa.DataType) -> np.dtype[np.generic]:

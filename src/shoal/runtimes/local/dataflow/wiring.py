@@ -17,6 +17,7 @@ from shoal.compiler.steps import Step
 from shoal.connectors.sources.source import Source
 from shoal.kernels.columns.table import INSTANCE
 from shoal.model.control.binding import Binding
+from shoal.model.control.shedding import StreamShedding
 from shoal.model.query.schema import TIME
 from shoal.runtimes.local.dataflow.channel import Channel
 from shoal.runtimes.local.dataflow.lane_node import LaneNode
@@ -51,6 +52,8 @@ class Wiring:
     """The largest number of workers, if more than the binding has."""
     parking: Parking | None = None
     """What becomes of queries that fail; without it, any failure is raised as it is."""
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
+    """Streams of which rows may be shed."""
     nodes: list[Node] = field(default_factory=list)
     chains: list[Chain] = field(default_factory=list)
     """Chains of steps that must be compiled before the run starts."""
@@ -66,7 +69,8 @@ class Wiring:
         for number, (stream, input_) in enumerate(self.program.inputs.items()):
             columns = self.program.columns(stream)
             directory = f"{location}/{stream}"
-            node = SourceNode(input_, sources[stream], columns, directory, self.sizes.block_rows, number % workers)
+            home, shedding = number % workers, self.shedding.get(stream)
+            node = SourceNode(input_, sources[stream], columns, directory, self.sizes.block_rows, home, shedding)
             node.stream = number
             self._add((stream, ()), node)
         lanes = sorted(self.program.lanes, key=lambda lane: lane.depth)

@@ -17,6 +17,7 @@ from shoal.model.control.snapshot import InstanceLoad
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.arrangement import Arrangement, state_after
 from shoal.runtimes.interpreter import Interpreted
+from shoal.runtimes.shedder import after_reading
 from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
 from shoal.runtimes.simulated.input.timed import TimedInput
 
@@ -45,7 +46,7 @@ class RealInput(TimedInput):
         program, stream = now.program, plan.streams[source]
         now_us = round(self._now_s() * 1e6)
         # recorded rows are in the past by the real clock, wherever the simulated one is
-        epoch = Interpreted(program, self._marks, now_us, wall_us=time.time_ns() // 1000)
+        epoch = Interpreted(program, self._marks, now_us, time.time_ns() // 1000, self._shedding)
         readings = list[Reading]()
         if end is None:
             readings += [Reading(name, flush=True) for name in program.inputs]
@@ -60,6 +61,7 @@ class RealInput(TimedInput):
         if end is not None:
             self._offsets[stream] = end
         self._state, self._marks = state, marks
+        self._shedding = after_reading(self._shedding, readings)
         self.written.add(epoch)
         counts = counts_of(plan, source, epoch, loads, due_s)
         merging = _merging(plan, counts, before, marks)
@@ -87,11 +89,12 @@ def counts_of(
     results[plan.instance_tasks] = [load.results for load in found]
     events[source] = epoch.rows
     written = {table: sum(batch.num_rows for batch in batches) for table, batches in epoch.results.items()}
+    shed = sum(count.rows for count in epoch.shed.values())
     for lane in plan.lanes:
         if lane.kernel is not None:
             continue
         task, origins = plan.first[lane.number], [feed.origin for feed in lane.feeds]
-        direct = epoch.rows if plan.streams[source] in origins else 0
+        direct = epoch.rows - shed if plan.streams[source] in origins else 0
         before = (results[plan.places(each)].sum() for each in plan.lanes if each.number in origins)
         events[task] = direct + sum(before)
         results[task] = sum(written.get(outlet.table, 0) for outlet in lane.outlets) if events[task] else 0

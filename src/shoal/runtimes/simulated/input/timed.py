@@ -11,8 +11,10 @@ import pyarrow as pa
 from shoal.connectors.sources.generator import Generator, GeneratorCursor
 from shoal.connectors.sources.source import Cursor, Offset, Source
 from shoal.model.control.messages import RefusedRows
+from shoal.model.control.shedding import NO_SHEDDING, ShedCount, StreamShedding, added
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.interpreter import Interpreted
+from shoal.runtimes.shedder import switched
 from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
 from shoal.storage.directory import Directory
 
@@ -21,12 +23,14 @@ NEVER_S = float("inf")
 
 @dataclass
 class Written:
-    """What steps have written since it was taken last: results by table, and refused rows."""
+    """What steps have written since it was taken last: results by table, refused rows, and what was shed."""
 
     results: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
     refused_rows: tuple[RefusedRows, ...] = ()
     rows: int = 0
+    shed: dict[str, ShedCount] = field(default_factory=dict)
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
 
     def add(self, epoch: Interpreted) -> None:
         """Add what a step has written."""
@@ -36,6 +40,7 @@ class Written:
             self.refusals[reason] = self.refusals.get(reason, 0) + number
         self.refused_rows += epoch.refused_rows
         self.rows += epoch.rows
+        self.shed = added(self.shed, list(epoch.shed.items()))
 
 
 class TimedInput(ABC):
@@ -60,6 +65,7 @@ class TimedInput(ABC):
         self._flushed = False
         self.stopping = False
         self.written = Written()
+        self._shedding: Mapping[str, StreamShedding] = NO_SHEDDING
 
     @abstractmethod
     def planned(self, plan: TaskPlan) -> None:
@@ -80,7 +86,21 @@ class TimedInput(ABC):
     def taken(self) -> Written:
         """What was written since the last call."""
         written, self.written = self.written, Written()
+        written.shedding = self._shedding
         return written
+
+    def shed(self, shedding: Mapping[str, StreamShedding]) -> None:
+        """Shed rows of these streams from now on."""
+        self._shedding = shedding
+
+    @property
+    def shedding(self) -> Mapping[str, StreamShedding]:
+        """The streams of which rows may be shed."""
+        return self._shedding
+
+    def switch(self, *, active: bool) -> None:
+        """Begin or end to shed rows that are still to come."""
+        self._shedding = switched(self._shedding, active=active)
 
     @property
     def marks(self) -> Mapping[str, int]:

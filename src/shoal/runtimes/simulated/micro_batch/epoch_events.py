@@ -93,6 +93,8 @@ class PlayedEpoch:
             snapshot=snapshot,
             refusals=dict(written.refusals),
             refused_rows=written.refused_rows,
+            shed=written.shed,
+            shedding=written.shedding,
             latency=self.latency(),
             at_s=times.commit_s,
         )

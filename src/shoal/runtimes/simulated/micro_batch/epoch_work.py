@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from shoal.compiler.program import Program
 from shoal.connectors.sources.source import Slice, Source
+from shoal.model.control.shedding import NO_SHEDDING, StreamShedding
 from shoal.runtimes.interpreter import Interpreted
 
 Floats = NDArray[np.float64]
@@ -63,10 +64,16 @@ class SlicedEpoch(Interpreted):
     """An interpreted epoch that is read in as many slices as Spark would, and that counts the bytes of each."""
 
     def __init__(
-        self, program: Program, marks: Mapping[str, int], now_us: int, wall_us: int, parallelism: int = 1
+        self,
+        program: Program,
+        marks: Mapping[str, int],
+        now_us: int,
+        wall_us: int,
+        parallelism: int = 1,
+        shedding: Mapping[str, StreamShedding] = NO_SHEDDING,
     ) -> None:
         """Nothing read yet."""
-        super().__init__(program, marks, now_us, wall_us)
+        super().__init__(program, marks, now_us, wall_us, shedding)
         self.parallelism = parallelism
         self.slices: list[SliceWork] = []
 

@@ -15,6 +15,7 @@ from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError, QueryError, RunError
 from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import Event, MovesFinished, QueriesParked, Rebind
+from shoal.model.control.shedding import NO_SHEDDING, StreamShedding
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.policies.catalog import QUEUED
 from shoal.runtimes.arrangement import Arrangement
@@ -65,9 +66,10 @@ class MicroBatchRuntime(CommandedRun):
         parks: bool = False,
         most_workers: int = 0,
         interval_s: float = 0.0,
+        shedding: Mapping[str, StreamShedding] = NO_SHEDDING,
     ) -> None:
         """Prepare a run; `interval_s` is the least time between the beginnings of two epochs."""
-        super().__init__(sources, sink, settings, parks=parks, most_workers=most_workers)
+        super().__init__(sources, sink, settings, parks=parks, most_workers=most_workers, shedding=shedding)
         self._interval_s = interval_s
         self._time_s, self._epoch = 0.0, 0
         self._held: dict[InstanceId, tuple[int, int, float]] = {}
@@ -79,7 +81,9 @@ class MicroBatchRuntime(CommandedRun):
         self._workers = Workers.first(self.settings.machine, binding.workers)
         self._now = Arrangement(graph, binding)
         self._rearrange(self._now)
-        self._input = SlicedInput(self._sources, self.now_s, parks=self._parks)
+        self._sliced = SlicedInput(self._sources, self.now_s, parks=self._parks)
+        self._sliced.shed(self._shedding)
+        self._input = self._sliced
         self._run = self._epochs()
 
     def now_s(self) -> float:
@@ -97,7 +101,7 @@ class MicroBatchRuntime(CommandedRun):
             yield from self._carried_out()
             self._input.stopping = self._stopping.is_set()
             try:
-                work, again_s = self._input.epoch(self._now, slots.number)
+                work, again_s = self._sliced.epoch(self._now, slots.number)
             except QueryError as error:
                 if not self._parks:
                     raise

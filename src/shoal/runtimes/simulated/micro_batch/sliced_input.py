@@ -12,6 +12,7 @@ from shoal.connectors.sources.source import Offset, Source
 from shoal.model.control.snapshot import InstanceLoad
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.arrangement import Arrangement
+from shoal.runtimes.shedder import after_reading
 from shoal.runtimes.simulated.input.real import RealInput
 from shoal.runtimes.simulated.input.timed import NEVER_S
 from shoal.runtimes.simulated.micro_batch.epoch_work import EpochWork, Floats, Ints, SlicedEpoch
@@ -60,7 +61,7 @@ class SlicedInput(RealInput):
         """Read up to the offsets, apply that to the state and count it."""
         program, now_us = now.program, round(self._now_s() * 1e6)
         # recorded rows are in the past by the real clock, wherever the simulated one is
-        epoch = SlicedEpoch(program, self._marks, now_us, time.time_ns() // 1000, slots)
+        epoch = SlicedEpoch(program, self._marks, now_us, time.time_ns() // 1000, slots, self._shedding)
         due_s, readings = self._due(ends), list[Reading]()
         for stream, end in ends.items():
             readings += epoch.read(stream, self._sources[stream], self._cursors[stream], self._offsets[stream], end)
@@ -71,6 +72,7 @@ class SlicedInput(RealInput):
         state = deepcopy(self._state) if self._parks else self._state
         loads = epoch.computed(state, marks)
         self._offsets, self._state, self._marks = dict(ends), state, marks
+        self._shedding = after_reading(self._shedding, readings)
         self._ran_s = self._now_s()
         self.written.add(epoch)
         return epoch.work(due_s, _counts(program.instances, loads))

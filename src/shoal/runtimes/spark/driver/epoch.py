@@ -8,14 +8,17 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from shoal.compiler.program import Program, compile_graph
+from shoal.compiler.watermarks import Reading
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.refused_rows import refused_rows
 from shoal.connectors.sinks import Sink
 from shoal.errors import QueryError
 from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import EpochCommitted, MovesFinished
+from shoal.model.control.shedding import NOTHING_SHED, added
 from shoal.model.control.snapshot import Snapshot
 from shoal.model.query.graph import InstanceId
+from shoal.runtimes.shedder import after_reading, in_use
 from shoal.runtimes.spark.cluster.executor_placement import Affinity, ExecutorPlacement, OneNode
 from shoal.runtimes.spark.driver.instance_costs import Costs
 from shoal.runtimes.spark.driver.outcome import Outcome
@@ -108,6 +111,7 @@ class EpochRunner:
             coming_workers=coming.workers if coming else 0,
             partitioning=position.partitioning,
             goal=goal_of(position.rebinding, compiled),
+            shedding=position.shedding,
             now_us=now_us,
             moves=moves,
             arrived=tuple(position for position, instance in enumerate(compiled.instances) if instance in moved),
@@ -194,6 +198,7 @@ class EpochRunner:
             totals=totals,
             ended=position.ended | ended,
             held=plan.partitioning,
+            shedding=after_reading(plan.shedding, (Reading(each.stream, each.newest_us) for each in headers)),
         )
 
     def _manifest(self, position: Position, plan: EpochPlan, outcome: Outcome, *, final: bool) -> Manifest:
@@ -206,6 +211,7 @@ class EpochRunner:
             states=position.states(),
             ended=tuple(sorted(position.ended)),
             goal=goal_of(position.rebinding, program(self.checkpoint.uri, plan.graph, plan.partitioning)),
+            shedding=position.shedding,
             slices=slices,
             totals=position.totals,
             streams=position.streams,
@@ -261,5 +267,7 @@ class EpochRunner:
             snapshot=snapshot,
             refusals=outcome.refusals,
             refused_rows=() if outcome.dead is None else refused_rows(outcome.dead.to_batches()),
+            shed=added(NOTHING_SHED, [(header.stream, header.shed) for header in outcome.headers]),
+            shedding=in_use(self.position.shedding),
             at_s=now_s,
         )

@@ -6,13 +6,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from shoal.compiler.program import Program
+from shoal.compiler.shed_rules import check_spans
+from shoal.kernels.kernel import NEVER_US
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding
-from shoal.model.control.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
+from shoal.model.control.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery, ShedInput
 from shoal.model.control.parked import ParkedQuery
 from shoal.model.control.partitioning import DECLARED, Partitioning
+from shoal.model.control.shedding import BEGINNING_US, StreamShedding
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.runtimes.arrangement import Arrangement
+from shoal.runtimes.shedder import switched
 from shoal.runtimes.spark.rebinding.rebinding import RESTARTED, SUPERSEDED, Rebinding
 from shoal.runtimes.spark.state.checkpoint import Goal, StateRef
 
@@ -29,7 +33,7 @@ class Position:
     failed, which are not in the graph. `coming`: an announced binding,
     which takes effect in the epoch after the next. `held`: the partitioning that the state was written under; the next
     epoch partitions the state again if `partitioning` differs. `rebinding` is the one in progress. `closed` are those
-    that finish with the next epoch; their remaining moves are aborted.
+    that finish with the next epoch; their remaining moves are aborted. `shedding`: which rows are shed, by stream.
     """
 
     graph: Graph
@@ -50,6 +54,7 @@ class Position:
     held: Partitioning = DECLARED
     rebinding: Rebinding | None = None
     closed: tuple[Rebinding, ...] = ()
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
 
     @property
     def instances(self) -> tuple[InstanceId, ...]:
@@ -139,12 +144,34 @@ def changed(position: Position, command: Command, streams: set[str], mechanism: 
         return _rebound(position, command, mechanism)
     if isinstance(command, Repartition):
         return position.repartitioned(command)
+    if isinstance(command, ShedInput):
+        return replace(position, shedding=switched(position.shedding, active=command.active))
     after = position.arranged(position.arrangement.after(command, streams))
+    check_spans(position.shedding, after.graph)
     if isinstance(command, AddQuery | ReplaceQuery):
         return _from_outside(after, command.query.name)
     if isinstance(command, RemoveQuery):
         return _removed(after, command.name)
     return position
+
+
+def asked_shedding(position: Position, asked: Mapping[str, StreamShedding]) -> Position:
+    """The position of a run that asks for some shedding; what an earlier run has asked for ends.
+
+    The newest event times are known of all streams, so that a later run can ask for it.
+    """
+    found = {}
+    for stream in position.streams:
+        wanted = asked.get(stream, StreamShedding())
+        before = position.shedding.get(stream) or StreamShedding(newest_us=_newest_us(position, stream))
+        found[stream] = before.asked(wanted.rule, always=wanted.active)
+    return replace(position, shedding=found)
+
+
+def _newest_us(position: Position, stream: str) -> int:
+    """The newest event time of a stream by its watermark, if an earlier version of Shoal has read it."""
+    mark_us, source = position.watermarks_us.get(stream, NEVER_US), position.graph.streams.get(stream)
+    return BEGINNING_US if mark_us == NEVER_US or source is None else mark_us + int(source.parameters["lateness_us"])
 
 
 def _rebound(position: Position, command: Rebind, usual: str) -> Position:

@@ -115,6 +115,7 @@ def _standing(position: Position, checkpoint: Checkpoint, graph: Graph, written:
         removed=written.removed,
         parked=written.parked,
         ended=frozenset(written.ended),
+        shedding=written.shedding,
     )
 
 

@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import DRAIN, Source
-from shoal.errors import CheckpointError, GraphError
+from shoal.errors import CheckpointError, ConfigError, GraphError
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
@@ -28,6 +28,7 @@ from shoal.model.control.messages import (
     QueriesParked,
     RunEnded,
 )
+from shoal.model.control.shedding import StreamShedding
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 from shoal.runtimes.clock import WallClock
@@ -38,7 +39,7 @@ from shoal.runtimes.spark.cluster.executor_placement import executor_placement
 from shoal.runtimes.spark.cluster.failure import failed_queries, translated
 from shoal.runtimes.spark.cluster.session import set_up
 from shoal.runtimes.spark.driver.epoch import EpochRunner
-from shoal.runtimes.spark.driver.position import MECHANISMS, Position
+from shoal.runtimes.spark.driver.position import MECHANISMS, Position, asked_shedding
 from shoal.runtimes.spark.driver.repair import repaired
 from shoal.runtimes.spark.driver.restore import as_planned, check_streams, desired, restored, still_parked, verify_code
 from shoal.runtimes.spark.driver.ticks import Ticks, waits
@@ -70,7 +71,7 @@ class SparkSetup:
 
     `mechanism`: the default of rebindings. `hot`: whether copies of state are kept in shared memory. `allow_pickle`:
     whether code in the checkpoint is accepted without a signature. `parks`: whether queries that fail are parked, and
-    the others go on.
+    the others go on. `shedding`: streams of which rows may be shed.
     """
 
     spark: SparkSession
@@ -82,6 +83,7 @@ class SparkSetup:
     hot: bool = True
     allow_pickle: bool = False
     parks: bool = False
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Reject an unknown or unsupported mechanism."""
@@ -139,6 +141,11 @@ class SparkRuntime(WallClock, Unmeasured):
                 raise GraphError(
                     f"source of stream {stream!r} must be a streaming DataFrame, made by spark.readStream; "
                     "got one that is not"
+                )
+            if isinstance(source, DataFrame) and stream in self._setup.shedding:
+                raise ConfigError(
+                    f"rows of stream {stream!r} cannot be shed: those of a DataFrame have no positions that a replay "
+                    "would find again; read it with a source of Shoal"
                 )
         self._checkpoint.lock()
         try:
@@ -313,7 +320,8 @@ class SparkRuntime(WallClock, Unmeasured):
         replay = self._checkpoint.has_plan(epoch)
         before = self._runner.position.binding
         if not replay and not final:
-            self._runner.position = self._commands.carried_out(epoch, self._runner.position, self._limits)
+            asked = asked_shedding(self._runner.position, self._setup.shedding)
+            self._runner.position = self._commands.carried_out(epoch, asked, self._limits)
         moves = list(before.diff(self._runner.position.binding))
         if self._outdated is not None:
             self._runner.plan_again(self._outdated)

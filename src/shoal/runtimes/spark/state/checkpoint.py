@@ -23,6 +23,7 @@ from shoal.compiler.program import Program, compile_graph
 from shoal.errors import CheckpointError, ConfigError, GraphError, SignatureError, reason_of
 from shoal.model.control.parked import ParkedQuery
 from shoal.model.control.partitioning import DECLARED, Partitioning
+from shoal.model.control.shedding import StreamShedding
 from shoal.model.query.code import trust
 from shoal.model.query.graph import Graph, Operator, OperatorId
 from shoal.runtimes.spark.state.signed_code import codes_of, signature_of, trust_signed
@@ -71,6 +72,7 @@ class Standing:
     `binding`: the worker of each instance, in the program's order of instances. `coming`: the binding of the next
     epoch, if announced. `goal`: the rebinding in progress; in a plan also in the epoch of its last move. `declared`,
     `added`, `removed` and `parked`: see `Position`. `offsets`: the checksum of Spark's offsets of the epoch.
+    `shedding`: which rows are shed, by stream; that of a manifest is for the next epoch.
     """
 
     epoch: int
@@ -89,6 +91,7 @@ class Standing:
     coming_workers: int = 0
     partitioning: Partitioning = DECLARED
     goal: Goal | None = None
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +129,7 @@ class Manifest(Standing):
         states: tuple[StateRef, ...],
         ended: tuple[str, ...],
         goal: Goal | None,
+        shedding: Mapping[str, StreamShedding],
         slices: Mapping[str, tuple[SliceRead, ...]],
         totals: Mapping[str, int],
         streams: tuple[str, ...],
@@ -133,7 +137,7 @@ class Manifest(Standing):
     ) -> "Manifest":
         """The manifest of a planned epoch: its plan, with what the epoch has changed."""
         planned = {each.name: getattr(plan, each.name) for each in fields(Standing)}
-        done = {"watermarks_us": watermarks_us, "states": states, "ended": ended, "goal": goal}
+        done = {"watermarks_us": watermarks_us, "states": states, "ended": ended, "goal": goal, "shedding": shedding}
         return cls(**{**planned, **done}, slices=slices, totals=totals, streams=streams, final=final)
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from shoal.compiler.program import Program
 from shoal.compiler.router import Router
 from shoal.connectors.sources.source import BadFile, RawBatch
+from shoal.model.control.shedding import ShedCount
 from shoal.runtimes.admitted import AdmittedStream
+from shoal.runtimes.shedder import shedder_of
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.outbox import Outbox
@@ -26,7 +28,9 @@ class Intake:
         """Read everything, then send it to the workers that the plan names."""
         began = time.perf_counter()
         router = Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
-        admitted = AdmittedStream(self.program, self.stream, self.plan.now_us)
+        input_ = self.program.inputs.get(self.stream)
+        shedder = None if input_ is None else shedder_of(self.stream, input_.time, self.plan.shedding)
+        admitted = AdmittedStream(self.program, self.stream, self.plan.now_us, shedder=shedder)
         for item in raw:
             block = admitted.block(item)
             if block is not None:
@@ -44,6 +48,7 @@ class Intake:
             newest_us=admitted.newest_us,
             refused=admitted.refused,
             cost_s=time.perf_counter() - began,
+            shed=ShedCount() if shedder is None else shedder.count,
         )
         payload = HEADERS.encode(header)
         for worker in range(self.plan.workers):

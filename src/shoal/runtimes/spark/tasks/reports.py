@@ -14,6 +14,7 @@ import numpy as np
 from shoal.errors import MessageError, QueryError, RunError
 from shoal.kernels.columns.table import Ints
 from shoal.kernels.kernel import NEVER_US
+from shoal.model.control.shedding import ShedCount
 from shoal.model.query.graph import InstanceId
 from shoal.storage.codec import Codec
 
@@ -49,6 +50,7 @@ class Header:
     refused: Mapping[str, int] = field(default_factory=dict)
     cost_s: float = 0.0
     flush: bool = False
+    shed: ShedCount = field(default_factory=ShedCount)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,190 @@
+"""The report on shed input: how much of which stream, when, and what that does to the results of every query."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shoal.control.journal import SheddingBegun
+from shoal.language.python.flow import QUERY
+from shoal.model.control.shed_hashes import shed_spans
+from shoal.model.control.shedding import BEGINNING_US, ShedCount, Shedding, StreamShedding
+from shoal.model.query.graph import Graph, shortened
+from shoal.session.shedding.bounds import WINDOW_END, QueryBounds, bounds
+from shoal.session.shedding.estimates import Estimate, Shares, estimate
+from shoal.session.shedding.load_shedding import LoadShedding
+
+SEARCHED_WINDOWS = 1_000_000
+LISTED_WINDOWS = 100
+"""Missing windows that a report lists; all are counted."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShedReport:
+    """What was shed in a run; `tables` holds the results, by name, as far as they can be read back."""
+
+    shedding: Shedding
+    graph: Graph
+    events: int
+    counts: Mapping[str, ShedCount]
+    streams: Mapping[str, StreamShedding]
+    entries: Sequence[Any]
+    tables: Mapping[str, pa.Table]
+
+    @classmethod
+    def of(
+        cls,
+        load_shedding: LoadShedding,
+        graph: Graph,
+        tally: Any,
+        tables: Mapping[str, pa.Table],
+    ) -> "ShedReport":
+        """The report of a run."""
+        entries = load_shedding.entries
+        return cls(load_shedding.shedding, graph, tally.events, tally.shed, tally.shedding, entries, tables)
+
+    @property
+    def rows(self) -> int:
+        """All rows that were shed."""
+        return sum(count.rows for count in self.counts.values())
+
+    def estimates(self, query: str) -> pa.Table:
+        """The results of a query with more columns: estimates of all input, and the ends of 95 % intervals.
+
+        For every column that has intervals there are three: `NAME_estimate`, `NAME_low` and `NAME_high`. They are null
+        where input was shed for a part of the window only, but for the bounds of counts.
+        """
+        of_query = next(each for each in bounds(self.shedding, self.graph) if each.query == query)
+        table = self._results(of_query, [query])
+        for column, made in self._made(of_query, table):
+            for name, values in zip(("estimate", "low", "high"), (made.value, made.low, made.high), strict=True):
+                table = table.append_column(f"{column}_{name}", pa.array(values, from_pandas=True))
+        return table
+
+    def data(self) -> dict[str, Any]:
+        """The report as `--json` prints it."""
+        return {
+            "shedding": self.shedding.text,
+            "when": self.shedding.when,
+            "above_ms": self.shedding.above_s * 1000,
+            "rows": self.rows,
+            "share": round(self.rows / max(1, self.events), 6),
+            "streams": [self._stream(stream) for stream in self.streams],
+            "times": [{"began": isinstance(each, SheddingBegun), **asdict(each)} for each in self.entries],
+            "queries": [self._group(group) for group in self._groups()],
+        }
+
+    def _stream(self, stream: str) -> dict[str, Any]:
+        count, state = self.counts.get(stream, ShedCount()), self.streams[stream]
+        found: dict[str, Any] = {"stream": stream, "rows": count.rows, "ranges": len(state.ranges)}
+        if self.shedding.kind == "utility":
+            kept = 1 - count.utility / count.utility_read if count.utility_read else 1.0
+            found["utility_kept"] = round(kept, 6)
+        if self.shedding.kind == "windows":
+            missing = self.missing_windows(stream)
+            found["windows_missing"] = len(missing)
+            found["missing"] = [_iso(start_us) for start_us in missing[:LISTED_WINDOWS]]
+        return found
+
+    def missing_windows(self, stream: str) -> list[int]:
+        """The beginnings, in microseconds since 1970, of the windows without results because all their rows were shed.
+
+        Windows that would have had no rows are among them. Of every range only the newest million are searched.
+        """
+        state = self.streams.get(stream, StreamShedding())
+        first_us = self._first_us(stream)
+        found: list[int] = []
+        for each in state.ranges:
+            if each.rule.span_us and state.newest_us != BEGINNING_US:
+                last_us = min(each.end_us - 1, state.newest_us)
+                begin_us = max(each.start_us, first_us // each.rule.span_us * each.rule.span_us)
+                begin_us = max(begin_us, last_us - SEARCHED_WINDOWS * each.rule.span_us)
+                found += shed_spans(each.rule, begin_us, last_us)
+        return found
+
+    def _first_us(self, stream: str) -> int:
+        """The first event time of a stream that was shed, or the beginning of the first window with results."""
+        firsts = [self.counts.get(stream, ShedCount()).oldest_us]
+        for each in bounds(self.shedding, self.graph):
+            table = self.tables.get(each.table)
+            if stream in each.streams and each.placed and table is not None and table.num_rows:
+                firsts.append(pc.min(table.column(WINDOW_END)).cast(pa.int64()).as_py() - each.size_us)
+        return min(firsts)
+
+    def _groups(self) -> list[list[QueryBounds]]:
+        """Queries that differ in nothing but their names."""
+        found: dict[QueryBounds, list[QueryBounds]] = {}
+        for each in bounds(self.shedding, self.graph):
+            found.setdefault(replace(each, query=""), []).append(each)
+        return list(found.values())
+
+    def _group(self, group: Sequence[QueryBounds]) -> dict[str, Any]:
+        first, names = group[0], [each.query for each in group]
+        shed = any(self.counts.get(stream, ShedCount()).rows for stream in first.streams)
+        found: dict[str, Any] = {"queries": names, "table": first.table, "exact": not shed}
+        if not shed:
+            return found
+        found["reason"] = first.reason
+        table = self._results(first, names)
+        made = dict(self._made(first, table))
+        found["results"] = table.num_rows
+        found["columns"] = [
+            {
+                "column": each.column,
+                "aggregate": each.text.partition(" = ")[2],
+                "bound": each.bound,
+                "reason": each.reason,
+                **(_widths(made[each.column], table, each.column) if each.column in made else {}),
+            }
+            for each in first.columns
+        ]
+        return found
+
+    def _results(self, query: QueryBounds, names: Sequence[str]) -> pa.Table:
+        """The results of some queries of one table."""
+        table = self.tables.get(query.table)
+        if table is None:
+            return pa.table({column: [] for column in (QUERY, *self.graph.queries[query.query].columns)})
+        return table.filter(pc.is_in(table.column(QUERY), pa.array(names, pa.string())))
+
+    def _made(self, query: QueryBounds, table: pa.Table) -> Iterator[tuple[str, Estimate]]:
+        if table.num_rows:
+            shares = Shares.of(table, query, self.streams)
+            for each in query.columns:
+                if each.bound == "interval":
+                    yield each.column, estimate(table, each, shares)
+
+
+def _widths(made: Estimate, table: pa.Table, column: str) -> dict[str, Any]:
+    """How wide intervals are: half of each, as a share of its estimate; and how many results have which."""
+    raw = pc.fill_null(table.column(column).cast(pa.float64()), float("nan")).to_numpy()
+    exact = (made.low == made.high) & (made.low == raw)
+    known = ~np.isnan(made.value) & ~np.isnan(made.low) & ~exact
+    bounded = np.isnan(made.value) & ~np.isnan(made.low)
+    half = (made.high - made.low)[known] / 2
+    relative = half / np.maximum(np.abs(made.value[known]), np.finfo(float).tiny)
+    return {
+        "exact_results": int(exact.sum()),
+        "interval_results": int(known.sum()),
+        "bounded_results": int(bounded.sum()),
+        "unknown_results": int(len(raw) - exact.sum() - known.sum() - bounded.sum()),
+        "half_width_median": round(float(np.median(relative)), 6) if known.any() else None,
+        "half_width_most": round(float(relative.max()), 6) if known.any() else None,
+    }
+
+
+def _iso(us: int) -> str:
+    return datetime.fromtimestamp(us / 1e6, UTC).isoformat()
+
+
+def warnings(shedding: Shedding, graph: Graph) -> list[str]:
+    """What a user should know before input is shed: the results that will have no bound."""
+    found: dict[str, list[str]] = {}
+    for each in bounds(shedding, graph):
+        for text in each.unbounded:
+            found.setdefault(text, []).append(each.query)
+    return [f"no bound on the error of {shortened(names, 'queries')}: {text}" for text, names in found.items()]
