@@ -16,7 +16,7 @@ from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
 from shoal.model.control.binding import Binding
 from shoal.model.control.costs import LinkCosts
-from shoal.model.control.hosts import Departure, Floats
+from shoal.model.control.hosts import Floats, HostDeparture
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import InstanceId
 from shoal.policies.binding.loads import Load, Loads
@@ -27,7 +27,7 @@ PERIOD_S = 0.5
 HAND_OVER_S = 0.001
 
 
-def topology(*departures: Departure, star: str = "star:3x2@8MB,10ms", battery_j: Floats | None = None) -> Topology:
+def topology(*departures: HostDeparture, star: str = "star:3x2@8MB,10ms", battery_j: Floats | None = None) -> Topology:
     machine = machine_named(star)
     found = Workers.first(machine, machine.workers).topology_with({}, battery_j)
     assert found.hosts is not None
@@ -72,7 +72,7 @@ def test_instances_leave_so_that_the_transfer_ends_before_the_host_goes(
     loads: list[tuple[int, Load]], at_s: float, announced_s: float
 ) -> None:
     """Reports come every half second; a command takes effect with the next one."""
-    observation = observed(topology(Departure(1, at_s, known_at_s=at_s - announced_s)), loads)
+    observation = observed(topology(HostDeparture(1, at_s, known_at_s=at_s - announced_s)), loads)
     bytes_per_s = 8e6 / (1 + 40 / 1460)
     places = [place for place, host in enumerate(hosts_of(observation, observation.binding)) if host == 1]
     departures, found, now_s = Departures(10.0), None, 0.0
@@ -108,7 +108,7 @@ def test_instances_leave_so_that_the_transfer_ends_before_the_host_goes(
 
 def test_instances_go_where_work_is_done_first() -> None:
     busy, light = Load(cost_s=1.0, rate_per_s=5.0), Load(cost_s=1.0, rate_per_s=1.0)
-    observation = observed(topology(Departure(0, 1.2)), [(0, busy), (1, light), (2, busy), (3, busy), (4, light)])
+    observation = observed(topology(HostDeparture(0, 1.2)), [(0, busy), (1, light), (2, busy), (3, busy), (4, light)])
     found = Departures(10.0).due(observation, PERIOD_S, 0.5)
     assert found is not None
     assert [found.binding.worker_of[each] for each in observation.loads.instances] == [5, 4, 2, 3, 4]
@@ -116,14 +116,14 @@ def test_instances_go_where_work_is_done_first() -> None:
 
 
 def test_no_instance_goes_to_a_host_that_goes_soon_as_well() -> None:
-    observation = observed(topology(Departure(0, 1.2), Departure(1, 9.0)), [(0, Load(1.0, rate_per_s=1.0))] * 4)
+    observation = observed(topology(HostDeparture(0, 1.2), HostDeparture(1, 9.0)), [(0, Load(1.0, rate_per_s=1.0))] * 4)
     found = Departures(10.0).due(observation, PERIOD_S, 0.5)
     assert found is not None
     assert set(hosts_of(observation, found.binding)) == {2}
 
 
 def test_if_all_hosts_go_it_is_said_once() -> None:
-    going = topology(*(Departure(host, 1.0) for host in range(3)))
+    going = topology(*(HostDeparture(host, 1.0) for host in range(3)))
     departures, observation = Departures(10.0), observed(going, [(0, Load(1.0, rate_per_s=1.0))])
     found = departures.due(observation, PERIOD_S, 0.5)
     assert found is not None
@@ -150,7 +150,7 @@ def test_a_battery_is_left_before_it_is_empty_and_for_good() -> None:
 
 
 def test_workers_are_away_from_the_horizon_before_a_departure_until_the_host_is_back() -> None:
-    where = topology(Departure(1, 20.0, 30.0))
+    where = topology(HostDeparture(1, 20.0, 30.0))
     assert where.hosts is not None
     hosts = where.hosts
     departures = Departures(10.0)
@@ -176,7 +176,7 @@ def star_world(star: Topology, **control: str) -> World:
 
 
 def test_the_controller_leaves_a_host_and_lets_nothing_return_until_it_is_back() -> None:
-    world = star_world(topology(Departure(2, 20.0, 40.0, event="is expected to lose its link")))
+    world = star_world(topology(HostDeparture(2, 20.0, 40.0, event="is expected to lose its link")))
     world.run(35)
     (left,) = [entry for entry in world.entries if isinstance(entry, Left)]
     assert (left.hosts, left.moved, left.stayed) == (("host-3",), 4, 0)
@@ -195,7 +195,7 @@ def test_a_host_is_free_by_the_time_that_the_user_wants() -> None:
 
 
 def test_without_foresight_nothing_leaves() -> None:
-    world = star_world(topology(Departure(2, 20.0, 40.0)), departures="wait").run(30)
+    world = star_world(topology(HostDeparture(2, 20.0, 40.0)), departures="wait").run(30)
     assert world.moves == 0
 
 

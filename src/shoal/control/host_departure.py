@@ -16,7 +16,7 @@ import numpy as np
 from shoal.control.observation import Observation
 from shoal.errors import ConfigError, did_you_mean
 from shoal.model.control.binding import Binding, WorkerId
-from shoal.model.control.hosts import Departure, Floats, Hosts
+from shoal.model.control.hosts import Floats, HostDeparture, Hosts
 from shoal.model.control.topology import Topology
 from shoal.policies.binding.loads import Ints
 
@@ -73,7 +73,7 @@ class Departures:
     leave: Mapping[str, float] = field(default_factory=dict)
     ahead: bool = True
     _batteries: deque[tuple[float, Floats]] = field(default_factory=lambda: deque(maxlen=BATTERY_SAMPLES))
-    _emptied: dict[int, Departure] = field(default_factory=dict)
+    _emptied: dict[int, HostDeparture] = field(default_factory=dict)
     _given_up: set[int] = field(default_factory=set)
 
     def note(self, topology: Topology | None, now_s: float) -> None:
@@ -126,19 +126,21 @@ class Departures:
         self._given_up |= new
         return found if new else None
 
-    def _known(self, hosts: Hosts, now_s: float) -> list[Departure]:
+    def _known(self, hosts: Hosts, now_s: float) -> list[HostDeparture]:
         """All departures that are known and not over, the first for every host, by time."""
         numbers = {name: number for number, name in enumerate(hosts.names)}
-        wanted = (Departure(numbers[name], at_s, event=WANTED) for name, at_s in self.leave.items() if name in numbers)
+        wanted = (
+            HostDeparture(numbers[name], at_s, event=WANTED) for name, at_s in self.leave.items() if name in numbers
+        )
         announced = (each for each in hosts.departures if each.known_at_s <= now_s)
         several = [*announced, *wanted, *self._emptying(now_s)]
-        first: dict[int, Departure] = {}
+        first: dict[int, HostDeparture] = {}
         for each in sorted(several, key=lambda one: (one.at_s, one.host)):
             if now_s < each.until_s:
                 first.setdefault(each.host, each)
         return list(first.values())
 
-    def _emptying(self, now_s: float) -> list[Departure]:
+    def _emptying(self, now_s: float) -> list[HostDeparture]:
         """Batteries that become empty at the rate of the last reports; a host that was left for it stays so."""
         found = list(self._emptied.values())
         if len(self._batteries) < FEWEST_SAMPLES:
@@ -148,7 +150,7 @@ class Departures:
             used_j = float(first_j[host] - last_j[host])
             if used_j > 0 and last_s > first_s and host not in self._emptied:
                 left_s = float(last_j[host]) * (last_s - first_s) / used_j
-                found.append(Departure(host, last_s + left_s, known_at_s=now_s, event=EMPTY))
+                found.append(HostDeparture(host, last_s + left_s, known_at_s=now_s, event=EMPTY))
         return found
 
 
@@ -172,7 +174,7 @@ class _Search:
         seconds: Floats = self._loads.costs.hand_over_s + self._loads.state_bytes[places] / way.bytes_per_s[there]
         return seconds
 
-    def is_due(self, departure: Departure, now_s: float, lead_s: float) -> bool:
+    def is_due(self, departure: HostDeparture, now_s: float, lead_s: float) -> bool:
         """Whether instances of the host have to leave before the next report but one."""
         places = self._places(departure.host)
         if not len(places):
@@ -186,7 +188,7 @@ class _Search:
         at_s = departure.at_s - self._battery_s(departure, places, now_s)
         return now_s + lead_s + SAFETY * transfer_s >= at_s
 
-    def _battery_s(self, departure: Departure, places: Ints, now_s: float) -> float:
+    def _battery_s(self, departure: HostDeparture, places: Ints, now_s: float) -> float:
         """How much sooner a battery is empty by sending the state."""
         hosts, host = self._hosts, departure.host
         if departure.event != EMPTY or not hosts.battery_j[host] > 0:
@@ -208,7 +210,7 @@ class _Search:
             load_s[worker] = then_s[worker]
         return found
 
-    def evacuation(self, due: Sequence[Departure], now_s: float, lead_s: float) -> Evacuation | None:
+    def evacuation(self, due: Sequence[HostDeparture], now_s: float, lead_s: float) -> Evacuation | None:
         """Everything that can leave in time, by the departures that are due."""
         worker_of, names = dict(self._binding.worker_of), tuple(self._hosts.names[each.host] for each in due)
         moved, size, transfer_s, stayed, reason = 0, 0.0, 0.0, 0, ""

@@ -38,10 +38,10 @@ class Ways(Protocol):
 
 
 @dataclass(frozen=True)
-class Departure:
+class HostDeparture:
     """A time in which a host will be gone: `event` says why, `known_at_s` since when that is known.
 
-    >>> Departure(2, 30.0, 50.0, event="is expected to lose its link").sentence("box-2")
+    >>> HostDeparture(2, 30.0, 50.0, event="is expected to lose its link").sentence("box-2")
     'host box-2 is expected to lose its link at 30.0 s'
     """
 
@@ -76,7 +76,7 @@ class Hosts:
     battery_j: Floats
     ways: Ways
     source_of: Mapping[str, int] = field(default_factory=dict)
-    departures: tuple[Departure, ...] = ()
+    departures: tuple[HostDeparture, ...] = ()
 
     @property
     def has_energy(self) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.model.control.hosts import Departure
+from shoal.model.control.hosts import HostDeparture
 from shoal.runtimes.simulated.machine.document import load_machine
 from shoal.runtimes.simulated.machine.hosts import Host, Link
 from shoal.runtimes.simulated.machine.known_hosts import CUT_OFF, FAILS, known_hosts
@@ -60,42 +60,42 @@ outages: [%s]
     [
         pytest.param(STAR, "{host: box-2, at: 9}", [], id="an outage that is not announced is a surprise"),
         pytest.param(
-            STAR, "{host: box-2, at: 9, announced: 4}", [Departure(1, 9.0, known_at_s=5.0)], id="a host that fails"
+            STAR, "{host: box-2, at: 9, announced: 4}", [HostDeparture(1, 9.0, known_at_s=5.0)], id="a host that fails"
         ),
         pytest.param(
             STAR,
             "{link: [box-3, hub], at: 9, until: 12, announced: 20}",
-            [Departure(2, 9.0, 12.0, -11.0, CUT_OFF)],
+            [HostDeparture(2, 9.0, 12.0, -11.0, CUT_OFF)],
             id="both directions of a link are one departure",
         ),
         pytest.param(
             STAR,
             "{link: [box-3, hub], at: 9, announced: 1}, {host: box-3, at: 9, until: 10, announced: 2}",
-            [Departure(2, 9.0, math.inf, 7.0, FAILS)],
+            [HostDeparture(2, 9.0, math.inf, 7.0, FAILS)],
             id="a failure counts more than a lost link",
         ),
         pytest.param(
             EDGE,
             "{link: [box-1, server], at: 9, until: 10, announced: 1}",
-            [Departure(host, 9.0, 10.0, 8.0, CUT_OFF) for host in (1, 3, 4)],
+            [HostDeparture(host, 9.0, 10.0, 8.0, CUT_OFF) for host in (1, 3, 4)],
             id="what reaches the server through a host goes with it",
         ),
         pytest.param(
             PAIR,
             "{link: [a, b], at: 9, announced: 1}",
-            [Departure(1, 9.0, math.inf, 8.0, CUT_OFF)],
+            [HostDeparture(1, 9.0, math.inf, 8.0, CUT_OFF)],
             id="of equals the first stays",
         ),
         pytest.param(
             "{hosts: [{name: a, cores: 1}, {name: b, cores: 3}], star: {bandwidth: 1}, outages: [%s]}",
             "{link: [b, hub], at: 9, announced: 1}",
-            [Departure(0, 9.0, math.inf, 8.0, CUT_OFF)],
+            [HostDeparture(0, 9.0, math.inf, 8.0, CUT_OFF)],
             id="the host with most cores stays, whosever link it is",
         ),
     ],
 )
 def test_an_announced_outage_takes_the_hosts_that_it_cuts_off(
-    machine: str, outage: str, departures: list[Departure]
+    machine: str, outage: str, departures: list[HostDeparture]
 ) -> None:
     assert list(known_hosts(load_machine(machine % outage, "f.yaml")).departures) == departures
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from shoal.model.control.hosts import Departure, Hosts, Legs
+from shoal.model.control.hosts import HostDeparture, Hosts, Legs
 from shoal.runtimes.simulated.machine.machine import Floats, Machine
 from shoal.runtimes.simulated.machine.routes import Numbers
 
@@ -89,9 +89,9 @@ def known_hosts(machine: Machine) -> Hosts:
     )
 
 
-def _departures(machine: Machine) -> Iterator[Departure]:
+def _departures(machine: Machine) -> Iterator[HostDeparture]:
     """The hosts that announced outages take away, by the time at which they go."""
-    found: dict[tuple[int, float], Departure] = {}
+    found: dict[tuple[int, float], HostDeparture] = {}
     names = {host.name: number for number, host in enumerate(machine.hosts)}
     links = {link.name: number for number, link in enumerate(machine.links)}
     for outage in sorted(machine.outages, key=lambda each: (each.at_s, each.what)):
@@ -101,13 +101,13 @@ def _departures(machine: Machine) -> Iterator[Departure]:
         gone = [names[outage.what]] if fails else _cut_off(machine, links[outage.what], outage.at_s)
         for host in gone:
             event = FAILS if fails else CUT_OFF
-            new = Departure(host, outage.at_s, outage.until_s, outage.at_s - outage.announced_s, event)
+            new = HostDeparture(host, outage.at_s, outage.until_s, outage.at_s - outage.announced_s, event)
             old = found.get((host, outage.at_s))
             found[host, outage.at_s] = new if old is None else _both(old, new)
     yield from found.values()
 
 
-def _both(one: Departure, other: Departure) -> Departure:
+def _both(one: HostDeparture, other: HostDeparture) -> HostDeparture:
     """Two departures of a host at one time; a failure counts more than a lost link."""
     return replace(
         one,
