@@ -98,7 +98,8 @@ class MatchKernel(WholeRowKernel):
         1. The stage that a match has reached gives the share of such matches that are completed within their time.
         2. With the same chance of completion in every unit of time, a share p of the whole time becomes
            1 - (1 - p)^f in the fraction f of it that is left.
-        3. If matches may overlap, every row at which one may begin counts; otherwise the first of them.
+        3. If matches may overlap, every row at which one may begin counts. Otherwise there is one match, which begins
+           at a later row once the time of an earlier one is over: the row with the best chance counts.
 
         A row that waits, and a last row, count as a match that begins with it.
         """
@@ -113,10 +114,9 @@ class MatchKernel(WholeRowKernel):
         now_us = present_us(state.watermark_us, int(rows[TIME].max()))
         left = np.clip((rows[TIME] + self.within_us - now_us) / max(self.within_us, 1), 0.0, 1.0)
         chances = np.where(rows[_BEGINS], 1 - (1 - shares) ** left, 0.0)
-        if self.after != "next_row":
-            chances *= rows[_BEGINS] & (_begun_before(rows[_BEGINS], begin, groups) == 0)
         utility = np.zeros(len(table))
-        utility[order[begin[:-1]]] = np.add.reduceat(chances, begin[:-1])
+        combine = np.add if self.after == "next_row" else np.maximum
+        utility[order[begin[:-1]]] = combine.reduceat(chances, begin[:-1])
         return utility
 
     def learn(self, learned: Learned, port: int, block: Block) -> Learned:
@@ -208,12 +208,6 @@ class MatchKernel(WholeRowKernel):
             columns[name] = _measured(measure.kind, match[chosen], row[chosen], values, number)
         columns[TIME] = rows[TIME][row[last]]
         return Block(columns, number)
-
-
-def _begun_before(begins: NDArray[np.bool_], begin: Ints, groups: Ints) -> Ints:
-    """The number of rows of the same group before each row at which a match may begin."""
-    counted: Ints = np.cumsum(begins) - begins
-    return counted - counted[begin[:-1]][groups]
 
 
 def _measured(kind: str, match: Ints, row: Ints, values: Column, number: int) -> Column:

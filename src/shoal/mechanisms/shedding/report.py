@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from shoal.errors import MechanismError
 from shoal.kernels.columns.block import Column, take
-from shoal.kernels.columns.identity import ids_of
 from shoal.kernels.columns.parts import split_tables
 from shoal.kernels.columns.table import Tables
 from shoal.kernels.error_bounds import ErrorBounds
@@ -121,7 +120,7 @@ def _keys(kernel: Kernel, lost: Tables) -> tuple[int, tuple[Key, ...]]:
     total = np.zeros(0, np.uint64)
     for number, table in sorted(lost.items()):
         columns = kernel.table_keys(number, table)
-        ids, rows = np.unique(ids_of(0, [table.instance, *columns], len(table)), return_index=True)
+        ids, rows = np.unique(kernel.state_keys(number, table), return_index=True)
         total = np.union1d(total, ids)
         values = zip(*(_listed(take(column, rows[:NAMED_KEYS])) for column in columns), strict=True)
         found |= dict(zip(ids[:NAMED_KEYS].tolist(), values if columns else [()] * NAMED_KEYS, strict=False))
