@@ -135,6 +135,18 @@ def test_windows_are_whole_although_shedding_begins_and_ends_in_the_middle_of_on
     assert got == {row for row in expected if _end_us(row) not in missing} != expected
 
 
+def test_windows_are_whole_whenever_shedding_begins_and_ends_on_the_local_runtime() -> None:
+    rows = [{"ts": n * S // 3, "k": n % 2, "x": 1.0} for n in range(3000)]
+    expected = _plain(result_tables(ran("reference", None, rows, counts())))
+    run = start(
+        Job.of("j", [counts()], {"cars": cars(rows, 10)}), on="local", shed=Shedding("windows", 0.5, above_s=1e9)
+    )
+    run.runtime.apply(ShedInput(active=True))
+    run.wait(lambda run, event: run.runtime.apply(ShedInput(active=event.epoch % 2 == 1)))
+    missing = {start_us + 2 * S for start_us in run.shed_report().missing_windows("cars")}
+    assert _plain(result_tables(run)) == {row for row in expected if _end_us(row) not in missing}
+
+
 def test_rows_of_the_least_utility_are_shed_and_their_utility_is_reported() -> None:
     rows = [{"ts": n * S, "k": n, "x": float(n)} for n in range(20)]
     for on in FAST:

@@ -162,7 +162,7 @@ def _shed_lines(shed: Mapping[str, Any] | None) -> Iterator[str]:
     """The lines about shed input; none if none may be shed."""
     if shed is None:
         return
-    if not shed["rows"]:
+    if not any(stream["ranges"] for stream in shed["streams"]):
         yield f"shed ({shed['shedding']}): no rows; every result is exact"
         return
     yield f"shed ({shed['shedding']}): {shed['rows']:,} rows, {shed['share']:.1%} of the input; results are not scaled"

@@ -55,7 +55,7 @@ def span_us(graph: Graph, stream: str) -> int:
 
 def _tumbling_us(query: Query) -> int:
     """The length of a query's windows, if each row is in the one window of its event time."""
-    fault = _fault(query)
+    fault = windows_fault(query)
     if fault:
         raise ConfigError(
             f"whole windows can be shed if every query has one aggregate over tumbling windows of event time; "
@@ -71,7 +71,7 @@ def _window_of(query: Query) -> Window:
     return window
 
 
-def _fault(query: Query) -> str:
+def windows_fault(query: Query) -> str:
     """Why a query does not let whole windows be shed; empty if it does."""
     stateful = [each.kind for each in query.operators if each.kind in STATEFUL]
     if stateful != ["aggregate"]:

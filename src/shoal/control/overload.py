@@ -26,16 +26,19 @@ class Lateness:
 
     @classmethod
     def of(cls, event: EpochCommitted) -> "Lateness":
-        """The larger one of the latency of results and the time that the backlog of all instances takes.
+        """The largest one of the latency of results, the lag of sources and the time that all backlog takes.
 
         The backlog takes as long as it takes to process as many events as in the last report.
         """
         loads = event.snapshot.loads.values()
         backlog, events = sum(load.backlog for load in loads), sum(load.events for load in loads)
         waiting_s = backlog * event.snapshot.period_s / max(1, events)
-        if waiting_s > event.latency_s:
-            return cls(waiting_s, f"a backlog of {backlog:,} events, or {readable(waiting_s)}")
-        return cls(event.latency_s, f"latency was {readable(event.latency_s)}")
+        found = [
+            cls(event.latency_s, f"latency was {readable(event.latency_s)}"),
+            cls(event.lag_s, f"events were read {readable(event.lag_s)} after they were due"),
+            cls(waiting_s, f"a backlog of {backlog:,} events, or {readable(waiting_s)}"),
+        ]
+        return max(found, key=lambda each: each.seconds)
 
 
 class Overload:

@@ -252,9 +252,7 @@ class Run:
 
     def shed_report(self) -> ShedReport:
         """What was shed so far, and what that does to the results of every query; an error if nothing may be shed."""
-        if self.load_shedding is None:
-            raise ConfigError("nothing is shed in this run; start it with shed=")
-        return ShedReport.of(self.load_shedding, self.graph, self.tally, written_results(self.sink, self.graph))
+        return ShedReport.of(self.tally, self.graph, self.load_shedding, written_results(self.sink, self.graph))
 
     @property
     def consumed(self) -> int:

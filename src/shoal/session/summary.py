@@ -86,6 +86,11 @@ class Tally:
         return 0.0 if self.first_begun_s is None else self.last_done_s - self.first_begun_s
 
     @property
+    def lacks_input(self) -> bool:
+        """Whether input was shed in some range of event time, also by an earlier run of the checkpoint."""
+        return any(each.ranges for each in self.shedding.values())
+
+    @property
     def refused_share(self) -> float:
         """Dead letters per event read; may exceed 1, since a late row has one for every operator."""
         return self.dead_letters / max(1, self.events)

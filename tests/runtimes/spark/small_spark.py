@@ -20,6 +20,7 @@ from shoal.connectors.sources.generator import Generator
 from shoal.connectors.sources.source import RawBatch
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import Command, Rebind
+from shoal.model.control.shedding import StreamShedding
 from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin, shuffled
 from shoal.runtimes.spark.driver.epoch import EpochRunner
@@ -117,6 +118,7 @@ class SmallRun:
     graph: Graph = field(default_factory=lambda: city().job.graph)
     mechanism: str = "megaphone"
     parks: bool = False
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
 
     @property
     def uri(self) -> str:
@@ -136,7 +138,15 @@ class SmallRun:
         program.cache_clear()
         source = Generator(city_events(), self.epochs * self.rows_per_epoch)
         session = cast(SparkSession, Session())
-        setup = SparkSetup(session, self.uri, {STREAM: source}, self.sink, mechanism=self.mechanism, parks=self.parks)
+        setup = SparkSetup(
+            session,
+            self.uri,
+            {STREAM: source},
+            self.sink,
+            mechanism=self.mechanism,
+            parks=self.parks,
+            shedding=self.shedding,
+        )
         runtime = SparkRuntime(setup)
         position = runtime._begin(self.graph, round_robin(self.graph, self.workers))
         runtime._runner = EpochRunner(runtime._checkpoint, self.sink, position)
@@ -198,7 +208,7 @@ class SmallRun:
                 events = city_events().batch(start, stop)
                 read = SliceRead("events", stop - start, ended)
                 intake = Intake(program(self.uri, plan.graph, plan.partitioning), plan, STREAM)
-                parts.append(wire.rows(list(intake.run([RawBatch(events, "events")], read))))
+                parts.append(wire.rows(list(intake.run([RawBatch(events, "events", start)], read))))
             return pa.Table.from_batches(parts)
 
         return cast(DataFrame, Rows(make))

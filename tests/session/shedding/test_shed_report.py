@@ -12,7 +12,7 @@ from shoal.errors import ConfigError
 from shoal.kernels.columns.block import arrow_schema
 from shoal.language.python.stream import Stream
 from shoal.model.control.messages import EpochCommitted, ShedInput
-from shoal.model.control.shedding import Shedding
+from shoal.model.control.shedding import Shedding, ShedRule, StreamShedding
 from shoal.model.query.aggregate import count, count_distinct, max_, mean, stddev, sum_, variance
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Query
@@ -21,6 +21,8 @@ from shoal.model.query.window import hop, sessions, tumbling
 from shoal.session.job import Job
 from shoal.session.run import Run, start
 from shoal.session.shedding.bounds import bounds
+from shoal.session.shedding.shed_report import ShedReport
+from shoal.session.summary import Tally
 
 COLUMNS = {"ts": "timestamp", "k": "int64", "x": "float64 not null", "y": "float64"}
 CARS = Stream("cars", COLUMNS, time="ts", max_ahead_s=None)
@@ -171,3 +173,18 @@ def test_a_run_that_sheds_nothing_has_no_report() -> None:
     run = ran(None, [], KEYED.aggregate(n=count()).sink("q"))
     with pytest.raises(ConfigError, match="nothing is shed in this run; start it with shed="):
         run.shed_report()
+
+
+def test_a_resumed_run_reports_what_earlier_runs_have_shed_and_no_bound_if_they_did_so_in_several_ways() -> None:
+    query = KEYED.aggregate(n=count()).sink("q")
+    graph, rows = Job.of("j", [query], {"cars": None}).graph, ran(None, population()[:600], query)
+    table = {"q": rows.sink.table("q")}  # type: ignore[attr-defined]
+    random, windows = ShedRule("random", 0.5), ShedRule("windows", 0.5, span_us=10 * S)
+    before = StreamShedding().asked(random, always=True).read(3 * S)
+    tally = Tally(shedding={"cars": before.asked(None, always=False)})
+    report = ShedReport.of(tally, graph, None, table)
+    [group] = report.data()["queries"]
+    assert (report.shedding.text, group["exact"], group["columns"][0]["bounded_results"]) == ("random:0.5", False, 300)
+    tally.shedding = {"cars": before.asked(windows, always=True)}
+    [group] = ShedReport.of(tally, graph, None, table).data()["queries"]
+    assert group["reason"] == "input was shed in several ways: random, windows"

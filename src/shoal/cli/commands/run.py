@@ -310,7 +310,7 @@ def _summary(
         parked=run.parked,
         simulated_time=run.capabilities.simulates_time,
         machine=run.runtime.machine_report(),
-        shed=None if run.load_shedding is None else run.shed_report().data(),
+        shed=run.shed_report().data() if run.load_shedding is not None or run.tally.lacks_input else None,
     )
     return summary, wrong
 

@@ -119,6 +119,8 @@ class EpochCommitted:
     """Moved bytes that a worker had to fetch when it first needed them."""
     state_bytes_ahead: int = 0
     """Bytes that workers began to read for the next epoch."""
+    lag_s: float = 0.0
+    """How late the newest rows were read, by when they were due; 0 if the runtime or the source does not know."""
     shed: Mapping[str, ShedCount] = field(default_factory=dict)
     """Rows that were shed by stream; they count as read."""
     shedding: Mapping[str, StreamShedding] = field(default_factory=dict)

@@ -88,6 +88,7 @@ class Reports:
             refusals=self._new_refusals(),
             refused_rows=delivery.refused_rows,
             latency=delivery.latency,
+            lag_s=max((node.lag_s for node in self._sources if not node.ended), default=0.0),
             shed=self._new_shed(),
             shedding={each.stream: each.shedding for each in self._shedders},
             at_s=now_s,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.compiler.shed_rules import windows_fault
 from shoal.model.control.shedding import Shedding
 from shoal.model.query.graph import STATEFUL, Graph, Operator, Query
 from shoal.model.query.schema import NOT_NULL
@@ -78,6 +79,8 @@ def _of_query(shedding: Shedding, query: Query) -> QueryBounds:
         return QueryBounds(name, table, streams, reason="rows are chosen by their utility, so results are biased")
     if shedding.kind == "random" and (fault := _fault(query)):
         return QueryBounds(name, table, streams, reason=fault)
+    if shedding.kind == "windows" and (fault := windows_fault(query)):
+        return QueryBounds(name, table, streams, reason=f"it {fault}, of which some may lack rows")
     window = _window(query)
     aggregate = next(each for each in query.operators if each.kind == "aggregate")
     named = _named(query, aggregate)

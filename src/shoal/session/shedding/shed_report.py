@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.control.journal import SheddingBegun
+from shoal.errors import ConfigError
 from shoal.language.python.flow import QUERY
 from shoal.model.control.shed_hashes import shed_spans
 from shoal.model.control.shedding import BEGINNING_US, ShedCount, Shedding, StreamShedding
@@ -17,6 +19,7 @@ from shoal.model.query.graph import Graph, shortened
 from shoal.session.shedding.bounds import WINDOW_END, QueryBounds, bounds
 from shoal.session.shedding.estimates import Estimate, Shares, estimate
 from shoal.session.shedding.load_shedding import LoadShedding
+from shoal.session.summary import Tally
 
 SEARCHED_WINDOWS = 1_000_000
 LISTED_WINDOWS = 100
@@ -37,15 +40,22 @@ class ShedReport:
 
     @classmethod
     def of(
-        cls,
-        load_shedding: LoadShedding,
-        graph: Graph,
-        tally: Any,
-        tables: Mapping[str, pa.Table],
+        cls, tally: Tally, graph: Graph, load_shedding: LoadShedding | None, tables: Mapping[str, pa.Table]
     ) -> "ShedReport":
-        """The report of a run."""
-        entries = load_shedding.entries
-        return cls(load_shedding.shedding, graph, tally.events, tally.shed, tally.shedding, entries, tables)
+        """The report of a run; one that does not shed may have been resumed from one that did."""
+        asked = _last_asked(tally.shedding) if load_shedding is None else load_shedding.shedding
+        entries = () if load_shedding is None else load_shedding.entries
+        return cls(asked, graph, tally.events, tally.shed, tally.shedding, entries, tables)
+
+    @cached_property
+    def _bounds(self) -> list[QueryBounds]:
+        """The bounds of all queries; none if earlier runs have shed in another way."""
+        found = bounds(self.shedding, self.graph)
+        kinds = {self.shedding.kind, *(each.rule.kind for state in self.streams.values() for each in state.ranges)}
+        if len(kinds) == 1:
+            return found
+        reason = f"input was shed in several ways: {', '.join(sorted(kinds))}"
+        return [QueryBounds(each.query, each.table, each.streams, reason=reason) for each in found]
 
     @property
     def rows(self) -> int:
@@ -58,7 +68,7 @@ class ShedReport:
         For every column that has intervals there are three: `NAME_estimate`, `NAME_low` and `NAME_high`. They are null
         where input was shed for a part of the window only, but for the bounds of counts.
         """
-        of_query = next(each for each in bounds(self.shedding, self.graph) if each.query == query)
+        of_query = next(each for each in self._bounds if each.query == query)
         table = self._results(of_query, [query])
         for column, made in self._made(of_query, table):
             for name, values in zip(("estimate", "low", "high"), (made.value, made.low, made.high), strict=True):
@@ -109,7 +119,7 @@ class ShedReport:
     def _first_us(self, stream: str) -> int:
         """The first event time of a stream that was shed, or the beginning of the first window with results."""
         firsts = [self.counts.get(stream, ShedCount()).oldest_us]
-        for each in bounds(self.shedding, self.graph):
+        for each in self._bounds:
             table = self.tables.get(each.table)
             if stream in each.streams and each.placed and table is not None and table.num_rows:
                 firsts.append(pc.min(table.column(WINDOW_END)).cast(pa.int64()).as_py() - each.size_us)
@@ -118,13 +128,13 @@ class ShedReport:
     def _groups(self) -> list[list[QueryBounds]]:
         """Queries that differ in nothing but their names."""
         found: dict[QueryBounds, list[QueryBounds]] = {}
-        for each in bounds(self.shedding, self.graph):
+        for each in self._bounds:
             found.setdefault(replace(each, query=""), []).append(each)
         return list(found.values())
 
     def _group(self, group: Sequence[QueryBounds]) -> dict[str, Any]:
         first, names = group[0], [each.query for each in group]
-        shed = any(self.counts.get(stream, ShedCount()).rows for stream in first.streams)
+        shed = any(self.streams[stream].ranges for stream in first.streams if stream in self.streams)
         found: dict[str, Any] = {"queries": names, "table": first.table, "exact": not shed}
         if not shed:
             return found
@@ -157,6 +167,14 @@ class ShedReport:
             for each in query.columns:
                 if each.bound == "interval":
                     yield each.column, estimate(table, each, shares)
+
+
+def _last_asked(streams: Mapping[str, StreamShedding]) -> Shedding:
+    """What was asked for when rows were shed last."""
+    rules = [each.rule for state in streams.values() for each in state.ranges]
+    if not rules:
+        raise ConfigError("nothing is shed in this run; start it with shed=")
+    return Shedding(rules[-1].kind, rules[-1].share, rules[-1].utility, seed=rules[-1].seed)  # type: ignore[arg-type]
 
 
 def _widths(made: Estimate, table: pa.Table, column: str) -> dict[str, Any]:

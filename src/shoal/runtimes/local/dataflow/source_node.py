@@ -92,6 +92,8 @@ class SourceNode(Node):
         self._marked_s = 0.0
         self.ended = False
         self.stopping = False
+        self.lag_s = 0.0
+        """How late the newest block was sent, by when its events were due."""
         self.shedder = None if shedding is None else Shedder(input_.stream, input_.time, shedding)
         self.sheds = shedding is not None and shedding.active
         """Whether rows still to be read are to be shed; any thread may set it."""
@@ -128,6 +130,7 @@ class SourceNode(Node):
     def _stamp(self) -> Stamp:
         now_s = self._sent_s = time.time()
         due_s = now_s if self._due_s is None else self._due_s
+        self.lag_s = now_s - due_s
         late_us = NEVER_US if self._generated else partition_us(self._marks, self.stream_name, self._partition)
         marker_s = None
         if now_s - self._marked_s >= MARKER_S:
