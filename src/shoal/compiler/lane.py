@@ -19,6 +19,7 @@ from shoal.kernels.columns.block import Block, arrow_schema, as_arrow
 from shoal.kernels.columns.table import INSTANCE, Ints, Tables
 from shoal.kernels.kernel import NEVER_US, Kernel, Shared
 from shoal.language.python.flow import QUERY
+from shoal.model.query.expression import Expression
 from shoal.model.query.graph import InstanceId
 from shoal.model.query.schema import TIME, Schema
 
@@ -103,6 +104,8 @@ class Lane:
     """For each port, the columns of its rows and their types."""
     division: "Division | None" = None
     """Which instances have the slots of the declared ones, where that is not as declared."""
+    utilities: tuple[Expression | None, ...] = ()
+    """For each instance, the utility of its state by its keys, where a query defines one."""
 
     def reads(self) -> frozenset[str]:
         """Columns of its input that the lane may read."""

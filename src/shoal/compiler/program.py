@@ -10,6 +10,7 @@ from shoal.compiler.family import families
 from shoal.compiler.having import with_conditions
 from shoal.compiler.lane import Feed, Lane, Origin
 from shoal.compiler.section import sections, sinks
+from shoal.compiler.shedding.state_utility import with_utilities
 from shoal.connectors.sources.source import Wanted
 from shoal.kernels.columns.block import arrow_schema
 from shoal.model.control.partitioning import DECLARED, Partitioning
@@ -82,6 +83,7 @@ class Program:
 def compile_graph(graph: Graph, partitioning: Partitioning = DECLARED) -> Program:
     """Compile a graph, with the instances of a partitioning."""
     lanes = with_divisions(with_conditions(families(sections(graph), sinks(graph))), partitioning)
+    lanes = with_utilities(lanes, graph)
     inputs = {stream: _input(operator.parameters) for stream, operator in graph.streams.items()}
     return Program(graph, inputs, lanes)
 

@@ -12,7 +12,7 @@ from copy import deepcopy
 
 import pyarrow as pa
 
-from shoal.compiler.shed_rules import check_spans
+from shoal.compiler.shedding.shed_rules import check_spans
 from shoal.compiler.watermarks import TICK_S, Reading, advanced, moves_with_time
 from shoal.connectors.sources.source import Offset
 from shoal.errors import ConfigError, QueryError, ShoalError

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.compiler.query_failure import failure_text
-from shoal.compiler.shed_rules import begun
+from shoal.compiler.shedding.shed_rules import begun
 from shoal.connectors.sinks import MemorySink, OpenedSink, Sink
 from shoal.control.controller import Controller
 from shoal.control.journal import Begun, Ended

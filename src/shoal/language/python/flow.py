@@ -243,8 +243,12 @@ class Flow:
 
         return united((self, *others))
 
-    def sink(self, name: str, *, table: str | None = None) -> Query:
-        """Name the query and the table its results go to (by default the query's name)."""
+    def sink(self, name: str, *, table: str | None = None, utility: str | Expression | None = None) -> Query:
+        """Name the query and the table its results go to (by default the query's name).
+
+        `utility`: what state is worth if there is no time to move all of it, by the keys that it belongs to, e.g.
+        "vip * 10 + 1". It replaces what operators with these keys would expect; results do not depend on it.
+        """
         self.not_inside_window("sink")
         table = table or name
         if self.keys:
@@ -261,9 +265,12 @@ class Flow:
         if "/" in table or table.startswith("."):
             raise GraphError(f"table of query {name!r} must not begin with '.' or contain '/'; got {table!r}")
         from shoal.language.python.pruning import pruned
+        from shoal.language.python.utility import utility_data
 
         operators = pruned(self).operators
-        parameters = {"query": name, "table": table, "columns": self.schema.types}
+        parameters: dict[str, Any] = {"query": name, "table": table, "columns": self.schema.types}
+        if utility is not None:
+            parameters["utility"] = utility_data(utility, operators, name)
         return Query(name, (*operators, Operator("sink", parameters, (operators[-1].id,))))
 
     def then(self, kind: OperatorKind, parameters: Mapping[str, Any], schema: Schema) -> "Flow":

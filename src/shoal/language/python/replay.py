@@ -69,7 +69,7 @@ KINDS: Mapping[str, Kind] = {
     "rank": Kind(("by", "k"), ("ties", "column", *_KEYED), ("types", "time")),
     "deduplicate": Kind(("within_us", "keys"), _KEYED, ("types", "time")),
     "match": Kind(("pattern", "measures", "within_us"), ("define", "after", "selection", *_KEYED), ("types", "time")),
-    "sink": Kind((), ("table",), ("query", "columns")),
+    "sink": Kind((), ("table", "utility"), ("query", "columns")),
 }
 
 
@@ -131,7 +131,10 @@ def source(data: Data) -> Stream:
 
 def sink(flow: Flow, data: Data, query: str) -> Query:
     """The query that ends in a sink."""
-    return flow.sink(query, table=data.get("table"))
+    utility = data.get("utility")
+    return flow.sink(
+        query, table=data.get("table"), utility=from_data(utility) if isinstance(utility, list) else utility
+    )
 
 
 Make = Callable[[Any], Expression]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from shoal.compiler.shed_rules import check_spans
+from shoal.compiler.shedding.shed_rules import check_spans
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ShoalError

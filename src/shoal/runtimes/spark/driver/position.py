@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from shoal.compiler.program import Program
-from shoal.compiler.shed_rules import check_spans
+from shoal.compiler.shedding.shed_rules import check_spans
 from shoal.kernels.kernel import NEVER_US
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding

@@ -7,7 +7,6 @@ from math import lcm
 from shoal.compiler.program import Program, compile_graph
 from shoal.errors import ConfigError, GraphError
 from shoal.model.control.shedding import Shedding, ShedRule, StreamShedding
-from shoal.model.query.expression import Expression, col
 from shoal.model.query.graph import STATEFUL, Graph, Operator, Query
 from shoal.model.query.window import Window, window_from_data
 
@@ -103,7 +102,9 @@ def _retimes(operator: Operator, time: str) -> bool:
 
 
 def _by_utility(shedding: Shedding, program: Program) -> dict[str, ShedRule]:
-    expression = _expression(shedding.utility)
+    from shoal.language.sql.scalar import scalar  # sqlglot is slow to import, and few runs need it
+
+    expression = scalar(shedding.utility, "utility")
     needed, found = set(expression.columns()), {}
     for stream, input_ in program.inputs.items():
         if needed <= set(program.columns(stream)):
@@ -117,19 +118,3 @@ def _by_utility(shedding: Shedding, program: Program) -> dict[str, ShedRule]:
             f"utility {shedding.utility!r} must be computed from columns that queries read; they are {read}"
         )
     return found
-
-
-def _expression(text: str) -> Expression:
-    """A column or an SQL expression of columns."""
-    from sqlglot import exp
-
-    from shoal.language.sql.dialect import parse
-    from shoal.language.sql.expressions import Translator
-
-    statements = parse(f"SELECT {text}", where="utility")
-    select = statements[0]
-    given = [name for name, value in select.args.items() if value]
-    if len(statements) != 1 or given != ["expressions"] or len(select.expressions) != 1:
-        raise ConfigError(f"utility must be one column or expression; got {text!r}")
-    trees = select.expressions
-    return Translator(lambda tree: col(tree.name) if isinstance(tree, exp.Column) else None)(trees[0])
