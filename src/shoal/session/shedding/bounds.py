@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.compiler.shed_rules import windows_fault
+from shoal.compiler.shedding.shed_rules import windows_fault
 from shoal.model.control.shedding import Shedding
 from shoal.model.query.graph import STATEFUL, Graph, Operator, Query
 from shoal.model.query.schema import NOT_NULL
