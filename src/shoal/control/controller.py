@@ -14,19 +14,17 @@ from shoal.control.journal import (
     Decided,
     Entry,
     Kept,
-    Left,
     Lost,
-    Measured,
     Parked,
     Refused,
     Rejected,
     Scaled,
 )
 from shoal.control.names import instance_names
-from shoal.control.observation import Observation, merged_snapshots, peak
-from shoal.control.proposal import Verdict, judged
+from shoal.control.observation import Observation, merged_snapshots
+from shoal.control.proposal import Case, Verdict, decided, judged, kept_its_promise, measured
 from shoal.control.repartitioning import Divisions
-from shoal.control.settings import ControlSettings
+from shoal.control.settings import ControlSettings, deadlines_of
 from shoal.control.trigger import reason, triggers_of
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
@@ -46,11 +44,16 @@ from shoal.model.control.snapshot import Snapshot
 from shoal.model.query.graph import Graph
 from shoal.policies.binding.layout import Layout
 from shoal.policies.binding.loads import Loads
-from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, SPLITTING, BindingPolicy
+from shoal.policies.catalog import (
+    ASKED_ONCE,
+    DYNAMIC,
+    GOALS,
+    SPLITTING,
+    TRIGGERS,
+    USUAL_TRIGGER,
+    BindingPolicy,
+)
 from shoal.policies.scaling import resized
-
-WORTH = 0.25
-"""Share of its promise that a decision must keep; if it keeps less, the pause before the next one is doubled."""
 
 LEAVING = "departure"
 FULL = "all workers share a queue and are busy, so that moves gain nothing"
@@ -90,10 +93,12 @@ class Controller:
         self.policy = policy
         self.settings = settings or ControlSettings()
         self._asked: BindingPolicy | None = DYNAMIC.get(policy)
-        self._triggers = triggers_of(self.settings.trigger)
+        self._goal = GOALS.get(policy)
+        deadlines_of(self.settings.deadline_ms).check(policy, graph.queries)
+        self._triggers = triggers_of(self.settings.trigger or TRIGGERS.get(policy, USUAL_TRIGGER))
         self._history = History(self.settings)
         self._graph, self._partitioning = graph, DECLARED
-        self._layout = Layout.of(graph)
+        self._layout = self._laid_out()
         self._names = instance_names(graph)
         splitting = self.settings.splitting if policy in SPLITTING else None
         self._divisions = Divisions(None if splitting is None else replace(splitting, stops=stops_to_divide))
@@ -110,6 +115,12 @@ class Controller:
         self._rest_until_s = float("-inf")
         self._agreed: deque[int] = deque(maxlen=self.settings.patience)
         self._kept: Kept | None = None
+
+    def _laid_out(self) -> Layout:
+        """The instances as policies see them, with the deadlines of queries."""
+        layout = Layout.of(self._graph, partitioning=self._partitioning)
+        deadline_s = deadlines_of(self.settings.deadline_ms).of(self._graph.queries)
+        return replace(layout, paths=replace(layout.paths, deadline_s=deadline_s)) if deadline_s else layout
 
     def handle(self, event: Event) -> Reaction:
         """React to one event of the runtime; called once per event, in order."""
@@ -202,7 +213,7 @@ class Controller:
     def _begin_again(self, graph: Graph, partitioning: Partitioning) -> None:
         """Drop all observations: queries were added or removed, or instances were split or merged."""
         self._graph, self._partitioning = graph, partitioning
-        self._layout = Layout.of(graph, partitioning=partitioning)
+        self._layout = self._laid_out()
         self._names = instance_names(graph, partitioning)
         self._history.forget()
         self._snapshots, self._pending, self._loads = [], None, None
@@ -218,17 +229,7 @@ class Controller:
         found = departures.due(observation, snapshot.period_s, now_s)
         if found is None:
             return None
-        entry = Left(
-            now_s,
-            event.epoch,
-            found.trigger,
-            found.hosts,
-            found.moved,
-            found.moved_bytes,
-            round(found.transfer_s, 6),
-            found.stayed,
-            found.reason,
-        )
+        entry = found.entry(event.epoch, now_s)
         if not found.moved:
             return Reaction((), (*self._ended_streak(), entry))
         self._rest_until_s = now_s + self._rest_s
@@ -316,32 +317,18 @@ class Controller:
             wanted = expanded(wanted, part, observation.binding)
         if once:
             self._asked = None
-        verdict = judged(observation, wanted, self._history.scores, self.settings, self._names, away)
+        verdict = judged(observation, wanted, Case(self._history.scores, self.settings, self._names, self._goal, away))
         if verdict.refused:
             return self._keep(verdict, why, epoch, now_s)
         return self._decide(observation, verdict, why, epoch, now_s)
 
     def _decide(self, observation: Observation, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
         self._decisions += 1
-        moved = [move for move in verdict.moves if not move.refused]
-        decided = Decided(
-            at_s=now_s,
-            number=self._decisions,
-            epoch=epoch,
-            trigger=why,
-            policy=self.policy,
-            peak_before=observation.peak,
-            peak_expected=peak(observation.under(verdict.binding)),
-            latency_before_s=observation.slowest_s,
-            moved=len(moved),
-            stayed=len(verdict.moves) - len(moved),
-            moved_bytes=sum(move.state_bytes for move in moved),
-            moves=verdict.moves[:MOST_MOVES],
-        )
+        entry = decided(observation, verdict, self._decisions, why, self.policy, epoch, now_s)
         command = self._command(verdict.binding, "decision")
-        self._pending = _Pending(decided, command.id)
+        self._pending = _Pending(entry, command.id)
         self._rest_until_s = now_s + self._rest_s
-        return Reaction((command,), (*self._ended_streak(), decided))
+        return Reaction((command,), (*self._ended_streak(), entry))
 
     def _keep(self, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
         """Write down why nothing is done; repetitions of one reason are only counted."""
@@ -366,19 +353,8 @@ class Controller:
         if pending is None or not pending.made:
             return NOTHING
         self._pending = None
-        decided = pending.decided
-        worth = decided.peak_before - observation.peak >= WORTH * (decided.peak_before - decided.peak_expected)
+        entry = measured(pending.decided, observation, self._goal, epoch, now_s, self._rest_s)
+        worth = kept_its_promise(entry)
         self._rest_s = self.settings.rest_s if worth else min(self.settings.most_rest_s, 2 * self._rest_s)
         self._rest_until_s = now_s + (0.0 if worth else self._rest_s)
-        measured = Measured(
-            now_s,
-            decided.number,
-            epoch,
-            decided.peak_before,
-            decided.peak_expected,
-            observation.peak,
-            decided.latency_before_s,
-            observation.slowest_s,
-            self._rest_s,
-        )
-        return Reaction((), (measured,))
+        return Reaction((), (replace(entry, rest_s=self._rest_s),))

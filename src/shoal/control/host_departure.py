@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from shoal.control.journal import Left
 from shoal.control.observation import Observation
 from shoal.errors import ConfigError, did_you_mean
 from shoal.model.control.binding import Binding, WorkerId
@@ -63,6 +64,20 @@ class Evacuation:
     transfer_s: float
     stayed: int
     reason: str
+
+    def entry(self, epoch: int, at_s: float) -> Left:
+        """The same for the journal."""
+        return Left(
+            at_s,
+            epoch,
+            self.trigger,
+            self.hosts,
+            self.moved,
+            self.moved_bytes,
+            round(self.transfer_s, 6),
+            self.stayed,
+            self.reason,
+        )
 
 
 @dataclass

@@ -64,7 +64,8 @@ class Moving:
 class Decided:
     """The binding changed: why, which moves, and the busiest worker over the mean before and, as expected, after.
 
-    `moved` and `stayed` count all moves that were made and refused; `moves` names the first of them.
+    `moved` and `stayed` count all moves that were made and refused; `moves` names the first of them. `goal`: what the
+    policy aims at instead of an even load, with its amount before and, as expected, after.
     """
 
     at_s: float
@@ -79,6 +80,9 @@ class Decided:
     stayed: int
     moved_bytes: int
     moves: tuple[Moving, ...]
+    goal: str = ""
+    goal_before: float = 0.0
+    goal_expected: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,10 @@ class Measured:
     latency_after_s: float
     rest_s: float
     """Pause before the next decision; longer after decisions without effect."""
+    goal: str = ""
+    goal_before: float = 0.0
+    goal_expected: float = 0.0
+    goal_after: float = 0.0
 
 
 @dataclass(frozen=True)

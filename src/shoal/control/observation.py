@@ -83,8 +83,11 @@ class Observation:
 
     def under(self, binding: Binding) -> Floats:
         """Work of every worker under another binding, which may have more or fewer of them."""
-        placed = np.array([binding.worker_of[instance] for instance in self.loads.instances], dtype=np.int64)
-        return summed(self.work_s, placed, binding.workers)
+        return summed(self.work_s, self.placed_by(binding), binding.workers)
+
+    def placed_by(self, binding: Binding) -> Ints:
+        """The worker of every instance under another binding."""
+        return np.array([binding.worker_of[instance] for instance in self.loads.instances], dtype=np.int64)
 
     def moving_s(self, state_bytes: float, source: int, target: int) -> float:
         """How long a move takes: as learned, and no less than the link between the hosts needs, where that is known."""

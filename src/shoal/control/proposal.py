@@ -1,44 +1,63 @@
-"""Proposals: the binding that a policy proposes, judged move by move and as a whole."""
+"""Proposals: the binding that a policy proposes, judged move by move and as a whole, and what came of it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from shoal.control.decision import Choice, Model, best
-from shoal.control.history import scores
-from shoal.control.journal import MOST_MOVES, CandidateWorker, Moving
+from shoal.control.history import IDLE
+from shoal.control.journal import MOST_MOVES, CandidateWorker, Decided, Measured, Moving
 from shoal.control.observation import Observation, peak
 from shoal.control.settings import ControlSettings
 from shoal.model.control.binding import Binding, Move
 from shoal.model.query.graph import InstanceId
-from shoal.policies.binding.loads import Floats
+from shoal.policies.binding.goal import Aim, Judge, PlacementGoal
+from shoal.policies.catalog import GOALS
 
+WORTH = 0.25
+"""Share of its promise that a decision must keep; if it keeps less, the pause before the next one is doubled."""
 CANDIDATES = 6
 """The most nodes whose best workers are listed with a move, beside the worker that it leaves and the one it goes to."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The binding to use, and every move with the numbers it was judged by; `refused` says why nothing is done."""
+    """The binding to use, and every move with the numbers it was judged by; `refused` says why nothing is done.
+
+    `before` and `expected` are what the goal of the policy has before and after, if it has a goal of its own.
+    """
 
     binding: Binding
     moves: tuple[Moving, ...] = ()
     refused: str = ""
     peak: float = 1.0
+    before: Aim | None = None
+    expected: Aim | None = None
 
 
-def judged(
-    observation: Observation,
-    wanted: Binding,
-    past: Callable[[int], Sequence[float]],
-    settings: ControlSettings,
-    names: Mapping[InstanceId, str],
-    away: Sequence[int] = (),
-) -> Verdict:
-    """Keep the moves of a proposal that pay, provided that all of them together lower the peak.
+@dataclass(frozen=True)
+class Case:
+    """What a proposal is judged by: past scores of workers, settings, names of instances, and the policy's own goal.
 
     `away`: workers that are no candidates, since their hosts are gone or about to go.
+    """
+
+    past: Callable[[int], Sequence[float]]
+    settings: ControlSettings
+    names: Mapping[InstanceId, str]
+    goal: PlacementGoal | None = None
+    away: Sequence[int] = ()
+
+    @property
+    def model(self) -> Model:
+        """The decision model."""
+        return self.settings.model
+
+
+def judged(observation: Observation, wanted: Binding, case: Case) -> Verdict:
+    """Keep the moves of a proposal that pay, provided that all of them together lower the peak, or serve the goal.
 
     A move is judged at the margin: its target as it is after all moves, against its source as it would be if this one
     move were not made.
@@ -46,78 +65,96 @@ def judged(
     moves = list(observation.binding.diff(wanted))
     if not moves:
         return Verdict(observation.binding, refused="the policy proposes no moves", peak=observation.peak)
-    considered = _considered(observation, wanted, moves, past, settings.model, names, away)
-    if settings.decision == "always":
-        made = tuple(_accepted(moving) for moving in considered)
-        return Verdict(wanted, made, peak=observation.peak)
+    judge = None
+    if case.goal is not None:
+        judge = case.goal.judge(observation.loads, observation.binding, observation.topology)
+    scores_of = _LoadScores(observation, wanted) if judge is None else _GoalScores(observation, wanted, judge)
+    considered = _considered(observation, moves, scores_of, case)
+    always = case.settings.decision == "always"
+    if always:
+        considered = tuple(replace(moving, refused="") for moving in considered)
     binding = observation.binding.after(move for move, one in zip(moves, considered, strict=True) if not one.refused)
-    reason = _as_a_whole(observation, binding, considered, settings.least_gain)
-    return Verdict(binding if not reason else observation.binding, considered, reason, observation.peak)
+    before = expected = None
+    if judge is not None:
+        before, expected = (judge.aim(observation.placed_by(each)) for each in (observation.binding, binding))
+    least = case.settings.least_gain
+    reason = "" if always else _as_a_whole(observation, binding, considered, least, before, expected)
+    kept = observation.binding if reason else binding
+    return Verdict(kept, considered, reason, observation.peak, before, expected)
 
 
-def _considered(
-    observation: Observation,
-    wanted: Binding,
-    moves: Sequence[Move],
-    past: Callable[[int], Sequence[float]],
-    model: Model,
-    names: Mapping[InstanceId, str],
-    away: Sequence[int],
-) -> tuple[Moving, ...]:
-    after_s = observation.under(wanted)
-    mean_s, there = float(after_s.mean()), scores(after_s)
+class _Scores(Protocol):
+    """Scores of workers for one instance, if all other moves are made."""
+
+    def of(self, place: int | None, move: Move) -> Callable[[int], float]:
+        """The score of the instance of a move on any worker; larger is better."""
+
+
+class _LoadScores:
+    """The mean work of all workers over that of the worker, with the instance on it."""
+
+    def __init__(self, observation: Observation, wanted: Binding) -> None:
+        self._observation, self._after_s = observation, observation.under(wanted)
+        self._mean_s = float(self._after_s.mean())
+
+    def of(self, place: int | None, move: Move) -> Callable[[int], float]:
+        work_s = 0.0 if place is None else float(self._observation.work_s[place])
+
+        def score(worker: int) -> float:
+            after_s = float(self._after_s[worker]) if worker < len(self._after_s) else 0.0
+            there_s = after_s if worker == move.target else after_s + work_s
+            return self._mean_s / there_s if there_s > IDLE * self._mean_s else float(len(self._after_s))
+
+        return score
+
+
+class _GoalScores:
+    """What the instance costs where it is, over what it costs on the worker, by the goal of the policy."""
+
+    def __init__(self, observation: Observation, wanted: Binding, judge: Judge) -> None:
+        self._judge, self._placed = judge, observation.placed_by(wanted)
+
+    def of(self, place: int | None, move: Move) -> Callable[[int], float]:
+        if place is None:
+            return lambda _: 1.0
+        here = self._judge.cost(self._placed, place, int(move.source))
+        return lambda worker: here / self._judge.cost(self._placed, place, worker)
+
+
+def _considered(observation: Observation, moves: Sequence[Move], scores_of: _Scores, case: Case) -> tuple[Moving, ...]:
     loads, place_of = observation.loads, {instance: place for place, instance in enumerate(observation.loads.instances)}
-    history = {worker: past(worker) for worker in {int(move.target) for move in moves}}
+    idlest = np.argsort(observation.worker_s, kind="stable").tolist()
     found = []
     for number, move in enumerate(moves):
         place = place_of.get(move.instance)
         rate = 0.0 if place is None else float(loads.rate_per_s[place])
         state_bytes = 0.0 if place is None else float(loads.state_bytes[place])
-        target = int(move.target)
-        work_s = 0.0 if place is None else float(observation.work_s[place])
-        stays_s = work_s + _at(after_s, int(move.source))
-        stay = Choice(int(move.source), mean_s / stays_s if stays_s > 0 else float(len(after_s)))
-        moving_s = observation.moving_s(state_bytes, int(move.source), target)
-        go = model.choice(target, float(there[target]), history[target], rate, moving_s)
+        source, target, score = int(move.source), int(move.target), scores_of.of(place, move)
+
+        def choice(worker: int) -> Choice:
+            moving_s = observation.moving_s(state_bytes, source, worker)  # noqa: B023  (called in this turn only)
+            return case.model.choice(worker, score(worker), case.past(worker), rate, moving_s)  # noqa: B023
+
+        stay, go = Choice(source, score(source)), choice(target)
         candidates: tuple[CandidateWorker, ...] = ()
         if number < MOST_MOVES:
-            instead = _Instead(observation, after_s, work_s, rate, state_bytes, stay.worker)
-            choices = (stay, go, *instead.choices(past, model, {stay.worker, go.worker, *away}))
-            candidates = tuple(_candidate(choice, observation.host_of(choice.worker)) for choice in choices)
-        name = names.get(move.instance, str(move.instance))
+            others = _others(observation, idlest, {source, target, *case.away})
+            choices = (stay, go, *map(choice, others))
+            candidates = tuple(_candidate(each, observation.host_of(each.worker)) for each in choices)
+        name = case.names.get(move.instance, str(move.instance))
         found.append(_moving(str(move.instance), name, state_bytes, stay, go, candidates))
     return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class _Instead:
-    """An instance that is about to move, for the choices that it had besides."""
-
-    observation: Observation
-    after_s: Floats
-    work_s: float
-    rate: float
-    state_bytes: float
-    source: int
-
-    def choices(
-        self, past: Callable[[int], Sequence[float]], model: Model, without: Collection[int]
-    ) -> tuple[Choice, ...]:
-        """The idlest workers of the nodes after all moves, if the instance went there; no more than `CANDIDATES`."""
-        node_of, idle = self.observation.topology.node_of, np.argsort(self.after_s, kind="stable").tolist()
-        first: dict[int, int] = {}
-        for worker in idle:
-            if worker not in without and worker < len(node_of):
-                first.setdefault(node_of[worker], worker)
-            if len(first) == CANDIDATES:
-                break
-        return tuple(self._choice(worker, past(worker), model) for worker in first.values())
-
-    def _choice(self, worker: int, past: Sequence[float], model: Model) -> Choice:
-        there_s, mean_s = float(self.after_s[worker]) + self.work_s, float(self.after_s.mean())
-        score = mean_s / there_s if there_s > 0 else float(len(self.after_s))
-        moving_s = self.observation.moving_s(self.state_bytes, self.source, worker)
-        return model.choice(worker, score, past, self.rate, moving_s)
+def _others(observation: Observation, idlest: Sequence[int], without: Collection[int]) -> list[int]:
+    """The idlest workers of the nodes, no more than `CANDIDATES`."""
+    first: dict[int, int] = {}
+    for worker in idlest:
+        if worker not in without:
+            first.setdefault(observation.topology.node_of[worker], worker)
+        if len(first) == CANDIDATES:
+            break
+    return list(first.values())
 
 
 def _moving(
@@ -151,25 +188,93 @@ def _candidate(choice: Choice, host: str) -> CandidateWorker:
     )
 
 
-def _at(worker_s: Floats, worker: int) -> float:
-    return float(worker_s[worker]) if worker < len(worker_s) else 0.0
-
-
 def _worse(stay: Choice, go: Choice) -> str:
     if go.score <= stay.score:
         return "the target would have no better score"
     return f"moving costs {go.cost:.1%} of the outputs of {go.amortisation_s:.3g} s, more than it gains"
 
 
-def _accepted(moving: Moving) -> Moving:
-    return Moving(**{**vars(moving), "refused": ""})
-
-
-def _as_a_whole(observation: Observation, binding: Binding, considered: Sequence[Moving], least_gain: float) -> str:
+def _as_a_whole(
+    observation: Observation,
+    binding: Binding,
+    considered: Sequence[Moving],
+    least_gain: float,
+    before: Aim | None,
+    expected: Aim | None,
+) -> str:
     """Why none of the moves is made; empty if they are."""
     if all(moving.refused for moving in considered):
         return "no move pays"
-    before, after = observation.peak, peak(observation.under(binding))
-    if after > before - least_gain:
+    if before is not None and expected is not None:
+        return _by_goal(before, expected, least_gain)
+    if peak(observation.under(binding)) > observation.peak - least_gain:
         return f"the load of the busiest worker would fall by less than {least_gain:.0%} of the mean"
     return ""
+
+
+def _by_goal(before: Aim, expected: Aim, least_gain: float) -> str:
+    if expected.violation < before.violation:
+        return ""
+    if expected.violation > before.violation:
+        return "without the moves that do not pay, limits would be exceeded by more than they are"
+    if expected.amount > before.amount * (1 - least_gain):
+        return f"what the policy aims at would fall by less than {least_gain:.0%}"
+    return ""
+
+
+def decided(
+    observation: Observation, verdict: Verdict, number: int, why: str, policy: str, epoch: int, at_s: float
+) -> Decided:
+    """The decision for the moves of a verdict, with what it promises."""
+    goal = GOALS.get(policy)
+    moved = [move for move in verdict.moves if not move.refused]
+    before, expected = verdict.before, verdict.expected
+    return Decided(
+        at_s=at_s,
+        number=number,
+        epoch=epoch,
+        trigger=why,
+        policy=policy,
+        peak_before=observation.peak,
+        peak_expected=peak(observation.under(verdict.binding)),
+        latency_before_s=observation.slowest_s,
+        moved=len(moved),
+        stayed=len(verdict.moves) - len(moved),
+        moved_bytes=sum(move.state_bytes for move in moved),
+        moves=verdict.moves[:MOST_MOVES],
+        goal="" if goal is None else goal.measure,
+        goal_before=0.0 if before is None else before.amount,
+        goal_expected=0.0 if expected is None else expected.amount,
+    )
+
+
+def measured(
+    decision: Decided, observation: Observation, goal: PlacementGoal | None, epoch: int, at_s: float, rest_s: float
+) -> Measured:
+    """What a decision brought, by an observation from after its moves; `rest_s`: the pause if it was worth little."""
+    after = 0.0
+    if goal is not None:
+        judge = goal.judge(observation.loads, observation.binding, observation.topology)
+        after = judge.aim(observation.placed).amount
+    return Measured(
+        at_s,
+        decision.number,
+        epoch,
+        decision.peak_before,
+        decision.peak_expected,
+        observation.peak,
+        decision.latency_before_s,
+        observation.slowest_s,
+        rest_s,
+        decision.goal,
+        decision.goal_before,
+        decision.goal_expected,
+        after,
+    )
+
+
+def kept_its_promise(entry: Measured) -> bool:
+    """Whether a decision brought enough of what it promised, by its goal if it has one."""
+    if entry.goal:
+        return entry.goal_before - entry.goal_after >= WORTH * (entry.goal_before - entry.goal_expected)
+    return entry.peak_before - entry.peak_after >= WORTH * (entry.peak_before - entry.peak_expected)

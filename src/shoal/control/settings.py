@@ -1,7 +1,7 @@
 """Settings of the controller, named as on the command line."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from shoal.control.decision import Model
@@ -9,6 +9,7 @@ from shoal.control.forecast import forecast_of
 from shoal.control.host_departure import leaving_of
 from shoal.control.trigger import triggers_of
 from shoal.errors import ConfigError, did_you_mean
+from shoal.policies.binding.deadline_aware import NAME as DEADLINE_AWARE
 from shoal.policies.partitioning.splitting import Splitting
 from shoal.policies.scaling import Utilisation
 
@@ -24,6 +25,50 @@ DEPARTURES = {
 
 
 @dataclass(frozen=True)
+class Deadlines:
+    """Seconds for some queries by name, and for all others if `others_s` is given.
+
+    >>> deadlines_of("tolls:20,50").of(["tolls", "speeds"])
+    {'tolls': 0.02, 'speeds': 0.05}
+    """
+
+    named: Mapping[str, float] = field(default_factory=dict)
+    others_s: float | None = None
+
+    def of(self, queries: Collection[str]) -> dict[str, float]:
+        """The deadline of every query that has one."""
+        found = {query: self.named.get(query, self.others_s) for query in queries}
+        return {query: deadline_s for query, deadline_s in found.items() if deadline_s is not None}
+
+    def check(self, policy: str, queries: Collection[str]) -> None:
+        """Reject deadlines of queries that do not exist, and those that the policy would ignore or lacks."""
+        given = bool(self.named) or self.others_s is not None
+        if given and policy != DEADLINE_AWARE:
+            raise ConfigError(f"deadline_ms is for policy {DEADLINE_AWARE}; got policy {policy}")
+        if not given and policy == DEADLINE_AWARE:
+            raise ConfigError(f"policy {DEADLINE_AWARE} needs deadlines; add deadline_ms, e.g. deadline_ms=50")
+        for name in self.named:
+            if name not in queries:
+                raise ConfigError(
+                    f"deadline_ms must name queries of the job; got {name!r}{did_you_mean(name, queries)}"
+                )
+
+
+def deadlines_of(text: str) -> Deadlines:
+    """Deadlines in milliseconds: QUERY:MS for some queries, a number for all others, several with commas."""
+    found: dict[str, float] = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.rpartition(":")
+        try:
+            found[name] = float(value) / 1000
+        except ValueError:
+            found[name] = 0.0
+        if not 0 < found[name] < float("inf"):
+            raise ConfigError(f"deadline_ms must be a number above 0, or QUERY:MS, several with commas; got {part!r}")
+    return Deadlines({name: each for name, each in found.items() if name}, found.get(""))
+
+
+@dataclass(frozen=True)
 class ControlSettings:
     """When the policy is asked, and what a proposal must achieve to be carried out.
 
@@ -31,8 +76,8 @@ class ControlSettings:
     2.0
     """
 
-    trigger: str = "imbalance:1.2"
-    """When the policy is asked: latency:SECONDS, imbalance:RATIO, periodic:SECONDS."""
+    trigger: str = ""
+    """When the policy is asked: latency:SECONDS, imbalance:RATIO, periodic:SECONDS; empty: what is usual for it."""
     window_s: float = 1.0
     """Length of an observation, in whole epochs."""
     horizon_s: float = 10.0
@@ -63,6 +108,8 @@ class ControlSettings:
     """The policy guarded splits instances with more than this many shares of a worker; 0: none."""
     patience: int = 3
     """Observations in a row that must agree before the number of workers changes."""
+    deadline_ms: str = ""
+    """Latencies for the policy deadline-aware: one for all queries, QUERY:MS for some of them, several with commas."""
     departures: str = "ahead"
     """Whether instances leave hosts that are expected to go: ahead, or not before they are lost."""
     leave: str = ""
@@ -70,7 +117,9 @@ class ControlSettings:
 
     def __post_init__(self) -> None:
         """Reject values that make no sense."""
-        triggers_of(self.trigger)
+        if self.trigger:
+            triggers_of(self.trigger)
+        deadlines_of(self.deadline_ms)
         forecast_of(self.forecast)
         leaving_of(self.leave)
         if self.departures not in DEPARTURES:

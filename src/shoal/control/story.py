@@ -82,6 +82,9 @@ def _decided(entry: Decided, most: int | None) -> list[str]:
         f"expected by {entry.policy}: the busiest worker goes from {entry.peak_before:.2f} "
         f"to {entry.peak_expected:.2f} times the mean"
     )
+    if entry.goal:
+        amounts = f"from {entry.goal_before:.3g} to {entry.goal_expected:.3g}"
+        expected = f"expected by {entry.policy}: {entry.goal} goes {amounts}"
     made = [move for move in entry.moves if not move.refused]
     left_out = [move for move in entry.moves if move.refused]
     return [first, expected, *_moves(made, entry.moved, most), *_refusals(left_out, entry.stayed, most)]
@@ -96,11 +99,16 @@ def _kept(entry: Kept, most: int | None) -> list[str]:
 
 def _measured(entry: Measured) -> str:
     promised, brought = entry.peak_before - entry.peak_expected, entry.peak_before - entry.peak_after
+    if entry.goal:
+        promised, brought = entry.goal_before - entry.goal_expected, entry.goal_before - entry.goal_after
     kept = f"{brought / promised:.0%} of what was expected" if promised > 0 else "nothing was expected"
     text = (
         f"decision {entry.number} brought the busiest worker from {entry.peak_before:.2f} "
         f"to {entry.peak_after:.2f} times the mean ({kept})"
     )
+    if entry.goal:
+        amounts = f"from {entry.goal_before:.3g} to {entry.goal_after:.3g}"
+        text = f"decision {entry.number} brought {entry.goal} {amounts} ({kept})"
     if entry.latency_before_s and entry.latency_after_s:
         text += f", the slowest latency from {readable(entry.latency_before_s)} to {readable(entry.latency_after_s)}"
     return text + (f"; the next decision waits {entry.rest_s:g} s" if brought < promised / 4 else "")

@@ -6,6 +6,9 @@ from typing import Protocol
 from shoal.errors import ConfigError
 from shoal.model.control.binding import Binding
 from shoal.model.control.topology import Topology
+from shoal.policies.binding.deadline_aware import DeadlineAware
+from shoal.policies.binding.energy_aware import EnergyAware
+from shoal.policies.binding.goal import PlacementGoal
 from shoal.policies.binding.greedy import Greedy
 from shoal.policies.binding.guarded import Guarded
 from shoal.policies.binding.loads import Loads
@@ -23,17 +26,30 @@ class BindingPolicy(Protocol):
         """Called when a trigger fires; returns a binding of the same instances and workers, `binding` for no change."""
 
 
+_ENERGY, _DEADLINE = EnergyAware(), DeadlineAware()
 DYNAMIC: Mapping[str, BindingPolicy] = {
     "greedy": Greedy(),
     "two-level": TwoLevel(),
     "metis": Metis(),
     "dynamic-metis": DynamicMetis(),
     "guarded": Guarded(),
+    "energy-aware": _ENERGY,
+    "deadline-aware": _DEADLINE,
 }
 """Policies that decide by measured loads, with their default settings."""
 
 ASKED_ONCE = frozenset({"metis"})
 """Dynamic policies that are asked only once, after a profile."""
+
+GOALS: Mapping[str, PlacementGoal] = {"energy-aware": _ENERGY, "deadline-aware": _DEADLINE}
+"""Dynamic policies whose moves are judged by a goal of their own, not by the load of the busiest worker."""
+
+NEED_HOSTS = frozenset(GOALS)
+"""Policies for runtimes that know hosts and links."""
+
+USUAL_TRIGGER = "imbalance:1.2"
+TRIGGERS: Mapping[str, str] = dict.fromkeys(GOALS, "periodic:1")
+"""When policies are asked that do not wait for an uneven load, unless the user says otherwise."""
 
 SPLITTING = frozenset({"guarded"})
 """Dynamic policies that also split instances that are too large for a worker, and merge idle parts."""
@@ -52,6 +68,8 @@ SUMMARIES: Mapping[str, str] = {
     "metis": "a balanced cut of the graph with few bytes across, once, by a profile",
     "dynamic-metis": "a new cut each time, its parts assigned to the workers that have most of them",
     "guarded": "moves that pay for their state and lost locality; never raises the peak; splits what exceeds a worker",
+    "energy-aware": "least power for work and links, no worker over its share; nearly empty batteries are left first",
+    "deadline-aware": "every query within its deadline by hops, queues and work, the tightest first",
     "single-queue": "no binding: one queue for all workers, in the order of event time; not on Spark",
     "node-queue": "no binding: a queue per processor node, idle workers take from others; not on Spark",
 }

@@ -60,6 +60,8 @@ class Capabilities:
     stops_to_divide: bool = False
     """Whether instances are split and merged only once everything that was read has been processed."""
     operator_metrics: bool = False
+    knows_hosts: bool = False
+    """Whether its topology has hosts, with the links between them."""
     simulates_time: bool = False
     """Whether its clock is not that of the wall: limits in seconds then go by the times of its events."""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from shoal.errors import ConfigError
 from shoal.mechanisms.catalog import mechanism_named
-from shoal.policies.catalog import QUEUED, check_policy
+from shoal.policies.catalog import NEED_HOSTS, QUEUED, check_policy
 from shoal.runtimes.protocol import Capabilities, RuntimeKind
 from shoal.runtimes.registry import runtimes_that
 
@@ -31,5 +31,8 @@ def check(capabilities: Capabilities, workers: int, policy: str | None, mechanis
     if policy in QUEUED and not capabilities.shares_queues:
         able = runtimes_that(lambda can: can.shares_queues)
         raise ConfigError(f"policy {policy} is for runtime {able}; workers of runtime {on} share no queue")
+    if policy in NEED_HOSTS and not capabilities.knows_hosts:
+        able = runtimes_that(lambda can: can.knows_hosts)
+        raise ConfigError(f"policy {policy} is for runtime {able}; runtime {on} does not know its hosts and links")
     if mechanism is not None:
         mechanism_named(mechanism, capabilities.mechanisms, f"runtime {on}")

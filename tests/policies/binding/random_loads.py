@@ -12,10 +12,16 @@ from shoal.model.control.costs import LinkCosts
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import InstanceId
 from shoal.policies.binding.loads import Floats, Ints, Load, Loads, summed
-from shoal.policies.catalog import DYNAMIC, BindingPolicy
+from shoal.policies.binding.paths import Paths
+from shoal.policies.catalog import DYNAMIC, GOALS, BindingPolicy
+from shoal.runtimes.simulated.machine.hosts import Host, Link
+from shoal.runtimes.simulated.machine.known_hosts import known_hosts
+from shoal.runtimes.simulated.machine.machine import HUB, Machine
 
 RUNNABLE = sorted(set(DYNAMIC) - (set() if find_spec("pymetis") else {"metis", "dynamic-metis"}))
 """Policies that can run here; METIS comes in an extra."""
+BALANCING = [name for name in RUNNABLE if name not in GOALS]
+"""Policies that aim at an even load."""
 SLOW = {"query": 1.0}
 """A query above every threshold."""
 
@@ -71,13 +77,47 @@ def situation(
         latency_s,
     )
     binding = Binding.of({InstanceId(name): worker for name, (worker, _) in loads.items()}, topology.workers)
-    return Situation(known, binding, topology)
+    return Situation(with_paths(known), binding, topology)
+
+
+def on_hosts(topology: Topology, *, speed: tuple[float, ...] = (1.0,), battery_j: tuple[float, ...] = ()) -> Topology:
+    """Every node is a host behind a link to a hub; speeds and batteries are given to hosts in turn."""
+    hosts = tuple(
+        Host(
+            f"h{node}",
+            len(workers),
+            speed=speed[node % len(speed)],
+            busy_w=2.0 + node,
+            idle_w=0.5,
+            byte_j=1e-6,
+            battery_j=battery_j[node % len(battery_j)] if battery_j else np.inf,
+        )
+        for node, workers in enumerate(topology.workers_of)
+    )
+    ends = [(host.name, HUB) for host in hosts]
+    links = tuple(Link(*pair, 1e6, 0.005) for one, other in ends for pair in ((one, other), (other, one)))
+    known = known_hosts(Machine(hosts, links))
+    return replace(topology, hosts=replace(known, of_worker=np.array(topology.node_of), source_of={"events": 0}))
 
 
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
     nodes = draw(st.integers(1, 3))
-    return Topology.of(nodes, draw(st.integers(nodes, 7)))
+    speeds = draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=1, max_size=3))
+    batteries = draw(st.lists(st.sampled_from([1.0, 1e4, np.inf]), max_size=3))
+    topology = Topology.of(nodes, draw(st.integers(nodes, 7)))
+    return on_hosts(topology, speed=tuple(speeds), battery_j=tuple(batteries))
+
+
+def with_paths(loads: Loads, deadline_s: float = 0.05) -> Loads:
+    """Events of one stream come to all instances that no other feeds; each of the last ones is a query."""
+    count = len(loads.instances)
+    first = np.setdiff1d(np.arange(count), loads.edge_target)
+    ends = np.setdiff1d(np.arange(count), loads.edge_source).tolist()
+    queries = {f"q{end}": (end,) for end in ends}
+    late = {f"q{end}": deadline_s * (1 + end % 3) for end in ends} or {"none": deadline_s}
+    paths = Paths(("events",), np.zeros(len(first), np.int64), first, np.full(len(first), 50.0), queries, late)
+    return replace(loads, paths=paths)
 
 
 def link_costs(*bytes_per_s: float) -> st.SearchStrategy[LinkCosts]:
@@ -124,7 +164,7 @@ def situations(draw: st.DrawFn, *, together: bool = False) -> Situation:
 def skewed_city(seed: int, regions: int = 60) -> Situation:
     """Regions of three queries with three instances each, some regions far busier; by partition on 2 x 4 workers."""
     draw = np.random.default_rng(seed)
-    topology = Topology.of(nodes=2, workers=8)
+    topology = on_hosts(Topology.of(nodes=2, workers=8))
     backlog = 100 * draw.lognormal(0.0, 0.8, regions)
     loads = {}
     for number in range(9 * regions):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policies.binding.random_loads import (
-    RUNNABLE,
+    BALANCING,
     Situation,
     link_costs,
     named,
@@ -208,7 +208,7 @@ def test_a_partition_is_torn_apart_only_if_that_costs_less_than_it_saves() -> No
     assert asked.moves(asked.proposal(Guarded(remote=0.75))) == 0
 
 
-@pytest.mark.parametrize("name", [name for name in RUNNABLE if name != "guarded"])
+@pytest.mark.parametrize("name", [name for name in BALANCING if name != "guarded"])
 def test_its_peak_is_lower_than_that_of_the_studies_policies(name: str) -> None:
     ratios = []
     for asked in CITIES:

@@ -1,7 +1,7 @@
 """Layouts: the instances, partitions and edges of a graph, as binding policies use them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from shoal.model.control.load_columns import LoadColumns
 from shoal.model.control.partitioning import DECLARED, Partitioning, number_of
 from shoal.model.control.snapshot import Snapshot
 from shoal.model.query.graph import STATEFUL, Graph, InstanceId, Operator, OperatorId
-from shoal.policies.binding.loads import Ints, Loads
+from shoal.policies.binding.loads import Floats, Ints, Loads, summed
+from shoal.policies.binding.paths import Paths
 from shoal.policies.binding.static import partition_names
 
 ROW_BYTES = 64
@@ -21,7 +22,7 @@ ROW_BYTES = 64
 class Layout:
     """The instances that are bound, their partitions, and which of them feeds which; made once per graph.
 
-    `edge_share` is how many instances share what the source of each edge sends that way.
+    `edge_share` is how many instances share what the source of each edge sends that way. `paths` has no bytes yet.
     """
 
     instances: tuple[InstanceId, ...]
@@ -29,6 +30,7 @@ class Layout:
     edge_source: Ints
     edge_target: Ints
     edge_share: Ints
+    paths: Paths
 
     @classmethod
     def of(cls, graph: Graph, kinds: Collection[str] = STATEFUL, partitioning: Partitioning = DECLARED) -> "Layout":
@@ -51,16 +53,21 @@ class Layout:
         ]
         columns = np.array(edges, dtype=np.int64).reshape(-1, 3)
         partition = np.array([number_of[names[instance]] for instance in instances], dtype=np.int64)
-        return cls(instances, partition, columns[:, 0], columns[:, 1], columns[:, 2])
+        places_of = {id_: [place_of[each] for each in several] for id_, several in instances_of.items()}
+        return cls(instances, partition, columns[:, 0], columns[:, 1], columns[:, 2], _paths(graph, bound, places_of))
 
     def loads(self, snapshot: Snapshot) -> Loads:
-        """The loads of a snapshot; the bytes of an edge are estimated by the rows that its source emitted."""
+        """The loads of a snapshot; the bytes of an edge are estimated by the rows that its source emitted.
+
+        What an instance processed and no other instance emitted came from its streams.
+        """
         if snapshot.period_s <= 0:
             raise ConfigError(f"a snapshot must be of more than 0 seconds; got {snapshot.period_s}")
         observed = LoadColumns.of(self.instances, snapshot.loads)
         busy_s = observed.cost_s
         # An instance may work without input, when windows close; its time then counts as that of one event.
         events = np.maximum(observed.events, busy_s > 0).astype(float)
+        edge_rows = observed.results[self.edge_source] / self.edge_share
         return Loads(
             self.instances,
             cost_s=np.divide(busy_s, events, out=np.zeros_like(busy_s), where=events > 0),
@@ -71,10 +78,17 @@ class Layout:
             partition=self.partition,
             edge_source=self.edge_source,
             edge_target=self.edge_target,
-            edge_bytes=observed.results[self.edge_source] * ROW_BYTES / self.edge_share,
+            edge_bytes=edge_rows * ROW_BYTES,
             latency_s=dict(snapshot.latency_s),
             period_s=snapshot.period_s,
+            paths=self._fed(observed.events - summed(edge_rows, self.edge_target, len(self.instances))),
         )
+
+    def _fed(self, rows: Floats) -> Paths:
+        """The paths with the rows that came to each instance from streams, evenly from each of them."""
+        place = self.paths.inlet_place
+        inlets = np.bincount(place, minlength=len(self.instances))
+        return replace(self.paths, inlet_bytes=np.maximum(rows, 0.0)[place] * ROW_BYTES / inlets[place])
 
 
 def _feeding(graph: Graph, bound: Mapping[OperatorId, Operator]) -> dict[OperatorId, tuple[OperatorId, ...]]:
@@ -84,6 +98,24 @@ def _feeding(graph: Graph, bound: Mapping[OperatorId, Operator]) -> dict[Operato
         found = ((before,) if before in bound else nearest[before] for before in operator.inputs)
         nearest[id_] = tuple(dict.fromkeys(one for several in found for one in several))
     return nearest
+
+
+def _paths(graph: Graph, bound: Mapping[OperatorId, Operator], places_of: Mapping[OperatorId, list[int]]) -> Paths:
+    """For every instance the streams that reach it without another bound one between, and the ends of queries."""
+    streams = {stream: number for number, stream in enumerate(graph.streams)}
+    reaching: dict[OperatorId, tuple[str, ...]] = {}
+    for id_, operator in graph.operators.items():
+        own = (str(operator.parameters["stream"]),) if operator.kind == "source" else ()
+        before = (stream for each in operator.inputs if each not in bound for stream in reaching[each])
+        reaching[id_] = tuple(dict.fromkeys((*own, *before)))
+    inlets = [(streams[name], place) for id_ in bound for name in reaching[id_] for place in places_of[id_]]
+    columns = np.array(inlets, dtype=np.int64).reshape(-1, 2)
+    ends: dict[str, tuple[int, ...]] = {}
+    for query in graph.queries.values():
+        for operator in query.operators:
+            if operator.id in bound:
+                ends[query.name] = tuple(places_of[operator.id])
+    return Paths(tuple(streams), columns[:, 0], columns[:, 1], np.zeros(len(inlets)), ends)
 
 
 def _pairs(sources: Sequence[InstanceId], targets: Sequence[InstanceId]) -> list[tuple[InstanceId, InstanceId, int]]:

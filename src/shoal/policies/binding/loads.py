@@ -15,6 +15,7 @@ from shoal.model.control.binding import Binding, WorkerId
 from shoal.model.control.costs import LinkCosts
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import InstanceId
+from shoal.policies.binding.paths import Paths
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -49,7 +50,7 @@ class Loads:
     >>> loads.waiting_s, loads.work_s(horizon_s=8.0)
     (array([2., 0.]), array([2., 2.]))
 
-    `period_s` is how long the instances were observed.
+    `period_s` is how long the instances were observed. `paths` is what leads to and from them.
     """
 
     instances: tuple[InstanceId, ...]
@@ -65,6 +66,7 @@ class Loads:
     latency_s: Mapping[str, float] = field(default_factory=dict)
     costs: LinkCosts = field(default_factory=LinkCosts)
     period_s: float = 0.0
+    paths: Paths = field(default_factory=Paths)
 
     def __post_init__(self) -> None:
         """Reject columns of different lengths, amounts below zero and edges that lead back."""
@@ -161,6 +163,7 @@ class Loads:
             edge_source=number[self.edge_source[inside]],
             edge_target=number[self.edge_target[inside]],
             edge_bytes=self.edge_bytes[inside],
+            paths=self.paths.part(number),
         )
 
     def bound(self, binding: Binding, placed: Ints) -> Binding:

@@ -34,6 +34,7 @@ CAPABILITIES = Capabilities(
     changes_queries=True,
     shares_queues=True,
     stops_to_divide=True,
+    knows_hosts=True,
     simulates_time=True,
 )
 ENDING = "the run has taken in all of its input and is ending"

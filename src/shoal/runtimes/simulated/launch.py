@@ -9,8 +9,10 @@ from shoal.connectors.sources.generator import Generator, TimedEvents
 from shoal.connectors.sources.rate import EventTime
 from shoal.errors import ConfigError
 from shoal.model.control.parked import parks
+from shoal.policies.binding.energy_aware import NAME as ENERGY_AWARE
 from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
 from shoal.runtimes.simulated.commanded import CAPABILITIES
+from shoal.runtimes.simulated.machine.known_hosts import known_hosts
 from shoal.runtimes.simulated.micro_batch.micro_batches import MicroBatchRuntime, check_settings
 from shoal.runtimes.simulated.runtime import SimulatedRuntime
 from shoal.runtimes.simulated.settings import CHOICES, SimulatedSettings
@@ -21,6 +23,11 @@ def made(launch: Launch) -> Runtime:
     launch.refuse_checkpoint(CAPABILITIES.name)
     launch.refuse(CAPABILITIES.name, "local", "spark")
     settings = SimulatedSettings.of({"seed": str(launch.seed), **launch.conf})
+    if launch.policy == ENERGY_AWARE and not known_hosts(settings.machine).has_energy:
+        machine = settings.topology or "of cores alone"
+        raise ConfigError(
+            f"policy {ENERGY_AWARE} needs the energy of hosts; topology {machine} has none, use a file with `energy`"
+        )
     if settings.machine.spark:
         return _of_spark(launch, settings)
     launch.refuse(CAPABILITIES.name, "interval_s")
