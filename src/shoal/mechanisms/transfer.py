@@ -8,6 +8,11 @@ from shoal.model.control.costs import Link
 from shoal.model.control.fragment import Fragments
 from shoal.model.query.graph import InstanceId
 
+ESSENTIAL_BYTES = 24
+"""Bytes of the essential part of a fragment: its id, key and time."""
+STATIC_BYTES = 100
+"""Bytes of the message that announces an operator, or answers that there is no state of a key."""
+
 
 @dataclass(frozen=True)
 class Transfer:

@@ -15,6 +15,7 @@ from shoal.errors import MechanismError
 from shoal.kernels.columns.block import Block
 from shoal.kernels.kernel import NO_RESULTS, Kernel, State, concat_blocks
 from shoal.mechanisms.plan import Batch, Queue, StepKind
+from shoal.mechanisms.transfer import ESSENTIAL_BYTES, STATIC_BYTES
 from shoal.model.control.fragment import Fragments, Ids
 from shoal.runtimes.migration.departure import Departure
 from shoal.runtimes.migration.piece import Piece
@@ -27,11 +28,6 @@ from shoal.runtimes.migration.takeover import (
     SilentTakeover,
     TimedTakeover,
 )
-
-ESSENTIAL_BYTES = 24
-"""Bytes of the essential part of a fragment: its id, key and time."""
-STATIC_BYTES = 100
-"""Bytes of the message that announces an operator, or answers that there is no state of a key."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,501 @@
+"""One trial of `twin.py`: a migration of real state over one link, in simulated time, with one mechanism.
+
+Two workers and a link. Rows arrive at random times; real kernels process them. A migration begins at time 0 and moves
+the state as the plan of the mechanism says. What is measured are the figures that the twin predicts: how long rows and
+windows wait, what is sent, and what is lost if the link is cut.
+"""
+
+import math
+import random
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shoal.compiler.build import kernel_of
+from shoal.control.twin.journey import on_link_s
+from shoal.control.twin.prediction import Prediction
+from shoal.control.twin.profile import LONGEST_S, Endpoint, Floats, MigrationProfile
+from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.identity import ids_of
+from shoal.kernels.columns.table import INSTANCE
+from shoal.kernels.kernel import Kernel, State
+from shoal.language.python.stream import Stream
+from shoal.mechanisms.catalog import MECHANISMS
+from shoal.mechanisms.plan import StepKind
+from shoal.mechanisms.shedding.capacity import TransferLink
+from shoal.mechanisms.transfer import Transfer
+from shoal.model.control.binding import WorkerId
+from shoal.model.control.costs import LinkCosts
+from shoal.model.control.fragment import Ids
+from shoal.model.query.aggregate import count, mean
+from shoal.model.query.graph import InstanceId
+from shoal.model.query.schema import not_null
+from shoal.model.query.window import hop
+from shoal.runtimes.migration.relocation import Relocation, Shipment
+from shoal.runtimes.migration.state_copy import StateCopy
+from shoal.runtimes.migration.takeover import SilentTakeover
+
+TICK_S = 0.05
+HORIZON_S = 30.0
+BASE_US = 1_003_370_000
+"""Event time at the beginning of a migration: in the middle of windows."""
+OPERATORS = ("windows", "join", "deduplicate")
+TYPES = not_null({"ts": "timestamp", "key": "int64", "value": "float64"})
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A random migration; `transfer_s` is how long all state takes over the link, `load` the work of a second."""
+
+    seed: int
+    operator: str
+    keys: int
+    skew: float
+    rate: float
+    size_s: float
+    slides: int
+    transfer_s: float
+    latency_s: float
+    loads: tuple[float, float]
+    replicated: bool
+    left_s: float
+
+    @classmethod
+    def of(cls, seed: int) -> "Scenario":
+        """The scenario of a seed."""
+        draw = random.Random(seed)
+        operator = draw.choice(OPERATORS)
+        return cls(
+            seed,
+            operator,
+            keys=round(math.exp(draw.uniform(math.log(5), math.log(400)))),
+            skew=draw.choice([0.0, 0.5, 1.0, 1.5]),
+            rate=math.exp(draw.uniform(math.log(20), math.log(400 if operator != "join" else 120))),
+            size_s=draw.choice([2.0, 4.0, 8.0, 16.0]),
+            slides=draw.choice([1, 2, 4, 8]),
+            transfer_s=math.exp(draw.uniform(math.log(0.05), math.log(8))),
+            latency_s=draw.choice([0.0005, 0.005, 0.05]),
+            loads=(draw.uniform(0.1, 1.2), draw.uniform(0.1, 0.8)),
+            replicated=draw.random() < 0.2,
+            left_s=draw.uniform(0.2, 10) if draw.random() < 0.3 else LONGEST_S,
+        )
+
+    @property
+    def slide_s(self) -> float:
+        """Time between the ends of two windows; 0 without windows."""
+        return self.size_s / self.slides if self.operator == "windows" else 0.0
+
+    def kernel(self) -> Kernel:
+        """The kernel of the operator."""
+        rows = Stream("rows", TYPES, time="ts")
+        if self.operator == "windows":
+            flow = rows.key_by("key").window(hop(self.size_s, self.slide_s)).aggregate(n=count(), m=mean("value"))
+        elif self.operator == "join":
+            others = Stream("others", TYPES, time="ts").select("ts", "key", value2="value")
+            flow = rows.join(others, on="key", within_s=(-self.size_s / 2, self.size_s / 2))
+        else:
+            flow = rows.key_by("key").deduplicate(self.size_s)
+        operators = {each.id: each for each in flow.operators}
+        last = flow.operators[-1]
+        before = operators[last.inputs[0]]
+        return kernel_of(last, before if before.kind == "window" else None, "", by_instance=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows by time: when they arrive, their keys, ports and values."""
+
+    at_s: Floats
+    key: Ids
+    port: Ids
+    value: Floats
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> "Rows":
+        """Random rows from before the migration until the horizon."""
+        draw = np.random.default_rng(scenario.seed)
+        begin_s = -2 * scenario.size_s
+        number = draw.poisson(scenario.rate * (HORIZON_S - begin_s))
+        share = 1 / np.arange(1, scenario.keys + 1) ** scenario.skew
+        return cls(
+            np.sort(draw.uniform(begin_s, HORIZON_S, number)),
+            draw.choice(scenario.keys, number, p=share / share.sum()),
+            draw.integers(0, 2 if scenario.operator == "join" else 1, number),
+            draw.random(number),
+        )
+
+    def block(self, places: Ids) -> Block:
+        """Some rows as a block."""
+        ts = BASE_US + np.floor(self.at_s[places] * 1e6).astype(np.int64)
+        columns = {"ts": ts, "key": self.key[places], "value": self.value[places], "value2": self.value[places]}
+        return Block({**columns, INSTANCE: np.zeros(places.size, np.int64)}, int(places.size))
+
+
+def watermark_us(now_s: float) -> int:
+    """The watermark at a time."""
+    return BASE_US + round(now_s * 1e6)
+
+
+class Core:
+    """Serves rows one after another."""
+
+    def __init__(self, row_s: float) -> None:
+        """Idle."""
+        self.row_s, self.busy_s = row_s, -math.inf
+
+    def serve(self, at_s: Floats) -> float:
+        """Serve rows that come at these times; returns the time that they wait in sum."""
+        if not at_s.size:
+            return 0.0
+        number = np.arange(at_s.size) * self.row_s
+        begun = np.maximum(np.maximum.accumulate(at_s - number), self.busy_s) + number
+        self.busy_s = float(begun[-1]) + self.row_s
+        return float((begun - at_s).sum())
+
+
+@dataclass
+class Trial:
+    """One migration in simulated time; `measured` is what it cost."""
+
+    scenario: Scenario
+    kernel: Kernel
+    rows: Rows
+    state: State
+    link: TransferLink
+    relocation: Relocation | None = None
+    now_s: float = 0.0
+    waited_s: float = 0.0
+    duplicates: int = 0
+    end_s: float | None = None
+    lost: float = 0.0
+    emitted: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    under_way: deque[tuple[float, float, Shipment]] = field(default_factory=deque)
+    requests: deque[tuple[float, Ids]] = field(default_factory=deque)
+    answers: deque[Shipment] = field(default_factory=deque)
+    asked: set[int] = field(default_factory=set)
+    arrived: list[Ids] = field(default_factory=list)
+    free_s: float = 0.0
+    sent: float = 0.0
+    idle: bool = False
+
+    def __post_init__(self) -> None:
+        """Both cores are idle."""
+        scenario = self.scenario
+        self.source, self.target = (Core(load / scenario.rate) for load in scenario.loads)
+
+    def begin(self, mechanism: str, replica: StateCopy | None) -> None:
+        """Begin the migration."""
+        self.listed = self.kernel.fragments(self.state)
+        kernel = self.kernel
+        transfer = Transfer(
+            InstanceId("op/0"),
+            WorkerId(0),
+            WorkerId(1),
+            fragments=self.listed,
+            on_arrival=kernel.on_arrival,
+            bounded=kernel.bounded,
+            replicated=self.scenario.replicated,
+        )
+        plan = MECHANISMS[mechanism].plan([transfer], LinkCosts())
+        self.dropped = StepKind.DROP in plan.kinds
+        self.copies = bool({StepKind.PREAMBLE, StepKind.REPLICA} & plan.kinds)
+        self.relocation = Relocation(kernel, self.state, plan.batches, replica)
+
+    def run(self) -> None:
+        """Run until the migration is over and everything is processed, or the link is cut."""
+        cut_s = self.scenario.left_s
+        ticks = [(number + 1) * TICK_S for number in range(round(HORIZON_S / TICK_S))]
+        places = np.searchsorted(self.rows.at_s, [0.0, *ticks])
+        for number, tick_s in enumerate(ticks):
+            if self.relocation is not None and cut_s <= tick_s:
+                self._until(cut_s)
+                if not self.relocation.finished:
+                    self._cut(cut_s, int(places[number]))
+                    return
+            self._until(tick_s)
+            self._tick(tick_s, np.arange(places[number], places[number + 1]))
+            if self.relocation is not None and self.relocation.finished:
+                self._rest(int(places[number + 1]), ticks[number + 1 :], places[number + 1 :])
+                return
+
+    def _rest(self, place: int, ticks: list[float], places: Ids) -> None:
+        """After the migration: the target serves what comes; windows wait for nothing but its backlog."""
+        for number, tick_s in enumerate(ticks):
+            if self.target.busy_s < self.now_s - TICK_S:
+                break
+            self._tick(tick_s, np.arange(places[number], places[number + 1]))
+            place = int(places[number + 1])
+        self.waited_s += self.target.serve(self.rows.at_s[place:])
+
+    def _held(self) -> int:
+        moving = self.relocation
+        return 0 if moving is None or moving.target is None or moving.finished else moving.target.held
+
+    def _at(self, now_s: float) -> None:
+        self.waited_s += self._held() * (now_s - self.now_s) if not self._both else 0.0
+        self.now_s = now_s
+
+    @property
+    def _both(self) -> bool:
+        moving = self.relocation
+        return moving is not None and not moving.finished and isinstance(moving.target, SilentTakeover)
+
+    def _tick(self, tick_s: float, places: Ids) -> None:
+        self._at(tick_s)
+        self.idle = False
+        for port in (0, 1):
+            chosen = places[self.rows.port[places] == port]
+            if chosen.size:
+                self._rows(port, chosen)
+        moving = self.relocation
+        if moving is None:
+            results = self.kernel.close_until(self.state, watermark_us(tick_s))
+        else:
+            results = moving.advance(watermark_us(tick_s))
+            self._ask()
+        self._emit(results)
+
+    def _rows(self, port: int, places: Ids) -> None:
+        at_s, block, moving = self.rows.at_s[places], self.rows.block(places), self.relocation
+        if moving is None:
+            self.kernel.process(self.state, block, port)
+            self.waited_s += self.source.serve(at_s)
+            return
+        if moving.finished:
+            moving.rows(port, block)
+            self.waited_s += self.target.serve(at_s)
+            return
+        both, held = self._both, self._held()
+        goes = np.zeros(places.size, bool)
+        if moving.target is not None and not both:
+            goes = moving.redirected(self.kernel.row_keys(port, block))
+        moving.rows(port, block)
+        waiting = self._held() - held
+        self.waited_s += self.source.serve(at_s[~goes])
+        if both:
+            self.duplicates += places.size
+            if not waiting:
+                self.target.serve(at_s)
+            return
+        going = at_s[goes]
+        if waiting:  # which ones wait is not known here; they are as old as the others
+            self.waited_s += float((self.now_s - going).sum()) * waiting / going.size
+        self.waited_s += self.target.serve(going[: going.size - waiting])
+
+    def _emit(self, results: Block) -> None:
+        if not results.length:
+            return
+        moving = self.relocation
+        core = self.source if moving is None or self._both or not (moving.stopped or moving.finished) else self.target
+        at_s = max(self.now_s, core.busy_s if moving is not None else self.now_s)
+        names = [name for name in results.columns if name not in ("n", "m")]
+        for each in ids_of(0, [results.columns[name] for name in names], results.length).tolist():
+            self.emitted[each].append(at_s)
+
+    # the link
+
+    def _until(self, until_s: float) -> None:
+        """Let shipments leave and arrive before a time."""
+        while (event := min(self._events(), default=(until_s, 9)))[0] < until_s:
+            self._at(max(self.now_s, event[0]))
+            if event[1] == 0:
+                self._arrive()
+            elif event[1] == 1:
+                self._asked()
+            else:
+                self._leave()
+
+    def _events(self) -> Iterator[tuple[float, int]]:
+        moving = self.relocation
+        if moving is None or moving.finished:
+            return
+        if self.under_way:
+            yield self.under_way[0][0], 0
+        if self.requests:
+            yield self.requests[0][0], 1
+        if not self.idle:
+            yield max(self.free_s, self.now_s), 2
+
+    def _leave(self) -> None:
+        if self.relocation is None:
+            return
+        shipment = self.answers.popleft() if self.answers else self.relocation.leave()
+        if shipment is None:
+            self.idle = True
+            return
+        self.free_s = self.now_s + on_link_s(self.link, shipment.nbytes)
+        self.sent += shipment.nbytes
+        self.under_way.append((self.free_s + self.link.latency_s, self.now_s, shipment))
+
+    def _arrive(self) -> None:
+        moving, held, both = self.relocation, self._held(), self._both
+        _, _, shipment = self.under_way.popleft()
+        if moving is None:
+            return
+        self._note(shipment)
+        results = moving.arrive(shipment)
+        released = held - self._held()
+        if released > 0:
+            waits_s = self.target.serve(np.full(released, self.now_s))
+            self.waited_s += 0.0 if both else waits_s
+        if moving.finished:
+            self.end_s = self.now_s
+        self._emit(results)
+        self._ask()
+        self.idle = False
+
+    def _note(self, shipment: Shipment, share: float = 1.0) -> None:
+        if shipment.piece is not None:
+            part = shipment.piece.first(self.kernel, math.floor(shipment.piece.nbytes * share))
+            self.arrived.append(part.fragments.ids)
+
+    def _ask(self) -> None:
+        moving = self.relocation
+        if moving is None or moving.finished or moving.target is None or not moving.started:
+            return
+        new = np.array([key for key in moving.target.wanted.tolist() if key not in self.asked], np.uint64)
+        if new.size:
+            self.asked.update(new.tolist())
+            self.requests.append((self.now_s + self.link.latency_s, new))
+
+    def _asked(self) -> None:
+        _, keys = self.requests.popleft()
+        if self.relocation is not None and (answer := self.relocation.ask(keys)) is not None:
+            self.answers.append(answer)
+        self.idle = False
+
+    # the end
+
+    def _cut(self, cut_s: float, place: int) -> None:
+        """The link is cut: the target continues with what it has."""
+        self._at(cut_s)
+        held = 0 if self._both else self._held()
+        for at_s, left_s, shipment in self.under_way:
+            on_way_s = at_s - self.link.latency_s - left_s
+            share = min(1.0, max(0.0, (cut_s - self.link.latency_s - left_s) / on_way_s)) if on_way_s > 0 else 0.0
+            sent = min(1.0, (cut_s - left_s) / on_way_s) if on_way_s > 0 else 1.0
+            self.sent -= shipment.nbytes * (1 - sent)
+            self._note(shipment, share)
+        self.lost = self._lost_share()
+        released = np.full(held, cut_s)
+        later = self.rows.at_s[place:]
+        self.end_s = cut_s
+        waits_s = self.target.serve(released)
+        self.waited_s += waits_s + self.target.serve(later[later >= cut_s])
+
+    def _lost_share(self) -> float:
+        """The utility of what is neither at the target nor used up, of that of all state."""
+        moving, listed = self.relocation, self.listed
+        total = float(listed.utility.sum())
+        if moving is None or not total > 0:
+            return 0.0
+        differences = [each.difference for _, _, each in self.under_way if each.difference is not None]
+        here, copied = moving.source.fragments.ids, self.copies
+        if copied and not moving.stopped and not self._both:
+            differences.append(moving.source.difference())
+        pieces = [each.piece.fragments.ids for _, _, each in self.under_way if each.piece is not None and not copied]
+        left = np.concatenate([here, *pieces, *(each.added.fragments.ids for each in differences)])
+        arrived = np.concatenate([np.zeros(0, np.uint64), *self.arrived])
+        for each in differences:
+            arrived = arrived[~np.isin(arrived, each.removed)]
+        lost = np.isin(listed.ids, left) & ~np.isin(listed.ids, arrived)
+        return float(listed.utility[lost].sum()) / total
+
+
+class Trials:
+    """All mechanisms in one scenario; the rows and the state at time 0 are the same for all."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        """Process the rows from before, then all others without a migration, to know when results are due."""
+        self.scenario, self.kernel, self.rows = scenario, scenario.kernel(), Rows.of(scenario)
+        self.replica: StateCopy | None = None
+        self.replica_age_s = self.per_event = 0.0
+        state = self.kernel.open()
+        before = np.flatnonzero(self.rows.at_s < 0)
+        parts = np.split(before, [before.size // 2, before.size * 4 // 5])
+        for number, part in enumerate(parts):
+            for port in (0, 1):
+                chosen = part[self.rows.port[part] == port]
+                if chosen.size:
+                    self.kernel.process(state, self.rows.block(chosen), port)
+            newest_s = float(self.rows.at_s[part].max(initial=-2 * scenario.size_s))
+            results = self.kernel.close_until(state, watermark_us(min(0.0, newest_s)))
+            self.per_event += results.length / max(1, parts[1].size + parts[2].size) if number else 0.0
+            if number == 1:
+                self.replica, self.replica_age_s = StateCopy.of(self.kernel, state), -newest_s
+        self.kernel.close_until(state, watermark_us(0.0))
+        self.state = state
+        self.fragments = self.kernel.fragments(state)
+        self.link = TransferLink(max(1.0, self.fragments.total_bytes / scenario.transfer_s), scenario.latency_s)
+        undisturbed = self._trial()
+        undisturbed.run()
+        self.due = undisturbed.emitted
+
+    @property
+    def row_bytes(self) -> float:
+        """The size of a row, as large as a part of the state."""
+        return self.fragments.total_bytes / max(1, len(self.fragments))
+
+    def _trial(self) -> Trial:
+        state = State(dict(self.state.tables), self.state.watermark_us)
+        return Trial(self.scenario, self.kernel, self.rows, state, self.link)
+
+    def profile(self) -> MigrationProfile:
+        """What is known at time 0: the state, and the rows so far."""
+        scenario, kernel = self.scenario, self.kernel
+        past = np.flatnonzero(self.rows.at_s < 0)
+        seen = kernel.row_keys(0, self.rows.block(past))
+        keys = np.unique(self.fragments.key)
+        counts = np.bincount(np.searchsorted(keys, seen[np.isin(seen, keys)]), minlength=keys.size)
+        rates = counts / (2 * scenario.size_s)
+        per_event, row_bytes = 0.0 if scenario.slide_s else self.per_event, self.row_bytes
+        return MigrationProfile(
+            self.fragments,
+            rates,
+            self.link,
+            watermark_us=watermark_us(0.0),
+            new_rate=max(0.0, past.size / (2 * scenario.size_s) - float(rates.sum())),
+            event_cost_s=scenario.loads[0] / scenario.rate,
+            event_bytes=row_bytes,
+            slide_s=scenario.slide_s,
+            results_per_event=per_event,
+            rewrites=scenario.operator == "windows",
+            new_bytes=row_bytes * (1.0 if kernel.on_arrival else per_event),
+            on_arrival=kernel.on_arrival,
+            bounded=kernel.bounded,
+            replicated=scenario.replicated,
+            replica_age_s=self.replica_age_s,
+            left_s=scenario.left_s,
+            target=Endpoint(scenario.loads[0] / scenario.loads[1]),
+            horizon_s=HORIZON_S,
+        )
+
+    def measured(self, mechanism: str) -> Prediction:
+        """Make the migration; raises a `MechanismError` if the mechanism cannot."""
+        trial = self._trial()
+        trial.begin(mechanism, self.replica if self.scenario.replicated else None)
+        trial.run()
+        end_s = HORIZON_S if trial.end_s is None else trial.end_s
+        delay_s, late = self._emission(trial.emitted, end_s, cut=end_s == self.scenario.left_s)
+        return Prediction(
+            mechanism,
+            latency_s=trial.waited_s,
+            emission_s=delay_s,
+            late_results=late,
+            seconds=end_s,
+            sent_bytes=trial.sent + trial.duplicates * self.row_bytes,
+            lost=float(len(self.fragments) > 0) if trial.dropped else trial.lost,
+        )
+
+    def _emission(self, emitted: dict[int, list[float]], end_s: float, *, cut: bool) -> tuple[float, int]:
+        """By how much results were late in sum, and how many; after a cut, what was due counts as emitted then."""
+        delay_s, late = 0.0, 0
+        for each, due in self.due.items():
+            got = sorted(emitted.get(each, ()))
+            for number, due_s in enumerate(sorted(due)):
+                at_s = got[number] if number < len(got) else max(due_s, end_s) if cut else due_s
+                if at_s > due_s + 1e-9:
+                    delay_s, late = delay_s + at_s - due_s, late + 1
+        return delay_s, late
