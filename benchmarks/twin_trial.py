@@ -28,7 +28,7 @@ from shoal.mechanisms.shedding.capacity import TransferLink
 from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import WorkerId
 from shoal.model.control.costs import LinkCosts
-from shoal.model.control.fragment import Ids
+from shoal.model.control.fragment import Ids, Ints
 from shoal.model.query.aggregate import count, mean
 from shoal.model.query.graph import InstanceId
 from shoal.model.query.schema import not_null
@@ -108,8 +108,8 @@ class Rows:
     """Rows by time: when they arrive, their keys, ports and values."""
 
     at_s: Floats
-    key: Ids
-    port: Ids
+    key: Ints
+    port: Ints
     value: Floats
 
     @classmethod
@@ -126,7 +126,7 @@ class Rows:
             draw.random(number),
         )
 
-    def block(self, places: Ids) -> Block:
+    def block(self, places: Ints) -> Block:
         """Some rows as a block."""
         ts = BASE_US + np.floor(self.at_s[places] * 1e6).astype(np.int64)
         columns = {"ts": ts, "key": self.key[places], "value": self.value[places], "value2": self.value[places]}
@@ -207,7 +207,7 @@ class Trial:
         """Run until the migration is over and everything is processed, or the link is cut."""
         cut_s = self.scenario.left_s
         ticks = [(number + 1) * TICK_S for number in range(round(HORIZON_S / TICK_S))]
-        places = np.searchsorted(self.rows.at_s, [0.0, *ticks])
+        places = np.searchsorted(self.rows.at_s, [0.0, *ticks]).astype(np.int64)
         for number, tick_s in enumerate(ticks):
             if self.relocation is not None and cut_s <= tick_s:
                 self._until(cut_s)
@@ -220,7 +220,7 @@ class Trial:
                 self._rest(int(places[number + 1]), ticks[number + 1 :], places[number + 1 :])
                 return
 
-    def _rest(self, place: int, ticks: list[float], places: Ids) -> None:
+    def _rest(self, place: int, ticks: list[float], places: Ints) -> None:
         """After the migration: the target serves what comes; windows wait for nothing but its backlog."""
         for number, tick_s in enumerate(ticks):
             if self.target.busy_s < self.now_s - TICK_S:
@@ -242,7 +242,7 @@ class Trial:
         moving = self.relocation
         return moving is not None and not moving.finished and isinstance(moving.target, SilentTakeover)
 
-    def _tick(self, tick_s: float, places: Ids) -> None:
+    def _tick(self, tick_s: float, places: Ints) -> None:
         self._at(tick_s)
         self.idle = False
         for port in (0, 1):
@@ -257,7 +257,7 @@ class Trial:
             self._ask()
         self._emit(results)
 
-    def _rows(self, port: int, places: Ids) -> None:
+    def _rows(self, port: int, places: Ints) -> None:
         at_s, block, moving = self.rows.at_s[places], self.rows.block(places), self.relocation
         if moving is None:
             self.kernel.process(self.state, block, port)
@@ -445,7 +445,7 @@ class Trials:
     def profile(self) -> MigrationProfile:
         """What is known at time 0: the state, and the rows so far."""
         scenario, kernel = self.scenario, self.kernel
-        past = np.flatnonzero(self.rows.at_s < 0)
+        past = np.flatnonzero(self.rows.at_s < 0).astype(np.int64)
         seen = kernel.row_keys(0, self.rows.block(past))
         keys = np.unique(self.fragments.key)
         counts = np.bincount(np.searchsorted(keys, seen[np.isin(seen, keys)]), minlength=keys.size)
