@@ -14,6 +14,7 @@ from tests.runtimes.simulated.engine.naive_clock import NaiveClock
 from tests.runtimes.simulated.engine.naive_parts import Cell, Step, Unit, Worker, tasks_of, workers_of
 
 from shoal.runtimes.simulated.engine.simulation import StepInput
+from shoal.runtimes.simulated.engine.turns import STEP_STRIDE, TASK_STRIDE
 from shoal.runtimes.simulated.engine.world import Rules, Tasks
 from shoal.runtimes.simulated.machine.machine import Machine
 
@@ -108,7 +109,8 @@ class NaiveSimulation(NaiveClock):
         for number in range(len(self.tasks)):
             active = step.work_s[number] > 0 or step.results[number] > 0
             if number == step.source or (active and number >= self.sources):
-                cells[number] = Cell(float(step.work_s[number]), float(np.float32(step.bytes[number])), 0)
+                once_s = 0.0 if step.once_s is None else float(np.float32(step.once_s[number]))
+                cells[number] = Cell(float(step.work_s[number]), once_s, float(np.float32(step.bytes[number])), 0)
         for number, cell in cells.items():
             if number != step.source:
                 cell.missing = sum(before in cells for before in self.tasks[number].inputs)
@@ -221,21 +223,29 @@ class NaiveSimulation(NaiveClock):
         if last is not None and last != at.node and self.machine.node_host[last] == at.host:
             remote += min(sum(cell.size for cell in cells), unit.state_bytes)
         self.remote_bytes += remote
-        work_s = sum(cell.work_s for cell in cells) + remote * self.machine.remote_byte_s + unit.extra_s
+        work_s = sum(cell.work_s for cell in cells) + max(cell.once_s for cell in cells)
+        work_s += remote * self.machine.remote_byte_s + unit.extra_s
         unit.extra_s = 0.0
-        if at.last != (task.group, self._first(number)):
-            work_s += task.fixed_s
-        at.last = (task.group, self._first(number))
         busy = sum(self._is_busy(each) for each in self.workers if each.host == at.host)
-        factor = self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)]
+        work_s *= self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)]
+        if at.last != (task.group, self._first(number)):
+            work_s += task.fixed_s * self._turn_factor(busy, self._first(number), number)
+        at.last = (task.group, self._first(number))
         queue = self._queue_of(worker)
         free_s = self.free_s[queue] = max(self.free_s.get(queue, 0.0), self.now_s) + at.access_s
-        took_s = work_s * factor / self.machine.hosts[at.host].speed + free_s - self.now_s
+        took_s = work_s / self.machine.hosts[at.host].speed + free_s - self.now_s
         task.state, task.last_node = "running", at.node
         unit.at_work += 1
         at.task, at.steps, at.began_s, at.turn = number, steps, self.now_s, at.turn + 1
         turn = at.turn
         self.plan(self.now_s + took_s, lambda: self._finish(worker, turn))
+
+    def _turn_factor(self, busy: int, step: int, number: int) -> float:
+        """The factor of the fixed part of a turn, of which the random part depends on the step and task alone."""
+        factors = self.machine.turn_slowdown or self.machine.slowdown
+        level = min(busy, len(factors) - 1)
+        drawn = self.machine.shuffled_waits()[level].tolist()
+        return factors[level] * float(drawn[(step * STEP_STRIDE + number * TASK_STRIDE) % len(drawn)])
 
     def _is_busy(self, worker: Worker) -> bool:
         """Whether a worker is in a turn, and not only kept for a source that is being read."""
@@ -264,8 +274,9 @@ class NaiveSimulation(NaiveClock):
         task.last_run_s, task.next, task.state = self.now_s, steps[-1] + 1, "waiting"
         self.units[task.unit].at_work -= 1
         self._free(worker)
+        oldest_s = min(self.steps[step].arrival_s for step in steps)
         for step in steps:
-            self._complete(step, number, worker)
+            self._complete(step, number, worker, oldest_s if self.rules.by_turn else None)
         self._leave_if_free(task.unit)
         self._offer(number)
 
@@ -273,10 +284,10 @@ class NaiveSimulation(NaiveClock):
         self.workers[worker].task, self.workers[worker].steps = None, []
         self.wakes.append(worker)
 
-    def _complete(self, step: int, number: int, worker: int | None) -> None:
+    def _complete(self, step: int, number: int, worker: int | None, since_s: float | None = None) -> None:
         cells = self.steps[step].cells
         cells[number].done, cells[number].ran_on = True, worker
-        self.results.append((number, step, self.now_s))
+        self.results.append((number, step, self.now_s - (self.steps[step].arrival_s if since_s is None else since_s)))
         for target in self.tasks[number].outputs:
             if target in cells:
                 self._send(step, target, worker)

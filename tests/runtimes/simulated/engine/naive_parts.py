@@ -11,6 +11,7 @@ class Cell:
     """The part of a task in a step."""
 
     work_s: float
+    once_s: float
     size: float
     missing: int
     implied: bool = False

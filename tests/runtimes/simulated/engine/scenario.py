@@ -1,6 +1,6 @@
 """Random scenarios for the simulator's engine: tasks, a machine, input, moves and outages."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -25,9 +25,7 @@ class Script:
         if not steps:
             return None, inf
         wait_s, step = steps.pop(0)
-        arrived = StepInput(
-            step.source, now_s - step.arrival_s, step.rows, step.work_s, step.bytes, step.events, step.results
-        )
+        arrived = replace(step, arrival_s=now_s - step.arrival_s)
         again_s = now_s + wait_s if steps else inf
         if not step.rows:
             return None, again_s
@@ -100,6 +98,7 @@ def scenarios(draw: st.DrawFn, *, network: bool = False, outages: bool = False) 
         draw(st.sampled_from([NO_LIMIT, 150, 500])),
         float(random.uniform(0.001, 0.1)),
         float(random.uniform(0.0, 0.01)),
+        draw(st.booleans()),
     )
     movable = len(units) + (0 if outside else sources)
     moves = [
@@ -136,6 +135,7 @@ def _steps(
             random.uniform(0, 100, number),
             random.integers(1, 50, number),
             active.astype(int),
+            random.uniform(0, 0.5, number) if random.random() < 0.7 else None,
         )
         found.append((float(random.choice([0.0, random.uniform(0.0, 2.0)])), step))
     return found
@@ -156,6 +156,7 @@ def _machines(draw: st.DrawFn, random: np.random.Generator, *, network: bool, ou
         ):
             begin_s = draw(st.sampled_from([0.0, float(random.uniform(0, 6))]))
             found.append(Outage(begin_s, what, begin_s + float(random.uniform(0.1, 4))))
+    levels = draw(st.integers(0, 3))
     return Machine(
         hosts,
         links,
@@ -164,6 +165,8 @@ def _machines(draw: st.DrawFn, random: np.random.Generator, *, network: bool, ou
         queue_s=tuple(random.uniform(0, 0.05, draw(st.integers(1, 3))).tolist()),
         slowdown=tuple(random.uniform(1, 2, draw(st.integers(1, 3))).tolist()),
         remote_queue_s=float(random.uniform(0, 0.05)),
+        turn_slowdown=tuple(random.uniform(1, 2, levels).tolist()),
+        waits=tuple(map(tuple, random.uniform(0, 3, (levels, 5)).tolist())) if draw(st.booleans()) else (),
     )
 
 

@@ -105,6 +105,7 @@ STEP = np.dtype([("arrival_s", _F), ("left", _I), ("rows", _I), ("source", _I)])
 CELL = np.dtype(
     [
         ("work_s", _F),
+        ("once_s", np.float32),
         ("bytes", np.float32),
         ("events", np.int32),
         ("results", np.int32),
@@ -113,6 +114,7 @@ CELL = np.dtype(
         ("implied", np.int32),
     ]
 )
+"""`work_s` adds up over the steps of a turn; of `once_s` a turn pays the largest."""
 LINK_STATE = np.dtype(
     [
         ("bytes_per_s", _F),
@@ -161,6 +163,7 @@ CORE = np.dtype(
         ("design", _I),
         ("order", _I),
         ("turn_steps", _I),
+        ("by_turn", _I),
         ("full", _I),
         ("results", _I),
         ("moves", _I),
@@ -176,11 +179,15 @@ CORE = np.dtype(
     ]
 )
 """`in_flight`: rows of steps that are not done, at most `most_rows`; `idle`: workers that are up and have no task;
-`hops`: the most links of a route."""
+`hops`: the most links of a route; `by_turn`: results of a turn count from the oldest of its steps."""
 
 
 class World(NamedTuple):
-    """All arrays; `core` has one record, `agenda_rows` has (number, kind, first, second) of the future events."""
+    """All arrays; `core` has one record, `agenda_rows` has (number, kind, first, second) of the future events.
+
+    `crowd` and `turn_crowd` are factors of the work and of the fixed part of a turn by the number of other busy
+    workers, `waits` a row of random factors of the fixed part for each of the latter.
+    """
 
     core: NDArray[Any]
     tasks: NDArray[Any]
@@ -210,3 +217,5 @@ class World(NamedTuple):
     moves: NDArray[Any]
     turns: NDArray[Any]
     wakes: NDArray[np.int64]
+    turn_crowd: NDArray[np.float64]
+    waits: NDArray[np.float64]

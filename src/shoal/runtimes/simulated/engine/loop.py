@@ -229,7 +229,7 @@ def _start_read(world: Any, task: int, worker: int) -> None:
         turns.begin(world, worker, task)
         return
     tasks[task].next, tasks[task].status = step + 1, WAITING
-    turns.complete(world, step, task, NONE)
+    turns.complete(world, step, task, NONE, memory.steps(world)[step - core.base].arrival_s)
 
 
 @compiled

@@ -207,3 +207,15 @@ def turns(world: Any) -> Any:
 def wakes(world: Any) -> Any:
     """See `World.wakes`."""
     return _carray(_pointer(world[54]), (world[55],), _I)
+
+
+@compiled
+def turn_crowd(world: Any) -> Any:
+    """See `World.turn_crowd`."""
+    return _carray(_pointer(world[56]), (world[57],), _F)
+
+
+@compiled
+def waits(world: Any) -> Any:
+    """See `World.waits`, row behind row."""
+    return _carray(_pointer(world[58]), (world[59],), _F)

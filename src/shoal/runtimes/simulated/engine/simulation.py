@@ -40,7 +40,8 @@ GROWN = {
 class StepInput:
     """One arrival of events of a source, and what every task does with it; events and results are counts.
 
-    `work_s`: the work of every task but for its fixed part; 0 for a task that has nothing to do.
+    `work_s`: the work of every task but for its fixed part; 0 for a task that has nothing to do. `once_s`: what a turn
+    pays once, however many steps it takes: the largest of theirs.
     """
 
     source: int
@@ -50,6 +51,7 @@ class StepInput:
     bytes: Floats
     events: Ints
     results: Ints
+    once_s: Floats | None = None
 
 
 class Simulation:
@@ -157,6 +159,7 @@ class Simulation:
         row, cells = int(core["fed"] - core["base"]), self.world.cells
         cells["work_s"][row], cells["bytes"][row] = step.work_s, step.bytes
         cells["events"][row], cells["results"][row] = step.events, step.results
+        cells["once_s"][row] = 0.0 if step.once_s is None else step.once_s
         self.world.steps["arrival_s"][row], self.world.steps["rows"][row] = step.arrival_s, step.rows
         self._act(loop.FEED, step.source)
 

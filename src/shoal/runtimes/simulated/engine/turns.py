@@ -1,5 +1,6 @@
 """Turns: how a task becomes ready, waits in a queue, runs on a worker, and hands on what it has done."""
 
+import math
 from typing import Any
 
 from shoal.kernels.compiled import compiled
@@ -22,6 +23,8 @@ from shoal.runtimes.simulated.engine.arrays import (
     WORKER_QUEUE,
 )
 
+STEP_STRIDE, TASK_STRIDE = 7919, 104_729
+"""Primes that spread the turns of steps and tasks over the random waits."""
 SOURCES_LAST = 1e12
 """Added to the keys of sources, so that they come after all other tasks."""
 
@@ -181,7 +184,7 @@ def begin(world: Any, worker: int, task: int) -> None:
     workers, hosts = memory.workers(world), memory.hosts(world)
     unit, node, host = tasks[task].unit, workers[worker].node, workers[worker].host
     first = tasks[task].next
-    end, taken, work_s, size, remote = first, 0, 0.0, 0.0, 0.0
+    end, taken, work_s, once_s, size, remote = first, 0, 0.0, 0.0, 0.0, 0.0
     while end < core.fed and taken < core.turn_steps:
         row = end - core.base
         missing = cells[row, task].missing
@@ -189,6 +192,7 @@ def begin(world: Any, worker: int, task: int) -> None:
             break
         if missing == 0:
             work_s += cells[row, task].work_s
+            once_s = max(once_s, cells[row, task].once_s)
             size += cells[row, task].bytes
             remote += _remote_bytes(world, row, task, node)
             taken += 1
@@ -197,14 +201,14 @@ def begin(world: Any, worker: int, task: int) -> None:
     if last >= 0 and last != node and node_host[last] == node_host[node]:  # between hosts the state was sent
         remote += min(size, units[unit].state_bytes)
     core.remote_bytes += remote
-    work_s += remote * core.remote_byte_s + units[unit].extra_s
+    work_s += once_s + remote * core.remote_byte_s + units[unit].extra_s
     units[unit].extra_s = 0.0
+    work_s *= memory.crowd(world)[min(hosts[host].busy, len(memory.crowd(world)) - 1)]
     if workers[worker].last_group != tasks[task].group or workers[worker].last_step != first:
-        work_s += tasks[task].fixed_s
-    factor = memory.crowd(world)[min(hosts[host].busy, len(memory.crowd(world)) - 1)]
+        work_s += tasks[task].fixed_s * _turn_factor(world, hosts[host].busy, first, task)
     waited_s = _access(world, worker)
     core.access_s += waited_s
-    took_s = work_s * factor / hosts[host].speed + waited_s
+    took_s = work_s / hosts[host].speed + waited_s
     tasks[task].status, tasks[task].end, tasks[task].last_node = RUNNING, end, node
     units[unit].at_work += 1
     if workers[worker].task == NONE:
@@ -213,6 +217,14 @@ def begin(world: Any, worker: int, task: int) -> None:
     workers[worker].task, workers[worker].last_group, workers[worker].last_step = task, tasks[task].group, first
     workers[worker].began_s = core.now_s
     agenda.add(world, core.now_s + took_s, FINISH, worker, workers[worker].version)
+
+
+@compiled
+def _turn_factor(world: Any, busy: int, step: int, task: int) -> float:
+    """The factor of the fixed part of a turn while so many other workers are busy; a function of the step and task."""
+    factors, waits = memory.turn_crowd(world), memory.waits(world)
+    level, drawn = min(busy, len(factors) - 1), len(waits) // len(factors)
+    return factors[level] * waits[level * drawn + (step * STEP_STRIDE + task * TASK_STRIDE) % drawn]
 
 
 @compiled
@@ -263,14 +275,25 @@ def close(world: Any, worker: int) -> int:
     tasks[task].next, tasks[task].status = end, WAITING
     memory.units(world)[tasks[task].unit].at_work -= 1
     release(world, worker)
+    oldest_s = _oldest_s(world, task, first, end)
     for step in range(first, end):
-        complete(world, step, task, worker)
+        complete(world, step, task, worker, oldest_s)
     return task
 
 
 @compiled
-def complete(world: Any, step: int, task: int, worker: int) -> None:
-    """Mark a task of a step as done, and hand its output to the tasks behind it."""
+def _oldest_s(world: Any, task: int, first: int, end: int) -> float:
+    """The earliest arrival among the steps of a turn."""
+    core, cells, steps, oldest_s = memory.core(world)[0], memory.cells(world), memory.steps(world), math.inf
+    for row in range(first - core.base, end - core.base):
+        if cells[row, task].missing == 0:
+            oldest_s = min(oldest_s, steps[row].arrival_s)
+    return oldest_s
+
+
+@compiled
+def complete(world: Any, step: int, task: int, worker: int, oldest_s: float) -> None:
+    """Mark a task of a step as done, and hand its output to the tasks behind it; `oldest_s`: of all steps of its turn."""
     core, tasks, cells, steps = memory.core(world)[0], memory.tasks(world), memory.cells(world), memory.steps(world)
     row = step - core.base
     if cells[row, task].missing != 0:
@@ -279,7 +302,7 @@ def complete(world: Any, step: int, task: int, worker: int) -> None:
     tasks[task].processed += cells[row, task].events
     if cells[row, task].results > 0:
         tasks[task].results += cells[row, task].results
-        _record(world, row, task)
+        _record(world, row, task, oldest_s if core.by_turn else steps[row].arrival_s)
     for place in range(tasks[task].out_start, tasks[task].out_stop):
         target = memory.outputs(world)[place]
         if cells[row, target].missing > 0:
@@ -296,13 +319,13 @@ def complete(world: Any, step: int, task: int, worker: int) -> None:
 
 
 @compiled
-def _record(world: Any, row: int, task: int) -> None:
-    """Write down when results were there."""
+def _record(world: Any, row: int, task: int, since_s: float) -> None:
+    """Write down how long results took."""
     core, results = memory.core(world)[0], memory.results(world)
     place = core.results
     results[place].task, results[place].step = task, row + core.base
     results[place].results = memory.cells(world)[row, task].results
-    results[place].latency_s = core.now_s - memory.steps(world)[row].arrival_s
+    results[place].latency_s = core.now_s - since_s
     core.results += 1
 
 

@@ -42,7 +42,10 @@ class Tasks:
 
 @dataclass(frozen=True)
 class Rules:
-    """How workers share queues and order them, and what accesses, remote memory and moves cost."""
+    """How workers share queues and order them, and what accesses, remote memory and moves cost.
+
+    `by_turn`: results of a turn count from the oldest of its steps, otherwise each from its own.
+    """
 
     queues: str = "worker-queue"
     order: str = "event-time"
@@ -50,6 +53,7 @@ class Rules:
     most_rows: int = NO_LIMIT
     hand_over_s: float = 1e-5
     copy_byte_s: float = 1e-10
+    by_turn: bool = False
 
 
 def _csr(first: Ints, second: Ints, number: int) -> tuple[Ints, Ints, Ints]:
@@ -91,7 +95,7 @@ def first_world(
     core["remote_byte_s"], core["hand_over_s"] = machine.remote_byte_s, rules.hand_over_s
     core["copy_byte_s"], core["most_rows"] = rules.copy_byte_s, rules.most_rows
     core["design"], core["order"], core["turn_steps"] = design, ORDERS[rules.order], rules.turn_steps
-    core["idle"] = workers
+    core["idle"], core["by_turn"] = workers, rules.by_turn
     core["hops"] = 2 if machine.routes.is_star else max(1, int(np.diff(machine.routes.start).max(initial=0)))
     hops = np.full((some, int(core["hops"][0])), a.NONE)
     return a.World(
@@ -123,6 +127,8 @@ def first_world(
         moves=np.zeros(some, a.MOVE),
         turns=np.zeros(tasks.sources + 1, a.TURN),
         wakes=np.zeros(many, np.int64),
+        turn_crowd=np.array(machine.turn_slowdown or machine.slowdown),
+        waits=machine.shuffled_waits().reshape(-1),
     )
 
 

@@ -30,6 +30,8 @@ QUEUE_S = (0.07e-6, 0.4e-6, 0.45e-6, 0.5e-6, 0.515e-6, 0.53e-6, 0.54e-6, 0.55e-6
 
 The first two are measured (`benchmarks/queue_contention.py`), the others extrapolated: see docs/design/simulated.md.
 """
+DRAWN_WAITS = 4096
+"""About how many random factors are drawn."""
 REMOTE_QUEUE_S = 0.35e-6
 """More seconds per access of a queue that workers of several memory nodes share."""
 
@@ -42,7 +44,8 @@ class Machine:
     are no hosts. `queue_s`: seconds per access of a queue, by the number of workers on it, beginning with one; beyond
     its end it goes on in a straight line. `remote_queue_s`: what an access takes more if the workers are of several
     memory nodes. `slowdown`: factor of all work on a host, by the number of its workers that are busy, beginning with
-    one; beyond its end it stays. `spark`: hosts are executors of Spark and cores their slots.
+    one; beyond its end it stays. `turn_slowdown`: the same of the fixed part of a turn, if it has factors of its own,
+    and `waits`: how that varies, for each of these factors values that occur equally often, 1 on average. `spark`: hosts are executors of Spark and cores their slots.
 
     >>> machine = Machine((Host("a", 2), Host("b", 4, memory_nodes=2)), (Link("a", "b", 1e6), Link("b", "a", 1e6)))
     >>> machine.workers, machine.topology.node_of, machine.route(0, 1)
@@ -58,6 +61,8 @@ class Machine:
     slowdown: tuple[float, ...] = (1.0,)
     spark: bool = False
     remote_queue_s: float = REMOTE_QUEUE_S
+    turn_slowdown: tuple[float, ...] = ()
+    waits: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         """Reject a machine whose parts do not fit together."""
@@ -76,9 +81,16 @@ class Machine:
             raise ConfigError("queue_s and slowdown of a machine must have at least one value each; got none")
         for value in self.queue_s:
             check_amount(value, "every value of queue_s of a machine")
-        for factor in self.slowdown:
+        for factor in (*self.slowdown, *self.turn_slowdown):
             if not 0 < factor < math.inf:
                 raise ConfigError(f"every factor of slowdown must be above 0 and finite; got {factor:g}")
+        if self.waits and (len({len(each) for each in self.waits}) > 1 or not self.waits[0]):
+            raise ConfigError("waits of a machine must be rows of equal length")
+        if self.waits and len(self.waits) != len(self.turn_slowdown):
+            raise ConfigError(
+                f"a machine must have waits for each factor of turn_slowdown; got {len(self.waits)} and "
+                f"{len(self.turn_slowdown)}"
+            )
 
     def _check_links(self) -> None:
         known = {*self._names, *self.switches}
@@ -224,6 +236,13 @@ class Machine:
         step = max(0.0, self.queue_s[-1] - self.queue_s[-2]) if len(self.queue_s) > 1 else 0.0
         more = (self.queue_s[-1] + step * further for further in range(1, workers - len(known) + 1))
         return _real((*known, *more))
+
+    def shuffled_waits(self) -> Floats:
+        """A row of random factors for every factor of the fixed part of a turn; the same for machines with the same."""
+        if not self.waits:
+            return np.ones((len(self.turn_slowdown or self.slowdown), 1))
+        repeated = np.tile(np.array(self.waits), -(-DRAWN_WAITS // len(self.waits[0])))
+        return np.random.default_rng(0).permuted(repeated, axis=1)
 
     def slowdowns(self, workers: int) -> Floats:
         """Factors of all work on a host with 1, 2, ... busy workers."""
