@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from shoal.runtimes.cost_fit import PARTS, fitted, non_negative, turns_of, usual
 
+RANGES = ((1e-5, 1e-3), (5e-9, 1e-6), (1e-8, 1e-6), (1e-10, 1e-8), (1e-8, 1e-6), (1e-10, 1e-8))
+"""Seconds of the parts of a cost."""
+
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4))
 def test_no_point_of_a_grid_is_better_than_the_non_negative_fit(seed: int, width: int) -> None:
@@ -25,13 +28,14 @@ def test_no_point_of_a_grid_is_better_than_the_non_negative_fit(seed: int, width
 @settings(max_examples=25)
 @given(
     st.integers(0, 2**32 - 1),
-    st.tuples(*(st.floats(low, high) for low, high in ((1e-5, 1e-3), (5e-9, 1e-6), (1e-8, 1e-6), (1e-10, 1e-8)))),
+    st.tuples(*(st.floats(low, high) for low, high in RANGES)),
 )
 def test_costs_are_found_again_from_noisy_turns(seed: int, costs: tuple[float, ...]) -> None:
     random = np.random.default_rng(seed)
     size = 600
     events = 10 ** random.uniform(2, 5, size)
-    turns = turns_of(events, events * random.uniform(0, 0.5, size), 10 ** random.uniform(4, 6.5, size))
+    rows, pairs = 10 ** random.uniform(2, 5, size), 10 ** random.uniform(3, 6, size)
+    turns = turns_of(events, events * random.uniform(0, 0.5, size), 10 ** random.uniform(4, 6.5, size), rows, pairs)
     seconds = turns @ costs * random.lognormal(-0.02, 0.2, size)
     found = fitted(turns, seconds)
     parts = [getattr(found, name) for name in PARTS]

@@ -108,7 +108,8 @@ def profile_of(job: Job) -> dict[str, Any]:
     """A profile of ysb in which everything takes some microseconds."""
     lane = compile_graph(job.graph).lanes[0]
     operators = sorted({str(instance).rpartition("/")[0] for instance in lane.instances})
-    cost = {"fixed_s": 1e-5, "event_s": 1e-8, "result_s": 1e-7, "state_byte_s": 0.0, "spread": 0.1}
+    cost = {"fixed_s": 1e-5, "event_s": 1e-8, "result_s": 1e-7, "spread": 0.1}
+    cost |= dict.fromkeys(("state_byte_s", "merged_row_s", "pair_s"), 0.0)
     made: list[tuple[Any, ...]] = [
         ("source ad_events", "source", [], 1000, 1000),
         ("filter", "steps", ["source ad_events"], 1000, 300),
@@ -122,7 +123,8 @@ def profile_of(job: Job) -> dict[str, Any]:
         node["selectivity"] = node["events_out"] / node["events_in"]
     nodes[2]["lane"] = 0
     section = {"nodes": nodes, "worker": {"decision_s": 1e-5}}
-    contention = {"at_rate": [1.1, 1.4], "as_fast_as_possible": [1.0, 1.2]}
+    slow = {"work": [1.1, 1.4], "turn": [1.2, 2.0], "waits": [[1.0], [1.0]], "wake_ups": [[0.0], [1e-4]]}
+    contention = {"at_rate": slow, "as_fast_as_possible": slow, "nodes": {}}
     return {"simulator": section, "divided": section, "contention": contention}
 
 

@@ -1,4 +1,4 @@
-"""Fits of measured turns: the non-negative cost of a turn, an event, a result and a byte of state.
+"""Fits of measured turns: the non-negative cost of a turn, of what it takes and gives, and of the state it merges.
 
 Large turns vary more than small ones. So the fit is weighted such that the variance of a turn grows with its cost, as
 for a sum of independent parts, and the fitted turns cost as much in total as the measured ones.
@@ -23,12 +23,12 @@ SMALL = 0.1
 """The share of the smallest turns that do not count for the spread: the clock is too coarse for them."""
 SLOW = 6.0
 """Turns that cost so many times what others of their size cost are exceptions, such as memory that has to grow."""
-PARTS = ("fixed_s", "event_s", "result_s", "state_byte_s")
+PARTS = ("fixed_s", "event_s", "result_s", "state_byte_s", "merged_row_s", "pair_s")
 
 
 @dataclass(frozen=True)
 class FittedCost:
-    """Seconds per turn, event, result and byte of state.
+    """Seconds per turn, event, result and byte of state, per new row that is merged with state, and per pair of rows.
 
     `spread` is the standard deviation of the logarithm of measured over modelled cost. `error` is the relative error of
     the total cost of held-out turns, modelled without them, positive if it is too large; None if there were too few.
@@ -38,6 +38,8 @@ class FittedCost:
     event_s: float = 0.0
     result_s: float = 0.0
     state_byte_s: float = 0.0
+    merged_row_s: float = 0.0
+    pair_s: float = 0.0
     spread: float = 0.0
     error: float | None = None
 
@@ -45,11 +47,19 @@ class FittedCost:
         """The cost as plain data, without the error."""
         return {name: value for name, value in asdict(self).items() if name != "error"}
 
+    @property
+    def parts(self) -> Floats:
+        """The cost of the columns of `turns_of`."""
+        return np.array([getattr(self, name) for name in PARTS])
 
-def turns_of(events: ArrayLike, results: ArrayLike, state_bytes: ArrayLike) -> Floats:
-    """The explaining columns of turns: one, events, results, bytes of state."""
-    columns = [np.asarray(each, float) for each in (events, results, state_bytes)]
-    return np.column_stack([np.ones(columns[0].size), *columns])
+
+def turns_of(
+    events: ArrayLike, results: ArrayLike, state_bytes: ArrayLike, merged_rows: ArrayLike = 0.0, pairs: ArrayLike = 0.0
+) -> Floats:
+    """The explaining columns of turns: one, events, results, bytes of state, rows merged with it, pairs of rows."""
+    columns = [np.asarray(each, float) for each in (events, results, state_bytes, merged_rows, pairs)]
+    size = columns[0].size
+    return np.column_stack([np.ones(size), *(np.broadcast_to(each, size) for each in columns)])
 
 
 def fitted(turns: Floats, seconds: Floats, parts: Sequence[str] = PARTS) -> FittedCost:
@@ -61,8 +71,8 @@ def fitted(turns: Floats, seconds: Floats, parts: Sequence[str] = PARTS) -> Fitt
     modelled = turns @ cost
     large = (modelled >= np.quantile(modelled, SMALL)) & (modelled > 0) & (seconds > 0)
     spread = float(np.std(np.log(seconds[large] / modelled[large]))) if large.any() else 0.0
-    fixed_s, event_s, result_s, state_byte_s = (float(part) for part in cost)
-    return FittedCost(fixed_s, event_s, result_s, state_byte_s, spread, _held_out(turns, seconds, used))
+    by_name = {name: float(part) for name, part in zip(PARTS, cost, strict=True)}
+    return FittedCost(**by_name, spread=spread, error=_held_out(turns, seconds, used))
 
 
 def usual(turns: Floats, seconds: Floats, parts: Sequence[str] = PARTS) -> NDArray[np.bool_]:

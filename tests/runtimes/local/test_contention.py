@@ -1,40 +1,120 @@
-"""Contention: how much slower workers are that work at the same time."""
+"""Contention: how much longer turns take while other workers are busy."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.runtimes.local.contention import contention, factors
+from shoal.runtimes.local.contention import (
+    LEAST_TURNS,
+    WAITS,
+    ContendedTurns,
+    contention,
+    node_factors,
+    slowdown,
+    wake_ups,
+)
+from shoal.runtimes.local.node_costs import node_costs
+from shoal.runtimes.local.trace import TracedTurn
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
 
+NODES = 3
 
-@given(st.floats(1, 5), st.floats(1, 5), st.floats(0.05, 1))
-def test_the_factor_of_two_workers_explains_the_mean_with_one_and_two_busy_workers(
-    alone: float, more: float, share: float
+
+def turns_with(work: list[float], turn: list[float], seed: int, size: int = 900) -> ContendedTurns:
+    """Turns of three nodes that take exactly what factors of their two parts say."""
+    random = np.random.default_rng(seed)
+    node, others = np.arange(size) % NODES, random.integers(0, len(work), size)
+    fixed_s, work_s = np.array([1e-4, 3e-4, 5e-5])[node], random.uniform(0, 1e-3, size)
+    wall_s = np.array(turn)[others] * fixed_s + np.array(work)[others] * work_s
+    return ContendedTurns(node, others, fixed_s, work_s, wall_s, np.full(size, np.nan))
+
+
+@settings(max_examples=40)
+@given(st.floats(1, 5), st.floats(1, 3), st.floats(1, 2), st.integers(0, 2**32 - 1))
+def test_the_factors_of_both_parts_of_turns_are_found_again(alone: float, more: float, both: float, seed: int) -> None:
+    found = slowdown(turns_with([1.0, both], [alone, alone * more], seed), np.ones(NODES), 2)
+    assert found.work == pytest.approx((1.0, both), abs=1e-4)
+    assert found.turn == pytest.approx((alone, alone * more), abs=1e-3)
+    assert np.array(found.waits) == pytest.approx(np.ones((2, WAITS)), abs=1e-3)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.floats(0.1, 9), st.floats(0.1, 9)), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
+def test_no_part_is_faster_with_more_busy_workers_nor_than_in_one_thread(
+    factors: list[tuple[float, float]], seed: int
 ) -> None:
-    both = alone * more
-    mean = alone + share * (both - alone)
-    assert factors([(alone, 0.0), (mean, share)]) == pytest.approx([alone, both], abs=2e-5)
+    work, turn = [each[0] for each in factors], [each[1] for each in factors]
+    found = slowdown(turns_with(work, turn, seed), np.ones(NODES), len(factors))
+    for part in (found.work, found.turn):
+        assert list(part) == sorted(part)
+        assert part[0] >= 1.0
+    assert all(each <= level for level, each in enumerate(found.work, 1))
+    assert np.array(found.waits).mean(axis=1) == pytest.approx(np.ones(len(factors)), abs=1e-3)
 
 
-@given(st.lists(st.tuples(st.floats(0.9, 10), st.floats(0, 8)), min_size=1, max_size=6))
-def test_work_is_never_faster_with_more_busy_workers_nor_than_on_the_processor(
-    measured: list[tuple[float, float]],
-) -> None:
-    found = factors(measured)
-    assert len(found) == len(measured)
-    assert found == sorted(found)
-    assert found[0] >= 1.0
+def test_a_node_with_more_calls_is_slowed_down_more_and_one_with_few_turns_like_the_others() -> None:
+    plain = turns_with([1.0, 1.0], [2.0, 2.0], 0)
+    slow = replace(plain, wall_s=plain.wall_s + np.where(plain.node == 1, 2.0 * plain.fixed_s, 0.0))
+    found = node_factors(slow, NODES, 2)
+    assert found[1] > 1.1
+    assert found[0] < 0.9
+    rare = slow.where((slow.node != 1) | (np.arange(len(slow.node)) < 12))
+    assert node_factors(rare, NODES, 2)[1] == 1.0
 
 
-def test_workers_that_were_hardly_busy_together_say_nothing_about_contention() -> None:
-    assert factors([(1.5, 0.0), (9.0, 0.001)]) == [1.5, 1.5]
+def test_a_number_of_busy_workers_with_few_turns_counts_as_the_one_before() -> None:
+    plain = turns_with([1.0, 2.0], [1.5, 9.0], 1)
+    few = plain.where((plain.others == 0) | (np.cumsum(plain.others) < LEAST_TURNS))
+    found = slowdown(few, np.ones(NODES), 2)
+    assert found.work == pytest.approx((1.0, 1.0), abs=1e-3)
+    assert found.turn == pytest.approx((1.5, 1.5), abs=1e-2)
 
 
-def test_contention_is_measured_at_a_rate_and_as_fast_as_possible() -> None:
+def test_waits_that_differ_keep_their_mean_and_their_tail() -> None:
+    plain = turns_with([1.0], [2.0], 2, size=WAITS * 20)
+    drawn = np.random.default_rng(3).exponential(1.0, len(plain.fixed_s))
+    varied = replace(plain, fixed_s=np.full_like(plain.fixed_s, 1e-4), wall_s=plain.work_s + 2e-4 * drawn)
+    waits = np.array(slowdown(varied, np.ones(NODES), 1).waits[0])
+    assert waits.mean() == pytest.approx(1.0, abs=1e-3)
+    assert waits[-1] > 3
+    assert (np.diff(waits) >= 0).all()
+
+
+def trace(node: Any, *turns: tuple[float, float, int]) -> Any:
+    """Turns of a node that begin and end at times, each on a worker."""
+    made = [TracedTurn(1, 0, 0, 0.0, end - begin, None, 0, 0.0, worker=on, began_s=begin) for begin, end, on in turns]
+    return SimpleNamespace(node=node, turns=made)
+
+
+def test_a_worker_wakes_up_from_the_end_of_the_turn_that_gave_it_something_to_do() -> None:
+    channel = object()
+    writer, reader = SimpleNamespace(inputs=[], outputs=[channel]), SimpleNamespace(inputs=[channel], outputs=[])
+    found = wake_ups(
+        [trace(writer, (0.0, 1.0, 0), (2.0, 3.0, 0), (3.5, 4.5, 0)), trace(reader, (1.25, 2.5, 1), (3.125, 5.0, 1))]
+    )
+    assert np.isnan(found[0]).all()
+    assert found[1].tolist() == [0.25, 0.125]
+
+
+def test_a_worker_that_was_busy_had_not_to_wake_up() -> None:
+    channel = object()
+    writer, reader = SimpleNamespace(inputs=[], outputs=[channel]), SimpleNamespace(inputs=[channel], outputs=[])
+    found = wake_ups([trace(writer, (0.0, 1.0, 0), (1.0, 2.0, 0)), trace(reader, (1.5, 3.0, 1), (3.25, 4.0, 1))])
+    assert np.isnan(found[1][1])
+
+
+def test_contention_is_measured_at_rates_and_as_fast_as_possible() -> None:
     job = workload("ysb").ready(0, Amount(20_000), {"per_s": "1000"}).job
-    found = contention(job.graph, job.sources, event_s=1e-6)
-    assert set(found) == {"at_rate", "as_fast_as_possible"}
-    assert len(found["at_rate"]) == len(found["as_fast_as_possible"]) >= 1
-    assert min(found["at_rate"] + found["as_fast_as_possible"]) >= 1.0
+    nodes = node_costs(job.graph, job.sources, 0.1, queues="worker-queue")["nodes"]
+    found = contention(job.graph, job.sources, 1e-6, nodes)
+    assert set(found) == {"at_rate", "as_fast_as_possible", "nodes"}
+    assert set(found["nodes"]) == {node["name"] for node in nodes}
+    for part in (found["at_rate"], found["as_fast_as_possible"]):
+        assert len(part["work"]) == len(part["turn"]) == len(part["waits"]) == len(part["wake_ups"]) >= 1
+        assert min(*part["work"], *part["turn"]) >= 1.0

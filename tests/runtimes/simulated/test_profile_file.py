@@ -7,26 +7,45 @@ from typing import Any
 import pytest
 
 from shoal.errors import ConfigError
-from shoal.runtimes.simulated.delay.profile_file import measured_contention
+from shoal.runtimes.simulated.delay.measured_contention import Contention
 from shoal.runtimes.simulated.settings import SimulatedSettings
 
-CONTENTION = {"at_rate": [1.1, 1.4], "as_fast_as_possible": [1.0, 1.2]}
+SLOW = {
+    "work": [1.0, 1.2],
+    "turn": [1.1, 1.4],
+    "waits": [[0.5, 1.5], [1.0, 1.0]],
+    "wake_ups": [[0.0, 0.0], [1e-4, 0.0]],
+}
+CONTENTION = {"at_rate": SLOW, "as_fast_as_possible": {**SLOW, "work": [1.0, 1.5]}, "nodes": {"lane 0": 2.0}}
 
 
 def test_a_machine_slows_down_as_the_profile_has_measured_if_it_shall(tmp_path: Path) -> None:
     file = tmp_path / "profile.json"
     file.write_text(json.dumps({"contention": CONTENTION}))
     settings = SimulatedSettings.of({"topology": "cores:4", "trace": str(file), "contention": "profile"})
-    assert settings.machine_at(limited=False).slowdown == (1.1, 1.4)
-    assert settings.machine_at(limited=True).slowdown == (1.0, 1.2)
+    found = settings.machine_at(limited=False)
+    assert (found.slowdown, found.turn_slowdown) == ((1.0, 1.2), (1.1, 1.4))
+    assert (found.waits, found.wake_ups) == (((0.5, 1.5), (1.0, 1.0)), ((0.0, 0.0), (1e-4, 0.0)))
+    assert settings.machine_at(limited=True).slowdown == (1.0, 1.5)
     plain = SimulatedSettings.of({"topology": "cores:4", "trace": str(file)})
     assert plain.machine_at(limited=False) is plain.machine
+
+
+def test_nodes_without_a_factor_are_slowed_down_like_all() -> None:
+    found = Contention.of({"contention": CONTENTION}, limited=False)
+    assert (found.of_node("lane 0"), found.of_node("lane 1"), found.typical) == (2.0, 1.0, 1.4)
 
 
 @pytest.mark.parametrize("profile", [{}, {"contention": {"at_rate": []}}, {"contention": [1.0]}])
 def test_a_profile_without_contention_is_refused(profile: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="profile has no contention of workers; measure it again"):
-        measured_contention(profile, limited=False)
+        Contention.of(profile, limited=False)
+
+
+def test_a_profile_whose_contention_lacks_a_part_is_refused() -> None:
+    lacking = {"at_rate": {"work": [1.0], "turn": [1.0], "waits": [[1.0]]}, "nodes": {}}
+    with pytest.raises(ConfigError, match="profile has a contention that cannot be read: 'wake_ups'; measure it again"):
+        Contention.of({"contention": lacking}, limited=False)
 
 
 def test_contention_needs_a_profile() -> None:

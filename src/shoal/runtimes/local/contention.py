@@ -1,13 +1,25 @@
-"""Contention: how much slower workers are that work at the same time, from runs that bind instances.
+"""Contention: how much longer turns take while other workers are busy, from traced runs on several workers.
 
-A turn takes longer on the clock than on the processor: workers wait for the interpreter lock, which is released only in
-compiled code, and for the processor itself. Other programs on the machine count, too.
+Workers of one process share the interpreter lock. It is released in compiled code, and has to be won back after every
+call of such code, against the other workers. So the fixed part of a turn, which is many short calls, takes several
+times as long, and some turns wait far longer than others; the work per event is slowed down less. Processors that
+share memory and other programs on the machine count, too.
+
+1. Every node has a modelled cost of a turn by its fit for one thread: a fixed part and the rest, its work.
+2. For every number of other workers in a turn, the time of turns on the clock is fitted as a factor of each part.
+3. Nodes differ in how many calls they make, so each has a factor of its own on its fixed part.
+4. What is left is the variation of the fixed part: its values, divided into equally many turns, smallest first.
+5. A worker that is idle has to wake up and win the lock before it can begin a turn. How long that takes, from the end
+   of the turn that gave it something to do, is measured where it was idle then.
 """
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shoal.connectors.sinks import MemorySink
 from shoal.connectors.sources.generator import Generator
@@ -15,43 +27,149 @@ from shoal.connectors.sources.source import Source
 from shoal.model.control.messages import RunEnded
 from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin
-from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+from shoal.runtimes.cost_fit import PARTS, Floats, non_negative
+from shoal.runtimes.local.node_costs import columns_of
+from shoal.runtimes.local.node_groups import groups_of
+from shoal.runtimes.local.runtime import LocalSetup
+from shoal.runtimes.local.trace import TracedRuntime, TracedTurn, TurnTrace
 
-LOAD = 0.3
-"""The load of every worker in runs at a rate."""
+Ints = NDArray[np.int64]
+
+LOADS = (0.03, 0.1)
+"""The loads of every worker in runs at a rate, if turns had no fixed part."""
 LONGEST_S = 1.5
 """About how long a run takes."""
-LEAST_SHARE = 0.05
-"""The share of the time in which other workers must be busy for their effect to be measured."""
+BEGINNING_S = 0.25
+"""The first turns of a run at a rate do not count: channels allocate memory then."""
+LEAST_TURNS = 30
+"""With fewer turns, a number of busy workers counts as the one before it."""
+NODE_TURNS = 15
+"""With fewer turns, a node has no factor of its own."""
+LARGEST_NODE_FACTOR = 5.0
+WAITS = 64
+"""The number of values that describe how the fixed part varies."""
+SLOW = 6.0
+"""Turns that take so many times the processor time of others are exceptions, such as memory that has to grow."""
 MOST_WORKERS = 8
 
 
-def contention(graph: Graph, sources: Mapping[str, Source], event_s: float) -> dict[str, Any]:
-    """Factors of the time of turns with 1, 2, ... busy workers: at a rate, and as fast as possible.
+@dataclass(frozen=True, eq=False)
+class ContendedTurns:
+    """Turns on several workers, in columns: node, other workers in a turn, modelled fixed part and work, and time.
 
-    `event_s`: about how much processor time an event takes.
+    `wake_s`: how long the worker took to begin it, from when there was something to do; not a number if it was busy.
     """
-    workers = range(1, min(MOST_WORKERS, os.cpu_count() or 1) + 1)
-    at_rate = [_ratio(graph, _at_load(sources, event_s, LOAD * number), number) for number in workers]
-    fastest = [_ratio(graph, _at_load(sources, event_s, None), number) for number in workers]
-    return {"at_rate": factors(at_rate), "as_fast_as_possible": factors(fastest)}
+
+    node: Ints
+    others: Ints
+    fixed_s: Floats
+    work_s: Floats
+    wall_s: Floats
+    wake_s: Floats
+
+    def where(self, chosen: NDArray[np.bool_]) -> "ContendedTurns":
+        """Some of the turns."""
+        return ContendedTurns(**{name: column[chosen] for name, column in vars(self).items()})
+
+    def and_also(self, other: "ContendedTurns") -> "ContendedTurns":
+        """These turns and others."""
+        return ContendedTurns(
+            **{name: np.concatenate([column, getattr(other, name)]) for name, column in vars(self).items()}
+        )
 
 
-def factors(measured: Sequence[tuple[float, float]]) -> list[float]:
-    """The factor with 1, 2, ... busy workers, from runs with as many: mean factor, and mean number of busy others.
+@dataclass(frozen=True)
+class Slowdown:
+    """Factors of the work and of the fixed part of turns with 1, 2, ... busy workers, and how the latter varies.
 
-    The mean factor is between those for fewer busy workers and for all. It is never smaller with more workers.
-
-    >>> factors([(1.0, 0.0), (1.2, 0.5)])
-    [1.0, 1.4]
+    `wake_ups`: seconds until an idle worker begins a turn, values that occur equally often.
     """
-    found: list[float] = []
-    for number, (ratio, others) in enumerate(measured):
-        before = found[-1] if found else 1.0
-        share = min(1.0, max(0.0, others - (number - 1))) if number else 1.0
-        factor = before if share < LEAST_SHARE else before + (ratio - before) / share
-        found.append(round(max(before, factor), 6))
-    return found
+
+    work: tuple[float, ...]
+    turn: tuple[float, ...]
+    waits: tuple[tuple[float, ...], ...]
+    wake_ups: tuple[tuple[float, ...], ...]
+
+    def data(self) -> dict[str, Any]:
+        """The slowdown as plain data."""
+        return asdict(self)
+
+
+def contention(
+    graph: Graph, sources: Mapping[str, Source], event_s: float, nodes: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The slowdown at rates and as fast as possible, and the factor of every node that has one.
+
+    `event_s`: about how much processor time an event takes. `nodes`: those of the profile, with their costs.
+    """
+    workers = min(MOST_WORKERS, os.cpu_count() or 1)
+    at_rate = _traced(graph, _at_load(sources, event_s, LOADS[0] * workers), workers, nodes)
+    for load in LOADS[1:]:
+        at_rate = at_rate.and_also(_traced(graph, _at_load(sources, event_s, load * workers), workers, nodes))
+    fastest = _traced(graph, _at_load(sources, event_s, None), workers, nodes)
+    of_node = node_factors(at_rate, len(nodes), workers)
+    return {
+        "at_rate": slowdown(at_rate, of_node, workers).data(),
+        "as_fast_as_possible": slowdown(fastest, of_node, workers).data(),
+        "nodes": {node["name"]: round(float(factor), 6) for node, factor in zip(nodes, of_node, strict=True)},
+    }
+
+
+def node_factors(turns: ContendedTurns, nodes: int, workers: int) -> Floats:
+    """How much more than others the fixed part of every node is slowed down; 1 for nodes with few turns."""
+    work, turn = _factors(turns, workers)
+    level = np.minimum(turns.others, workers - 1)
+    left_s = turns.wall_s - work[level] * turns.work_s
+    modelled_s = np.bincount(turns.node, weights=turn[level] * turns.fixed_s, minlength=nodes)
+    measured_s = np.bincount(turns.node, weights=left_s, minlength=nodes)
+    enough = (np.bincount(turns.node, minlength=nodes) >= NODE_TURNS) & (modelled_s > 0)
+    ratio = np.where(enough, measured_s / np.where(modelled_s > 0, modelled_s, 1.0), 1.0)
+    return np.clip(ratio, 1 / LARGEST_NODE_FACTOR, LARGEST_NODE_FACTOR)
+
+
+def slowdown(turns: ContendedTurns, of_node: Floats, workers: int) -> Slowdown:
+    """The slowdown with 1 to `workers` busy workers, given the factor of every node."""
+    own = replace(turns, fixed_s=turns.fixed_s * of_node[turns.node])
+    work, turn = _factors(own, workers)
+    waits, wake_ups = [(1.0,) * WAITS], [(0.0,) * WAITS]
+    for level in range(workers):
+        chosen = own.where(own.others == level)
+        left_s = np.maximum(chosen.wall_s - work[level] * chosen.work_s, 0.0)
+        ratio = left_s[chosen.fixed_s > 0] / (turn[level] * chosen.fixed_s[chosen.fixed_s > 0])
+        varied = _equally_often(ratio)
+        waits.append(waits[-1] if varied is None else tuple(np.round(varied / varied.mean(), 4).tolist()))
+        woken = _equally_often(chosen.wake_s[~np.isnan(chosen.wake_s)])
+        wake_ups.append(wake_ups[-1] if woken is None else tuple(np.round(woken, 7).tolist()))
+    factors = [tuple(np.round(each, 6).tolist()) for each in (work, turn)]
+    return Slowdown(factors[0], factors[1], tuple(waits[1:]), tuple(wake_ups[1:]))
+
+
+def _factors(turns: ContendedTurns, workers: int) -> tuple[Floats, Floats]:
+    """Factors of work and fixed part with 1, 2, ... busy workers, never smaller with more of them.
+
+    While a worker waits, others work, so no work takes longer than that of all busy workers one after another.
+    """
+    work, turn = np.ones(workers), np.ones(workers)
+    for level in range(workers):
+        chosen = turns.where(turns.others == level)
+        before = max(0, level - 1)
+        work[level], turn[level] = work[before], turn[before]
+        if len(chosen.wall_s) < LEAST_TURNS or not float(chosen.fixed_s.sum()) > 0:
+            continue
+        columns = np.column_stack([chosen.fixed_s, chosen.work_s])
+        weight = 1 / np.sqrt(np.maximum(columns.sum(axis=1), 1e-9))
+        _, of_work = non_negative(columns * weight[:, None], chosen.wall_s * weight)
+        work[level] = np.clip(of_work, work[before], level + 1)
+        left_s = float((chosen.wall_s - work[level] * chosen.work_s).sum())
+        turn[level] = max(turn[before], left_s / float(chosen.fixed_s.sum()))
+    return work, turn
+
+
+def _equally_often(values: Floats) -> Floats | None:
+    """Values that occur equally often, as the means of equal parts, smallest first; None if there are too few."""
+    if len(values) < WAITS or not float(values.sum()) > 0:
+        return None
+    return np.array([part.mean() for part in np.array_split(np.sort(values), WAITS)])
 
 
 def _at_load(sources: Mapping[str, Source], event_s: float, load: float | None) -> dict[str, Source]:
@@ -70,18 +188,82 @@ def _at_load(sources: Mapping[str, Source], event_s: float, load: float | None) 
     return found
 
 
-def _ratio(graph: Graph, sources: Mapping[str, Source], workers: int) -> tuple[float, float]:
-    """Time on the clock over processor time of all turns of a run, and how many other workers were busy meanwhile."""
-    runtime = LocalRuntime(LocalSetup(sources, MemorySink(), queues="worker-queue", most_workers=workers))
+def _traced(
+    graph: Graph, sources: Mapping[str, Source], workers: int, nodes: Sequence[Mapping[str, Any]]
+) -> ContendedTurns:
+    """The turns of a run on some workers, with what each would cost in one thread."""
+    setup = LocalSetup(sources, MemorySink(), queues="worker-queue", most_workers=workers)
+    runtime = TracedRuntime(setup)
     runtime.start(graph, round_robin(graph, workers))
-    began_s = ended_s = runtime.now_s()
     for event in runtime.events():
-        ended_s = event.at_s
         if isinstance(event, RunEnded) and event.error is not None:
             raise event.error
-    took_s = max(ended_s - began_s, 1e-9)
-    pool = runtime.pool
-    worked = list(pool.worked_s[:workers])
-    busy_s, cpu_s = sum(pool.busy_s), sum(pool.cpu_s)
-    others = sum(one * (sum(worked) - one) for one in worked) / max(sum(worked), 1e-9) / took_s
-    return busy_s / cpu_s if cpu_s else 1.0, others
+    number_of = {node["name"]: number for number, node in enumerate(nodes)}
+    began_s = min((turn.began_s for trace in runtime.traces for turn in trace.turns), default=0.0)
+    first_s = began_s + (BEGINNING_S if all(_has_rate(each) for each in sources.values()) else 0.0)
+    woken = wake_ups(runtime.traces)
+    no, none = np.zeros(0, np.int64), np.zeros(0)
+    found = ContendedTurns(no, no, none, none, none, none)
+    for group in groups_of(runtime.nodes):
+        number = number_of.get(group.name)
+        turns = [
+            (turn, wake_s)
+            for place in group.places
+            for turn, wake_s in zip(runtime.traces[place].turns, woken[place].tolist(), strict=True)
+            if not turn.empty and turn.began_s >= first_s
+        ]
+        if turns and number is not None:
+            cost = np.array([nodes[number]["cost"][name] for name in PARTS])
+            found = found.and_also(_usual(number, turns, cost, recurs=group.kind == "lane"))
+    return found
+
+
+def _has_rate(source: Source) -> bool:
+    return isinstance(source, Generator) and source.rate is not None
+
+
+def _usual(number: int, turns: Sequence[tuple[TracedTurn, float]], cost: Floats, *, recurs: bool) -> ContendedTurns:
+    """The turns of a node in columns, without exceptions, if a rare cost of it does not come back."""
+    columns = columns_of([turn for turn, _ in turns])
+    modelled_s = np.maximum(columns @ cost, 1e-9)
+    ratio = np.array([turn.cpu_s for turn, _ in turns]) / modelled_s
+    found = ContendedTurns(
+        np.full(len(turns), number),
+        np.array([turn.others for turn, _ in turns]),
+        np.full(len(turns), cost[0]),
+        columns[:, 1:] @ cost[1:],
+        np.array([turn.wall_s for turn, _ in turns]),
+        np.array([wake_s for _, wake_s in turns]),
+    )
+    return found if recurs else found.where(ratio <= SLOW * float(np.median(ratio)))
+
+
+def wake_ups(traces: Sequence[TurnTrace]) -> list[Floats]:
+    """Of every turn of every node, how long its idle worker took to begin it; not a number if that was busy.
+
+    A node has something to do from the end of the first turn of a node before it that ended after its own last turn had
+    begun. The worker was idle if its last turn had ended by then.
+    """
+    writers = {id(channel): place for place, trace in enumerate(traces) for channel in trace.node.outputs}
+    began = [np.array([turn.began_s for turn in trace.turns]) for trace in traces]
+    ended = [began[place] + [turn.wall_s for turn in trace.turns] for place, trace in enumerate(traces)]
+    everything = sorted(
+        (turn.began_s, turn.began_s + turn.wall_s, turn.worker) for trace in traces for turn in trace.turns
+    )
+    busy_until: dict[int, float] = {}
+    free_s: dict[tuple[float, int], float] = {}
+    for began_s, ended_s, worker in everything:
+        free_s[began_s, worker] = busy_until.get(worker, -np.inf)
+        busy_until[worker] = ended_s
+    found = []
+    for trace in traces:
+        before = [ended[writers[id(channel)]] for channel in trace.node.inputs]
+        last_s, woken = -np.inf, np.full(len(trace.turns), np.nan)
+        for number, turn in enumerate(trace.turns):
+            nexts = [each[at] for each in before if (at := int(np.searchsorted(each, last_s, "right"))) < len(each)]
+            given_s = min(nexts, default=np.inf)
+            if free_s[turn.began_s, turn.worker] < given_s <= turn.began_s:
+                woken[number] = turn.began_s - given_s
+            last_s = turn.began_s
+        found.append(woken)
+    return found

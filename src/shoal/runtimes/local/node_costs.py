@@ -1,7 +1,8 @@
-"""The cost of every node of a local run, fitted to the turns of several short runs on one worker.
+"""The cost of every node of a local run, fitted to the turns of several short runs of one thread.
 
 Small and large turns are both needed to tell the cost of a turn from that of an event. So the target runs as fast as
-it can, and then at rates at which turns are small; files, which have no rate, run with small channels instead.
+it can, and then at rates at which turns are small; files, which have no rate, run with small channels instead. Lanes
+that are divided by worker are divided among two, since to split a stream costs more than to pass it on.
 """
 
 import math
@@ -20,9 +21,10 @@ from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin
 from shoal.runtimes.cost_fit import FittedCost, Floats, fitted, relative_error, turns_of, usual
 from shoal.runtimes.local.dataflow.lane_node import LaneNode
-from shoal.runtimes.local.dataflow.node import Node, OutletNode, StepNode
+from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.memory.blocks import Sizes
+from shoal.runtimes.local.node_groups import NodeGroup, groups_of, operators_of
 from shoal.runtimes.local.runtime import LocalSetup
 from shoal.runtimes.local.trace import TracedRuntime, TracedTurn
 
@@ -34,13 +36,15 @@ BLOCK_ROWS = (8192, 1024, 128)
 """The sizes of blocks with which other sources are run, beside the usual one; channels hold a few blocks."""
 LONGEST_S = 1.5
 """About how long a run at a rate takes."""
+DIVIDED = 2
+"""The number of workers among which lanes are divided."""
 FASTEST_S = 2.0
 """About how much processor time the run as fast as possible takes."""
 PARTS_OF = {
     "source": ("fixed_s", "event_s"),
     "split": ("fixed_s", "event_s"),
     "steps": ("fixed_s", "event_s", "result_s"),
-    "lane": ("fixed_s", "event_s", "result_s", "state_byte_s"),
+    "lane": ("fixed_s", "event_s", "result_s", "state_byte_s", "merged_row_s", "pair_s"),
     "outlet": ("fixed_s", "event_s"),
 }
 """What the cost of a node may depend on, by its kind."""
@@ -63,11 +67,16 @@ class _Measured:
     turns: list[list[list[TracedTurn]]] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
 
+    def of(self, group: NodeGroup) -> list[list[TracedTurn]]:
+        """The turns of all nodes of a group, run by run."""
+        runs = zip(*(self.turns[place] for place in group.places), strict=True)
+        return [[turn for turns in run for turn in turns] for run in runs]
+
 
 def node_costs(
     graph: Graph, sources: Mapping[str, Source], whole_s: float, queues: str | None = None
 ) -> dict[str, Any]:
-    """Trace a graph on one worker and fit the cost of every node; with queues, lanes are divided by worker.
+    """Trace a graph in one thread and fit the cost of every node; with queues, lanes are divided by worker.
 
     `whole_s`: about how much processor time all events take; of generated events only a part is run if it is long.
     """
@@ -77,13 +86,9 @@ def node_costs(
     busy_s = _traced(graph, _Run(fastest), queues, measured)
     for run in _further(fastest, busy_s):
         _traced(graph, run, queues, measured)
-    names = _names(measured.nodes)
-    fits = [
-        _NodeTurns.of(node, turns, recurs=_recurs(node, sources))
-        for node, turns in zip(measured.nodes, measured.turns, strict=True)
-    ]
-    writer_of = {id(channel): node for node in measured.nodes for channel in node.outputs}
-    nodes = [_described(node, names, writer_of, fit) for node, fit in zip(measured.nodes, fits, strict=True)]
+    groups = groups_of(measured.nodes)
+    fits = [_NodeTurns.of(each, measured.of(each), recurs=_recurs(each.node, sources)) for each in groups]
+    nodes = [_described(group, fit) for group, fit in zip(groups, fits, strict=True)]
     for number, run_data in enumerate(measured.runs):
         run_data["error"] = _error_of_run(number, fits)
     return {
@@ -129,11 +134,11 @@ def _at_load(source: Source, busy_s: float, load: float) -> Source:
 
 def _traced(graph: Graph, run: _Run, queues: str | None, measured: _Measured) -> float:
     """Run once and add the turns to what was measured; returns the processor time of the worker."""
-    sizes = Sizes(run.block_rows)
-    setup = LocalSetup(run.sources, MemorySink(), sizes=sizes, queues=queues, most_workers=1)
-    runtime = TracedRuntime(setup)
+    sizes, workers = Sizes(run.block_rows), 1 if queues is None else DIVIDED
+    setup = LocalSetup(run.sources, MemorySink(), sizes=sizes, queues=queues, most_workers=workers)
+    runtime = TracedRuntime(setup, one_thread=queues is not None)
     began = time.perf_counter()
-    runtime.start(graph, round_robin(graph, 1))
+    runtime.start(graph, round_robin(graph, workers))
     for event in runtime.events():
         if isinstance(event, RunEnded) and event.error is not None:
             raise event.error
@@ -158,12 +163,20 @@ def _traced(graph: Graph, run: _Run, queues: str | None, measured: _Measured) ->
     return busy_s
 
 
+def columns_of(turns: Sequence[TracedTurn]) -> Floats:
+    """Turns as the fit takes them."""
+    return turns_of(
+        [turn.events for turn in turns],
+        [turn.results for turn in turns],
+        [turn.merged_bytes for turn in turns],
+        [turn.merged_rows for turn in turns],
+        [turn.pairs for turn in turns],
+    )
+
+
 def _columns(full: Sequence[TracedTurn]) -> tuple[Floats, Floats]:
     """Turns as the fit takes them, and what they cost."""
-    columns = turns_of(
-        [turn.events for turn in full], [turn.results for turn in full], [turn.merged_bytes for turn in full]
-    )
-    return columns, np.array([turn.cpu_s for turn in full])
+    return columns_of(full), np.array([turn.cpu_s for turn in full])
 
 
 def _recurs(node: Node, sources: Mapping[str, Source]) -> bool:
@@ -183,9 +196,9 @@ class _NodeTurns:
     cost: FittedCost
 
     @classmethod
-    def of(cls, node: Node, runs: Sequence[Sequence[TracedTurn]], *, recurs: bool) -> "_NodeTurns":
+    def of(cls, group: NodeGroup, runs: Sequence[Sequence[TracedTurn]], *, recurs: bool) -> "_NodeTurns":
         """Set exceptions aside and fit the others; there are none where a rare cost comes back again and again."""
-        kind = _kind(node)
+        kind = group.kind
         full = [[turn for turn in run if not turn.empty] for run in runs]
         empty = [turn for run in runs for turn in run if turn.empty]
         if recurs:
@@ -206,9 +219,7 @@ class _NodeTurns:
 
     def modelled_s(self, turns: Sequence[TracedTurn]) -> float:
         """What turns cost by the fit."""
-        cost = self.cost
-        parts = [cost.fixed_s, cost.event_s, cost.result_s, cost.state_byte_s]
-        return float((_columns(turns)[0] @ parts).sum())
+        return float((columns_of(turns) @ self.cost.parts).sum())
 
 
 def _error_of_run(number: int, nodes: Sequence[_NodeTurns]) -> float | None:
@@ -233,45 +244,17 @@ def _worker(turns: Sequence[TracedTurn]) -> dict[str, Any]:
     }
 
 
-def _names(nodes: Sequence[Node]) -> dict[int, str]:
-    """A name for every node, by the object; the second of one name gets a number."""
-    names: dict[int, str] = {}
-    used: dict[str, int] = {}
-    for node in nodes:
-        used[node.name] = used.get(node.name, 0) + 1
-        names[id(node)] = node.name if used[node.name] == 1 else f"{node.name} #{used[node.name]}"
-    return names
-
-
-def _kind(node: Node) -> str:
-    if isinstance(node, SourceNode):
-        return "source"
-    if isinstance(node, LaneNode):
-        return "lane"
-    if isinstance(node, OutletNode):
-        return "outlet"
-    return "steps" if isinstance(node, StepNode) else "split"
-
-
-def operators_of(node: Node) -> list[str]:
-    """The operators of a node: those with state by their ids, steps by their texts."""
-    if isinstance(node, LaneNode):
-        return sorted({str(instance).rpartition("/")[0] for instance in node.lane.instances})
-    if isinstance(node, StepNode):
-        return [step.text for step in node.steps]
-    return [node.name]
-
-
-def _described(node: Node, names: Mapping[int, str], writer_of: Mapping[int, Node], fit: _NodeTurns) -> dict[str, Any]:
+def _described(group: NodeGroup, fit: _NodeTurns) -> dict[str, Any]:
     """A node as the profile has it."""
+    node = group.node
     kept, empty, slow = fit.kept, fit.empty, fit.slow
     full = [*kept, *slow]
     taken, given = sum(turn.events for turn in full), sum(turn.results for turn in full)
     sizes = [turn.events for turn in full] or [0]
     found = {
-        "name": names[id(node)],
-        "kind": _kind(node),
-        "inputs": list(dict.fromkeys(names[id(writer_of[id(channel)])] for channel in node.inputs)),
+        "name": group.name,
+        "kind": group.kind,
+        "inputs": group.inputs,
         "operators": operators_of(node),
         "events_in": taken,
         "events_out": given,
@@ -286,7 +269,9 @@ def _described(node: Node, names: Mapping[int, str], writer_of: Mapping[int, Nod
     }
     if isinstance(node, LaneNode):
         merged = [turn.merged_bytes for turn in full if turn.merged_bytes]
+        rows = sum(turn.merged_rows for turn in full)
         found |= {"lane": node.lane.number, "merging_turns": len(merged), "merged_bytes": max(merged, default=0)}
+        found |= {"merged_rows": rows}
     return found
 
 

@@ -11,7 +11,8 @@ from shoal.policies.binding.static import round_robin
 from shoal.runtimes.local.contention import contention
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.dataflow.source_node import SourceNode
-from shoal.runtimes.local.node_costs import node_costs, operators_of
+from shoal.runtimes.local.node_costs import node_costs
+from shoal.runtimes.local.node_groups import operators_of
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 from shoal.runtimes.protocol import Say, refuse_dataframes, refuse_endless
 
@@ -34,7 +35,7 @@ def profiled(graph: Graph, sources: Mapping[str, Source], say: Say | None = None
     tell("measuring the nodes of a run that binds instances ...")
     divided = node_costs(graph, sources, found["cpu_s"], queues="worker-queue")
     tell("measuring how workers slow each other down ...")
-    slower = contention(graph, sources, found["cpu_s"] / max(1, found["events"]))
+    slower = contention(graph, sources, found["cpu_s"] / max(1, found["events"]), divided["nodes"])
     return {**found, "on": "local", "simulator": whole, "divided": divided, "contention": slower}
 
 

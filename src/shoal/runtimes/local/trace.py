@@ -4,20 +4,27 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from shoal.compiler.program import Program
 from shoal.model.control.binding import Binding
 from shoal.runtimes.local.dataflow.lane_node import LaneNode
+from shoal.runtimes.local.dataflow.lane_state import StateMerge
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
-from shoal.runtimes.local.runtime import LocalRuntime
+from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
+from shoal.runtimes.local.scheduling.bound_pool import BoundPool
+from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
 
 @dataclass(frozen=True, slots=True)
 class TracedTurn:
     """One turn of a node.
 
-    `merged_bytes`: the state that the turn merged with new rows, which were there before it; 0 if it only collected
-    rows. `loop_s` is the processor time of the worker since its turn before, None for the first turn of a run, `polls`
-    how often it found no turn meanwhile, and `pause_s` the time that passed.
+    `merged_rows`, `merged_bytes`, `pairs`: the new rows that the turn merged with state, the bytes of that state, and
+    the pairs of rows of one instance, new or not; 0 if it only collected rows. `others`: the workers that were in a
+    turn when `worker` began this one, at `began_s`. `loop_s` is the processor time of the worker since its turn before,
+    `polls` how often it found no turn meanwhile, and `pause_s` the time that passed. `loop_s` is None for the first
+    turn of a run, and with several workers.
     """
 
     events: int
@@ -28,11 +35,16 @@ class TracedTurn:
     loop_s: float | None
     polls: int
     pause_s: float
+    merged_rows: int = 0
+    pairs: float = 0.0
+    others: int = 0
+    worker: int = 0
+    began_s: float = 0.0
 
     @property
     def empty(self) -> bool:
         """Whether the turn neither took nor gave anything but a watermark."""
-        return not self.events and not self.results and not self.merged_bytes
+        return not (self.events or self.results or self.merged_bytes or self.merged_rows)
 
 
 @dataclass
@@ -53,33 +65,62 @@ class TurnTrace:
 
 
 class TracedRuntime(LocalRuntime):
-    """A local run on one worker that records every turn; `traces` has an entry per node."""
+    """A local run that records every turn; `traces` has an entry per node.
+
+    With `one_thread`, one thread does the work of all workers, so that lanes are divided as among these and nobody
+    waits for anybody.
+    """
 
     traces: list[TurnTrace]
+
+    def __init__(self, setup: LocalSetup, *, one_thread: bool = False) -> None:
+        """Prepare a run; nothing starts yet."""
+        super().__init__(setup)
+        self._one_thread = one_thread
+
+    def _pool_for(self, workers: int, most: int) -> WorkerPool:
+        return BoundPool(self._nodes, "single-queue", (0,), 1) if self._one_thread else super()._pool_for(workers, most)
 
     def _wire(self, program: Program, binding: Binding, most: int, left_behind: ExitStack) -> None:
         super()._wire(program, binding, most, left_behind)
         self.traces = [TurnTrace(node) for node in self.nodes]
-        loop = _Loop()
-        for trace in self.traces:
-            self._record(trace, loop)
+        alone = self._one_thread or binding.workers == 1
+        loop = _Loop() if alone else None
+        for place, trace in enumerate(self.traces):
+            self._record(place, trace, loop)
 
-    def _record(self, trace: TurnTrace, loop: _Loop) -> None:
+    def _record(self, place: int, trace: TurnTrace, loop: _Loop | None) -> None:
         """Replace the turn of a node by one that records what the plain turn did."""
         node, plain = trace.node, trace.node.turn
 
         def turn(events: int) -> int:
             entered_s, decisions = time.thread_time(), self.pool.decisions
-            pause_s = time.perf_counter() - loop.ended_s
-            given, before, tables = _given(node), node.state_bytes, _tables(node)
+            pause_s = 0.0 if loop is None else time.perf_counter() - loop.ended_s
+            others = sum(each is not None for each in self.pool.current_node) - 1
+            given, kept_bytes, merge = _given(node), _table_bytes(node), _merge(node)
             began_s, began_cpu_s = time.perf_counter(), time.thread_time()
             taken = plain(events)
             cpu_s, wall_s = time.thread_time() - began_cpu_s, time.perf_counter() - began_s
-            merged = before if _tables(node) is not tables else 0
-            loop_s = None if loop.cpu_s is None else entered_s - loop.cpu_s
-            polls = decisions - loop.decisions - 1
-            trace.turns.append(TracedTurn(taken, _given(node) - given, merged, cpu_s, wall_s, loop_s, polls, pause_s))
-            loop.cpu_s, loop.decisions, loop.ended_s = time.thread_time(), decisions, time.perf_counter()
+            merged = None if (last := _merge(node)) is merge else last
+            trace.turns.append(
+                TracedTurn(
+                    events=taken,
+                    results=_given(node) - given,
+                    merged_bytes=0 if merged is None else kept_bytes,
+                    cpu_s=cpu_s,
+                    wall_s=wall_s,
+                    loop_s=None if loop is None or loop.cpu_s is None else entered_s - loop.cpu_s,
+                    polls=0 if loop is None else decisions - loop.decisions - 1,
+                    pause_s=pause_s,
+                    merged_rows=0 if merged is None else merged.rows,
+                    pairs=0.0 if merged is None else float(np.square(merged.fresh + merged.kept, dtype=float).sum()),
+                    others=others,
+                    worker=self.pool.current_node.index(place),
+                    began_s=began_s,
+                )
+            )
+            if loop is not None:
+                loop.cpu_s, loop.decisions, loop.ended_s = time.thread_time(), decisions, time.perf_counter()
             return taken
 
         node.turn = turn  # type: ignore[method-assign]
@@ -89,6 +130,11 @@ def _given(node: Node) -> int:
     return node.emitted if isinstance(node, OutletNode) else node.produced
 
 
-def _tables(node: Node) -> object:
-    """The merged state of a lane; another object after every merge."""
-    return node.tables if isinstance(node, LaneNode) else None
+def _merge(node: Node) -> StateMerge | None:
+    """The last merge of a lane."""
+    return node.merge if isinstance(node, LaneNode) else None
+
+
+def _table_bytes(node: Node) -> int:
+    """Bytes of the merged state of a lane."""
+    return sum(table.nbytes for table in node.tables.values()) if isinstance(node, LaneNode) else 0

@@ -93,13 +93,13 @@ class SimulatedRuntime(CommandedRun):
         """Make tasks and workers for the arrangement, at a time at which nothing is under way."""
         self._plan = TaskPlan(self._now.program)
         self._input.planned(self._plan)
-        delays, settings = self.settings.delays(self._now.program), self.settings
-        workers = self._now.binding.workers
+        settings, workers = self.settings, self._now.binding.workers
+        limited = any(not isinstance(each, Generator) or each.rate is None for each in self._sources.values())
+        delays = settings.delays(self._now.program, limited=limited)
         self._costs = TaskCosts(self._plan, delays, settings.seed, settings.work_factor, workers)
         outside = self.settings.source == "outside"
         owners = self._plan.owners(self._now.binding, outside=outside)
         cores = [self._workers.cores[owner] if owner >= 0 else owner for owner in owners]
-        limited = any(not isinstance(each, Generator) or each.rate is None for each in self._sources.values())
         rules = self.settings.rules(limited=limited)
         machine = settings.machine_at(limited=limited)
         simulation = Simulation(

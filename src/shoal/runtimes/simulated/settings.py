@@ -9,8 +9,9 @@ from shoal.errors import ConfigError, did_you_mean
 from shoal.policies.catalog import QUEUED, QUEUES_OF
 from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.setting_value import setting_value
+from shoal.runtimes.simulated.delay.measured_contention import Contention
 from shoal.runtimes.simulated.delay.model import DELAY_MODELS, DelayModel, delay_model
-from shoal.runtimes.simulated.delay.profile_file import measured_contention, read_profile
+from shoal.runtimes.simulated.delay.profile_file import read_profile
 from shoal.runtimes.simulated.delivery import Delivery
 from shoal.runtimes.simulated.engine.simulation import NO_LIMIT, QUEUES, Rules
 from shoal.runtimes.simulated.machine.machine import Machine
@@ -129,9 +130,11 @@ class SimulatedSettings:
 
     def machine_at(self, *, limited: bool) -> Machine:
         """The machine with its contention; `limited`: whether some source is read as fast as it can be."""
-        if self.contention == "none":
-            return self.machine
-        return replace(self.machine, slowdown=measured_contention(read_profile(self.trace), limited=limited))
+        found = self._contention(limited=limited)
+        return self.machine if found is None else found.on(self.machine)
+
+    def _contention(self, *, limited: bool) -> Contention | None:
+        return None if self.contention == "none" else Contention.of(read_profile(self.trace), limited=limited)
 
     def for_workers(self, workers: int) -> "SimulatedSettings":
         """These settings with a machine, if they name none."""
@@ -151,10 +154,10 @@ class SimulatedSettings:
         """How results reach the sink; costs of a profile are those of runs in which a worker has parts of lanes."""
         return Delivery(self.delivery_s, self.delay == "traced", self.seed)
 
-    def delays(self, program: Program) -> DelayModel:
-        """The delay model for a program."""
+    def delays(self, program: Program, *, limited: bool = False) -> DelayModel:
+        """The delay model for a program; `limited`: whether some source is read as fast as it can be."""
         profile = None if not self.trace else read_profile(self.trace)
-        return delay_model(self.delay, program, profile, divided=True)
+        return delay_model(self.delay, program, profile, divided=True, slowed=self._contention(limited=limited))
 
     def rules(self, *, limited: bool) -> Rules:
         """The rules of the core; `limited`: whether some source is read as fast as it can be."""
@@ -162,7 +165,8 @@ class SimulatedSettings:
             raise ConfigError(f"workers of several hosts share no queue; got queues=single-queue on {self.topology}")
         most = self.buffer_rows or (8 * self.block_rows if limited else NO_LIMIT)
         order = ORDER_OF.get(self.scheduling, "priority") if self.scheduling else "event-time"
-        return Rules(self.queues or "worker-queue", order, self.turn_steps, most, self.hand_over_s)
+        by_turn = self.delay == "traced"
+        return Rules(self.queues or "worker-queue", order, self.turn_steps, most, self.hand_over_s, by_turn=by_turn)
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "SimulatedSettings":

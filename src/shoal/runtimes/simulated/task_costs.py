@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from shoal.runtimes.simulated.delay.model import DelayModel
 from shoal.runtimes.simulated.engine.simulation import StepInput, Tasks
-from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
+from shoal.runtimes.simulated.input.task_plan import Counts, Merged, TaskPlan
 
 Floats = NDArray[np.float64]
 LEAST_S = 1e-12
@@ -27,7 +27,11 @@ class TaskCosts:
         self.fixed_s = factor * np.array([cost.fixed_s for cost in costs])
         self._event_s = factor * np.array([cost.event_s for cost in costs])
         self._result_s = factor * np.array([cost.result_s for cost in costs])
-        self._state_byte_s = factor * np.array([cost.state_byte_s for cost in costs])[plan.instance_tasks]
+        of_instances = [costs[task] for task in plan.instance_tasks]
+        self._state_byte_s = factor * np.array([cost.state_byte_s for cost in of_instances])
+        self._merged_row_s = factor * np.array([cost.merged_row_s for cost in of_instances])
+        self._pair_s = factor * np.array([cost.pair_s for cost in of_instances])
+        self._rows_per_event = np.array([cost.rows_per_event for cost in of_instances])
         self._emit_s = factor * np.array([cost.emit_s for cost in costs])
         self._spread = np.array([cost.spread for cost in costs])
         self._steps = 0
@@ -41,19 +45,29 @@ class TaskCosts:
         """A step for the core."""
         work_s = self._event_s * counts.events + self._result_s * counts.results
         active = (counts.events > 0) | (counts.results > 0)
-        merging_s = self._state_byte_s * _merged_bytes(counts, self._plan.instance_tasks)
-        active[self._plan.instance_tasks] |= merging_s > 0
-        work_s[self._plan.instance_tasks] += merging_s
+        once_s, chosen = np.zeros_like(work_s), self._plan.instance_tasks
+        merged = counts.merged if counts.merged is not None else self._estimated(counts)
+        work_s[chosen] += self._merged_row_s * merged.rows
+        once_s[chosen] = self._state_byte_s * merged.state_bytes + self._pair_s * merged.pairs
+        active[chosen] |= (once_s[chosen] > 0) | (self._merged_row_s * merged.rows > 0)
         if self._emit_s.any():
             work_s += self._emitting_s(counts.results > 0)
         if self._spread.any():
             random = np.random.default_rng([self._seed, self._steps])
             # the mean of the factor is 1
-            work_s *= np.exp(random.standard_normal(len(work_s)) * self._spread - self._spread**2 / 2)
+            varied = np.exp(random.standard_normal(len(work_s)) * self._spread - self._spread**2 / 2)
+            work_s *= varied
+            once_s *= varied
         self._steps += 1
         work_s = np.where(active, np.maximum(work_s, LEAST_S), 0.0)
         size = counts.events * self._plan.row_bytes
-        return StepInput(counts.source, counts.due_s, counts.rows, work_s, size, counts.events, counts.results)
+        return StepInput(counts.source, counts.due_s, counts.rows, work_s, size, counts.events, counts.results, once_s)
+
+    def _estimated(self, counts: Counts) -> Merged:
+        """What instances merge if that is not counted: those with results their state, new rows as they come."""
+        chosen = self._plan.instance_tasks
+        rows: Floats = self._rows_per_event * counts.events[chosen].astype(float)
+        return Merged(rows, np.where(counts.results[chosen] > 0, counts.state_bytes, 0.0), np.zeros(len(chosen)))
 
     def _emitting_s(self, emitting: NDArray[np.bool_]) -> Floats:
         """What tasks with results cost more: once for those of a lane on one worker, divided among them."""
@@ -61,10 +75,3 @@ class TaskCosts:
         parts = np.minimum(together, self._workers) / np.maximum(together, 1)
         found: Floats = np.where(emitting, self._emit_s * parts[self._plan.group], 0.0)
         return found
-
-
-def _merged_bytes(counts: Counts, instance_tasks: NDArray[np.int64]) -> Floats:
-    """The state of every instance that is merged with new rows."""
-    if counts.merged_bytes is not None:
-        return counts.merged_bytes
-    return np.where(counts.results[instance_tasks] > 0, counts.state_bytes, 0.0)

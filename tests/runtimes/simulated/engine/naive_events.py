@@ -227,25 +227,29 @@ class NaiveSimulation(NaiveClock):
         work_s += remote * self.machine.remote_byte_s + unit.extra_s
         unit.extra_s = 0.0
         busy = sum(self._is_busy(each) for each in self.workers if each.host == at.host)
-        work_s *= self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)]
-        if at.last != (task.group, self._first(number)):
-            work_s += task.fixed_s * self._turn_factor(busy, self._first(number), number)
-        at.last = (task.group, self._first(number))
+        first, turn_slowdown = self._first(number), self.machine.turn_slowdown or self.machine.slowdown
+        drawn = self._drawn(self.machine.shuffled_waits(), busy, first, number)
+        work_s *= 1 + (self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)] - 1) * drawn
+        if at.last != (task.group, first):
+            work_s += task.fixed_s * drawn * turn_slowdown[min(busy, len(turn_slowdown) - 1)]
+        at.last = (task.group, first)
+        wakes = number >= self.sources and at.free_s < self.now_s
+        wake_s = self._drawn(self.machine.shuffled_wake_ups(), busy, first, number) if wakes else 0.0
         queue = self._queue_of(worker)
         free_s = self.free_s[queue] = max(self.free_s.get(queue, 0.0), self.now_s) + at.access_s
         took_s = work_s / self.machine.hosts[at.host].speed + free_s - self.now_s
         task.state, task.last_node = "running", at.node
         unit.at_work += 1
-        at.task, at.steps, at.began_s, at.turn = number, steps, self.now_s, at.turn + 1
+        at.task, at.steps, at.began_s, at.turn = number, steps, self.now_s + wake_s, at.turn + 1
         turn = at.turn
-        self.plan(self.now_s + took_s, lambda: self._finish(worker, turn))
+        self.plan(self.now_s + wake_s + took_s, lambda: self._finish(worker, turn))
 
-    def _turn_factor(self, busy: int, step: int, number: int) -> float:
-        """The factor of the fixed part of a turn, of which the random part depends on the step and task alone."""
-        factors = self.machine.turn_slowdown or self.machine.slowdown
-        level = min(busy, len(factors) - 1)
-        drawn = self.machine.shuffled_waits()[level].tolist()
-        return factors[level] * float(drawn[(step * STEP_STRIDE + number * TASK_STRIDE) % len(drawn)])
+    def _drawn(
+        self, values: np.ndarray[tuple[int, int], np.dtype[np.float64]], busy: int, step: int, task: int
+    ) -> float:
+        """A random value for so many other busy workers, which depends on the step and task alone."""
+        row = values[min(busy, len(values) - 1)].tolist()
+        return float(row[(step * STEP_STRIDE + task * TASK_STRIDE) % len(row)])
 
     def _is_busy(self, worker: Worker) -> bool:
         """Whether a worker is in a turn, and not only kept for a source that is being read."""
@@ -282,6 +286,7 @@ class NaiveSimulation(NaiveClock):
 
     def _free(self, worker: int) -> None:
         self.workers[worker].task, self.workers[worker].steps = None, []
+        self.workers[worker].free_s = self.now_s
         self.wakes.append(worker)
 
     def _complete(self, step: int, number: int, worker: int | None, since_s: float | None = None) -> None:
@@ -398,7 +403,7 @@ class NaiveSimulation(NaiveClock):
         if aborted is not None:
             self.tasks[aborted].state = "waiting"
             self.units[self.tasks[aborted].unit].at_work -= 1
-            worker.worked_s += self.now_s - worker.began_s
+            worker.worked_s += max(0.0, self.now_s - worker.began_s)
         worker.task, worker.steps = None, []
         for unit in range(len(self.units)):
             if self.units[unit].owner == number:

@@ -77,6 +77,7 @@ class Worker:
     turn: int = 0
     steps: list[int] = field(default_factory=list)
     last: tuple[int, int] | None = None
+    free_s: float = 0.0
     began_s: float = 0.0
     worked_s: float = 0.0
 

@@ -167,6 +167,7 @@ def _machines(draw: st.DrawFn, random: np.random.Generator, *, network: bool, ou
         remote_queue_s=float(random.uniform(0, 0.05)),
         turn_slowdown=tuple(random.uniform(1, 2, levels).tolist()),
         waits=tuple(map(tuple, random.uniform(0, 3, (levels, 5)).tolist())) if draw(st.booleans()) else (),
+        wake_ups=tuple(map(tuple, random.uniform(0, 0.2, (levels, 3)).tolist())) if draw(st.booleans()) else (),
     )
 
 

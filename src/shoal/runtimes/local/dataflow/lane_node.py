@@ -13,7 +13,7 @@ from shoal.kernels.columns.table import Tables
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.model.query.schema import TIME
 from shoal.runtimes.local.dataflow.channel import Channel, Packet, Stamp
-from shoal.runtimes.local.dataflow.lane_state import LaneState
+from shoal.runtimes.local.dataflow.lane_state import LaneState, StateMerge
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.parking import LaneGuard
 
@@ -52,8 +52,13 @@ class LaneNode(Node):
 
     @property
     def tables(self) -> Tables:
-        """The state without rows that are not merged yet; another object after every merge."""
+        """The state without rows that are not merged yet."""
         return self._state.tables
+
+    @property
+    def merge(self) -> StateMerge | None:
+        """The last merge of new rows into the state; another object after every merge."""
+        return self._state.merge
 
     def turn(self, events: int) -> int:
         """Process rows, advance to the lowest watermark of the inputs, and emit results."""

@@ -1,6 +1,7 @@
 """The state of a lane, or of some of its instances, on one worker: tables, a watermark and rows not merged yet."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,11 +20,19 @@ FEW_ROWS = 1 << 16
 """Rows that may wait to be merged while no result is due; or as many as the state has, if that is more."""
 
 
+class StateMerge(NamedTuple):
+    """A merge of new rows into the state: their number, and of every instance the new rows and those it had."""
+
+    rows: int
+    fresh: Ints
+    kept: Ints
+
+
 class LaneState:
     """Tables of state, `fresh` tables that are not merged into them yet, and a watermark.
 
     Fresh rows are merged when results are due, or when as many wait as the state has. In between, the cost of a block
-    does not depend on the size of the state. With a load, rows are counted by instance.
+    does not depend on the size of the state. With a load, rows are counted by instance. `merge` is the last merge.
     """
 
     def __init__(
@@ -49,6 +58,7 @@ class LaneState:
         self._size = len(lane.instances) if load is None else load.size
         self._counted: tuple[Tables | None, Ints] = (None, self._none())
         self.fresh_counts = self._none()
+        self.merge: StateMerge | None = None
 
     @property
     def nbytes(self) -> int:
@@ -94,6 +104,7 @@ class LaneState:
             return EMPTY
         received = self.kernel.concatenated(self.fresh) if self.fresh else {}
         kept, fresh = self.kept_counts(), self.fresh_counts
+        self.merge = StateMerge(self.fresh_rows, fresh, kept)
         self.fresh, self.fresh_rows, self.fresh_counts = [], 0, self._none()
         declared = self._slots.declared if self._slots is not None and self._slots.divided else None
         try:

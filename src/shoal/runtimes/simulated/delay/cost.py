@@ -15,9 +15,10 @@ class Cost:
     """Seconds of work of a task in one turn at speed 1: fixed, per event, per result and per byte of state.
 
     `emit_s` is what a turn costs more if it has results, however many: steps and sinks behind the task run then. The
-    bytes of state are those that the turn merges with new rows. They are 0 for a turn that only collects rows, in
-    which the watermark reaches the end of no window (`Kernel.due`). `spread` is the standard deviation of the logarithm
-    of measured over modelled cost.
+    bytes of state are those that the turn merges with new rows, of which each costs `merged_row_s`, and each pair of
+    rows of one instance `pair_s`. They are 0 for a turn that only collects rows, in which the watermark reaches the end
+    of no window (`Kernel.due`). `rows_per_event`: new rows per event, where they are not counted. `spread` is the
+    standard deviation of the logarithm of measured over modelled cost.
 
     >>> Cost(fixed_s=1e-4, event_s=2e-8).seconds([0, 1000], 0, 0).tolist()
     [0.0001, 0.00012]
@@ -29,6 +30,9 @@ class Cost:
     state_byte_s: float = 0.0
     spread: float = 0.0
     emit_s: float = 0.0
+    merged_row_s: float = 0.0
+    pair_s: float = 0.0
+    rows_per_event: float = 0.0
 
     def __post_init__(self) -> None:
         """Reject costs that are negative or no numbers."""
@@ -64,7 +68,7 @@ class Cost:
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Cost":
         """A cost from the plain data of a profile."""
-        names = ("fixed_s", "event_s", "result_s", "state_byte_s", "spread")
+        names = ("fixed_s", "event_s", "result_s", "state_byte_s", "merged_row_s", "pair_s", "spread")
         missing = [name for name in names if name not in data]
         if missing:
             raise ConfigError(f"cost in a profile has no {', '.join(missing)}; measure it again with shoal profile")

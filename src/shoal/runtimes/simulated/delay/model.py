@@ -7,6 +7,7 @@ from shoal.compiler.lane import Lane
 from shoal.compiler.program import Program
 from shoal.errors import ConfigError, did_you_mean
 from shoal.runtimes.simulated.delay.cost import Cost
+from shoal.runtimes.simulated.delay.measured_contention import Contention
 from shoal.runtimes.simulated.delay.state_dependent import StateDependent
 from shoal.runtimes.simulated.delay.traced import Traced, nodes_of
 from shoal.runtimes.simulated.delay.uniform import Uniform
@@ -40,12 +41,13 @@ def delay_model(
     weights: Mapping[str, float] | None = None,
     *,
     divided: bool = False,
+    slowed: Contention | None = None,
 ) -> DelayModel:
     """The delay model with this name.
 
     `profile` is what `shoal profile` has written; `traced` takes its costs from it, the others only selectivities.
     `weights` replace the seconds per kind of operator of the others. `divided`: the costs of `traced` are those of a
-    run that binds instances, if the profile has one.
+    run that binds instances, if the profile has one. `slowed`: how workers of that run slow each other down.
     """
     if name not in DELAY_MODELS:
         hint = did_you_mean(name, DELAY_MODELS)
@@ -54,6 +56,6 @@ def delay_model(
         if weights:
             raise ConfigError("delay model traced takes its costs from a profile; leave the weights out")
         nodes_of(profile)
-        return Traced(program, profile or {}, divided and "divided" in (profile or {}))
+        return Traced(program, profile or {}, divided and "divided" in (profile or {}), slowed)
     made = Uniform if name == "uniform" else StateDependent
     return made(program, profile, weights or {})

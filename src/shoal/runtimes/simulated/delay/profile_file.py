@@ -21,12 +21,3 @@ def read_profile(file: str) -> Mapping[str, Any]:
             f"profile {file} must be a JSON object as shoal profile writes it; got {type(found).__name__}"
         )
     return found
-
-
-def measured_contention(profile: Mapping[str, Any], *, limited: bool) -> tuple[float, ...]:
-    """Factors of all work with 1, 2, ... busy workers; `limited`: with sources that are read as fast as possible."""
-    found = profile.get("contention")
-    factors = found.get("as_fast_as_possible" if limited else "at_rate") if isinstance(found, Mapping) else None
-    if not isinstance(factors, list) or not factors:
-        raise ConfigError("profile has no contention of workers; measure it again with shoal profile --on local")
-    return tuple(float(each) for each in factors)

@@ -9,6 +9,7 @@ from shoal.compiler.lane import Lane
 from shoal.compiler.program import Program
 from shoal.errors import ConfigError
 from shoal.runtimes.simulated.delay.cost import Cost
+from shoal.runtimes.simulated.delay.measured_contention import Contention
 
 Node = Mapping[str, Any]
 """A node as a profile has it: a name, a kind, the names of its inputs, a cost, and what it took and gave."""
@@ -27,6 +28,8 @@ class Traced:
     profile: Mapping[str, Any] = field(repr=False)
     divided: bool = False
     """Whether costs are those of a run in which lanes are divided by worker."""
+    slowed: Contention | None = None
+    """How workers slow each other down, if they do: nodes differ in how much."""
 
     def __post_init__(self) -> None:
         """Reject a profile of other queries."""
@@ -77,15 +80,23 @@ class Traced:
             return Cost()
         own = next(node for node in self._nodes if node.get("lane") == lane.number)
         cost = self._turn(own, 1.0).in_turns_of(TURN_EVENTS)
+        cost = replace(cost, rows_per_event=own.get("merged_rows", 0) / max(1, own["events_in"]))
         for node in self._behind(own):
-            cost = cost.and_per_result(self._turn(node, 1.0), **_shares(node, own["events_out"]))
+            cost = cost.and_per_result(self._slowed(self._turn(node, 1.0)), **_shares(node, own["events_out"]))
             cost = replace(cost, fixed_s=cost.fixed_s + self._empty_s(node) / max(1, own["turns"]))
         return cost
 
     def _turn(self, node: Node, turns: float) -> Cost:
         """The cost of a node that has so many turns; each needs a decision of the worker."""
         cost = Cost.of(node["cost"])
-        return replace(cost, fixed_s=(cost.fixed_s + self._decision_s) * turns)
+        if self.slowed is None:
+            return replace(cost, fixed_s=(cost.fixed_s + self._decision_s) * turns)
+        own_s = cost.fixed_s * self.slowed.of_node(node["name"])
+        return replace(cost, fixed_s=(own_s + self._decision_s / self.slowed.typical) * turns)
+
+    def _slowed(self, cost: Cost) -> Cost:
+        """The cost of a node that runs within a turn of another; its fixed part is as long as beside a busy worker."""
+        return cost if self.slowed is None else replace(cost, fixed_s=cost.fixed_s * self.slowed.typical)
 
     @property
     def _decision_s(self) -> float:
@@ -94,7 +105,8 @@ class Traced:
     def _empty_s(self, node: Node) -> float:
         """What the turns of a node cost that brought nothing but a watermark."""
         empty = node.get("empty_turns", NO_TURNS)
-        return float(empty["cpu_s"] + empty["turns"] * self._decision_s)
+        decisions_s = empty["turns"] * self._decision_s
+        return float(empty["cpu_s"] + decisions_s / (1.0 if self.slowed is None else self.slowed.typical))
 
     def _lanes_at(self, node: Node) -> Iterator[Node]:
         """The lanes that read a node, and no other node before it."""

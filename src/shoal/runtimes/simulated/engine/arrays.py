@@ -79,6 +79,7 @@ WORKER = np.dtype(
         ("version", _I),
         ("last_group", _I),
         ("last_step", _I),
+        ("free_s", _F),
         ("began_s", _F),
         ("worked_s", _F),
         ("access_s", _F),
@@ -186,7 +187,7 @@ class World(NamedTuple):
     """All arrays; `core` has one record, `agenda_rows` has (number, kind, first, second) of the future events.
 
     `crowd` and `turn_crowd` are factors of the work and of the fixed part of a turn by the number of other busy
-    workers, `waits` a row of random factors of the fixed part for each of the latter.
+    workers, `waits` and `wake_ups` random factors and seconds, a row for each of the latter.
     """
 
     core: NDArray[Any]
@@ -219,3 +220,4 @@ class World(NamedTuple):
     wakes: NDArray[np.int64]
     turn_crowd: NDArray[np.float64]
     waits: NDArray[np.float64]
+    wake_ups: NDArray[np.float64]

@@ -86,7 +86,7 @@ def switch_worker(world: Any, worker: int, up: int) -> None:
     elif tasks[task].status == RUNNING:
         tasks[task].status = WAITING
         units[tasks[task].unit].at_work -= 1
-        workers[worker].worked_s += core.now_s - workers[worker].began_s
+        workers[worker].worked_s += max(0.0, core.now_s - workers[worker].began_s)
         memory.hosts(world)[workers[worker].host].busy -= 1
     workers[worker].task, workers[worker].version = NONE, workers[worker].version + 1
     for unit in range(len(units)):

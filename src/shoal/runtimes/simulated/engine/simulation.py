@@ -219,7 +219,7 @@ class Simulation:
         """The time that every worker has worked so far, with the turn that it is in."""
         workers = self.world.workers
         running = workers["task"] >= 0
-        working: Floats = workers["worked_s"] + np.where(running, self.now_s - workers["began_s"], 0.0)
+        working: Floats = workers["worked_s"] + np.where(running, np.maximum(self.now_s - workers["began_s"], 0), 0)
         return working
 
     def owners(self) -> Ints:

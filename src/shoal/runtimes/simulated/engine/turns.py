@@ -203,28 +203,49 @@ def begin(world: Any, worker: int, task: int) -> None:
     core.remote_bytes += remote
     work_s += once_s + remote * core.remote_byte_s + units[unit].extra_s
     units[unit].extra_s = 0.0
-    work_s *= memory.crowd(world)[min(hosts[host].busy, len(memory.crowd(world)) - 1)]
-    if workers[worker].last_group != tasks[task].group or workers[worker].last_step != first:
-        work_s += tasks[task].fixed_s * _turn_factor(world, hosts[host].busy, first, task)
+    wake_s = _wake_s(world, worker, task)
     waited_s = _access(world, worker)
     core.access_s += waited_s
-    took_s = work_s / hosts[host].speed + waited_s
+    took_s = _slowed_s(world, worker, task, work_s) / hosts[host].speed + waited_s
     tasks[task].status, tasks[task].end, tasks[task].last_node = RUNNING, end, node
     units[unit].at_work += 1
     if workers[worker].task == NONE:
         core.idle -= 1
     hosts[host].busy += 1
     workers[worker].task, workers[worker].last_group, workers[worker].last_step = task, tasks[task].group, first
-    workers[worker].began_s = core.now_s
-    agenda.add(world, core.now_s + took_s, FINISH, worker, workers[worker].version)
+    workers[worker].began_s = core.now_s + wake_s
+    agenda.add(world, core.now_s + wake_s + took_s, FINISH, worker, workers[worker].version)
 
 
 @compiled
-def _turn_factor(world: Any, busy: int, step: int, task: int) -> float:
-    """The factor of the fixed part of a turn while so many other workers are busy; a function of the step and task."""
-    factors, waits = memory.turn_crowd(world), memory.waits(world)
-    level, drawn = min(busy, len(factors) - 1), len(waits) // len(factors)
-    return factors[level] * waits[level * drawn + (step * STEP_STRIDE + task * TASK_STRIDE) % drawn]
+def _slowed_s(world: Any, worker: int, task: int, work_s: float) -> float:
+    """What work takes beside other busy workers, with the fixed part of the turn unless the turn before paid it."""
+    tasks, workers = memory.tasks(world), memory.workers(world)
+    crowd, turn_crowd = memory.crowd(world), memory.turn_crowd(world)
+    busy, first = memory.hosts(world)[workers[worker].host].busy, tasks[task].next
+    drawn = _drawn(world, memory.waits(world), busy, first, task)
+    work_s *= 1.0 + (crowd[min(busy, len(crowd) - 1)] - 1.0) * drawn
+    if workers[worker].last_group != tasks[task].group or workers[worker].last_step != first:
+        work_s += tasks[task].fixed_s * drawn * turn_crowd[min(busy, len(turn_crowd) - 1)]
+    return work_s
+
+
+@compiled
+def _wake_s(world: Any, worker: int, task: int) -> float:
+    """How long a worker that was idle takes to begin a turn; sources are polled, which includes that."""
+    workers, tasks = memory.workers(world), memory.tasks(world)
+    if tasks[task].source >= 0 or workers[worker].free_s >= memory.core(world)[0].now_s:
+        return 0.0
+    busy = memory.hosts(world)[workers[worker].host].busy
+    return _drawn(world, memory.wake_ups(world), busy, tasks[task].next, task)
+
+
+@compiled
+def _drawn(world: Any, values: Any, busy: int, step: int, task: int) -> float:
+    """One of the random values for so many other busy workers; a function of the step and task."""
+    levels = len(memory.turn_crowd(world))
+    width = len(values) // levels
+    return values[min(busy, levels - 1) * width + (step * STEP_STRIDE + task * TASK_STRIDE) % width]
 
 
 @compiled
@@ -254,7 +275,7 @@ def _remote_bytes(world: Any, row: int, task: int, node: int) -> float:
 def release(world: Any, worker: int) -> None:
     """Make a worker idle, and let it look for work."""
     core = memory.core(world)[0]
-    memory.workers(world)[worker].task = NONE
+    memory.workers(world)[worker].task, memory.workers(world)[worker].free_s = NONE, core.now_s
     if memory.workers(world)[worker].up:
         core.idle += 1
         memory.wakes(world)[core.wakes] = worker
@@ -293,7 +314,7 @@ def _oldest_s(world: Any, task: int, first: int, end: int) -> float:
 
 @compiled
 def complete(world: Any, step: int, task: int, worker: int, oldest_s: float) -> None:
-    """Mark a task of a step as done, and hand its output to the tasks behind it; `oldest_s`: of all steps of its turn."""
+    """Mark a task of a step as done, and hand its output on; `oldest_s`: the first arrival of the steps of its turn."""
     core, tasks, cells, steps = memory.core(world)[0], memory.tasks(world), memory.cells(world), memory.steps(world)
     row = step - core.base
     if cells[row, task].missing != 0:

@@ -6,7 +6,6 @@ from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.compiler.watermarks import Reading, advanced
 from shoal.connectors.sources.generator import Generator
@@ -18,6 +17,7 @@ from shoal.model.query.graph import InstanceId
 from shoal.runtimes.arrangement import Arrangement, state_after
 from shoal.runtimes.interpreter import Interpreted
 from shoal.runtimes.shedder import after_reading
+from shoal.runtimes.simulated.input.merges import CountedEpoch, Merges
 from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
 from shoal.runtimes.simulated.input.timed import TimedInput
 
@@ -33,6 +33,7 @@ class RealInput(TimedInput):
         super().__init__(divided, now_s, step_s)
         self._parks = parks
         self._state: dict[int, Tables] = {}
+        self._merges = Merges()
 
     def planned(self, plan: TaskPlan) -> None:
         """Nothing: the state of the kernels is all there is."""
@@ -40,13 +41,14 @@ class RealInput(TimedInput):
     def arranged(self, before: Arrangement, after: Arrangement) -> None:
         """Convert the state to another arrangement."""
         self._state = state_after(before, after, self._state)
+        self._merges.forget()
 
     def _step(self, plan: TaskPlan, source: int, now: Arrangement, end: Offset | None, due_s: float) -> Counts:
         """Read up to an offset, or close all windows, and compute; nothing is changed if a query fails."""
         program, stream = now.program, plan.streams[source]
         now_us = round(self._now_s() * 1e6)
         # recorded rows are in the past by the real clock, wherever the simulated one is
-        epoch = Interpreted(program, self._marks, now_us, time.time_ns() // 1000, self._shedding)
+        epoch = CountedEpoch(program, self._marks, now_us, time.time_ns() // 1000, self._shedding)
         readings = list[Reading]()
         if end is None:
             readings += [Reading(name, flush=True) for name in program.inputs]
@@ -64,8 +66,7 @@ class RealInput(TimedInput):
         self._shedding = after_reading(self._shedding, readings)
         self.written.add(epoch)
         counts = counts_of(plan, source, epoch, loads, due_s)
-        merging = _merging(plan, counts, before, marks)
-        return replace(counts, merged_bytes=np.where(merging, counts.state_bytes, 0.0))
+        return replace(counts, merged=self._merges.after(plan, epoch, before, marks, now.binding.workers))
 
 
 def _divided(source: Source, block_rows: int) -> Source:
@@ -99,14 +100,3 @@ def counts_of(
         events[task] = direct + sum(before)
         results[task] = sum(written.get(outlet.table, 0) for outlet in lane.outlets) if events[task] else 0
     return Counts(source, due_s, epoch.rows, events, results, np.array([float(load.state_bytes) for load in found]))
-
-
-def _merging(plan: TaskPlan, counts: Counts, before: Mapping[str, int], after: Mapping[str, int]) -> NDArray[np.bool_]:
-    """Whether the lane of each instance merges its state with new rows, because results may be due."""
-    found = np.zeros(plan.number, bool)
-    for lane in plan.lanes:
-        if lane.kernel is not None:
-            before_us, after_us = lane.watermark_us(before), lane.watermark_us(after)
-            changed = after_us > before_us or counts.events[plan.places(lane)].any()
-            found[plan.places(lane)] = changed and lane.kernel.due(before_us, after_us)
-    return found[plan.instance_tasks]

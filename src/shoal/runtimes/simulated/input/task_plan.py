@@ -170,12 +170,23 @@ def _written(lane: Lane, outlet: Outlet, number: int) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
+class Merged:
+    """What every instance merges in a step: new rows, bytes of its state before, and pairs of its rows, new or not.
+
+    All are 0 for one that only collects rows, because neither a window ends nor may any row bring results.
+    """
+
+    rows: Floats
+    state_bytes: Floats
+    pairs: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Counts:
     """What one step brings: rows of a source due at a time, and for every task its events and results.
 
-    `state_bytes`: the size of the state of every instance after it. `merged_bytes`: the state of every instance that
-    was merged with new rows, because a window ended or any row may bring results; 0 for one that only collected rows.
-    If it is not known, instances with results have merged theirs.
+    `state_bytes`: the size of the state of every instance after it. `merged`: what instances merge with their state.
+    If it is not known, those with results merge theirs, and new rows are as many per event as in the profile.
     """
 
     source: int
@@ -184,4 +195,4 @@ class Counts:
     events: Ints
     results: Ints
     state_bytes: Floats
-    merged_bytes: Floats | None = None
+    merged: Merged | None = None

@@ -30,8 +30,8 @@ QUEUE_S = (0.07e-6, 0.4e-6, 0.45e-6, 0.5e-6, 0.515e-6, 0.53e-6, 0.54e-6, 0.55e-6
 
 The first two are measured (`benchmarks/queue_contention.py`), the others extrapolated: see docs/design/simulated.md.
 """
-DRAWN_WAITS = 4096
-"""About how many random factors are drawn."""
+DRAWN = 4096
+"""About how many random factors and times are drawn."""
 REMOTE_QUEUE_S = 0.35e-6
 """More seconds per access of a queue that workers of several memory nodes share."""
 
@@ -45,7 +45,9 @@ class Machine:
     its end it goes on in a straight line. `remote_queue_s`: what an access takes more if the workers are of several
     memory nodes. `slowdown`: factor of all work on a host, by the number of its workers that are busy, beginning with
     one; beyond its end it stays. `turn_slowdown`: the same of the fixed part of a turn, if it has factors of its own,
-    and `waits`: how that varies, for each of these factors values that occur equally often, 1 on average. `spark`: hosts are executors of Spark and cores their slots.
+    and `waits`: how that varies, for each of these factors values that occur equally often, 1 on average. `wake_ups`:
+    seconds until an idle worker begins a turn, in the same way. `spark`: hosts are executors of Spark and cores
+    their slots.
 
     >>> machine = Machine((Host("a", 2), Host("b", 4, memory_nodes=2)), (Link("a", "b", 1e6), Link("b", "a", 1e6)))
     >>> machine.workers, machine.topology.node_of, machine.route(0, 1)
@@ -63,6 +65,7 @@ class Machine:
     remote_queue_s: float = REMOTE_QUEUE_S
     turn_slowdown: tuple[float, ...] = ()
     waits: tuple[tuple[float, ...], ...] = ()
+    wake_ups: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         """Reject a machine whose parts do not fit together."""
@@ -84,13 +87,16 @@ class Machine:
         for factor in (*self.slowdown, *self.turn_slowdown):
             if not 0 < factor < math.inf:
                 raise ConfigError(f"every factor of slowdown must be above 0 and finite; got {factor:g}")
-        if self.waits and (len({len(each) for each in self.waits}) > 1 or not self.waits[0]):
-            raise ConfigError("waits of a machine must be rows of equal length")
-        if self.waits and len(self.waits) != len(self.turn_slowdown):
-            raise ConfigError(
-                f"a machine must have waits for each factor of turn_slowdown; got {len(self.waits)} and "
-                f"{len(self.turn_slowdown)}"
-            )
+        for name, rows in (("waits", self.waits), ("wake_ups", self.wake_ups)):
+            if rows and (len({len(each) for each in rows}) > 1 or not rows[0]):
+                raise ConfigError(f"{name} of a machine must be rows of equal length, with at least one value")
+            if rows and len(rows) != len(self.turn_slowdown):
+                raise ConfigError(
+                    f"a machine must have {name} for each factor of turn_slowdown; got {len(rows)} and "
+                    f"{len(self.turn_slowdown)}"
+                )
+            for value in (each for row in rows for each in row):
+                check_amount(value, f"every value of {name} of a machine")
 
     def _check_links(self) -> None:
         known = {*self._names, *self.switches}
@@ -239,9 +245,16 @@ class Machine:
 
     def shuffled_waits(self) -> Floats:
         """A row of random factors for every factor of the fixed part of a turn; the same for machines with the same."""
-        if not self.waits:
-            return np.ones((len(self.turn_slowdown or self.slowdown), 1))
-        repeated = np.tile(np.array(self.waits), -(-DRAWN_WAITS // len(self.waits[0])))
+        return self._shuffled(self.waits, 1.0)
+
+    def shuffled_wake_ups(self) -> Floats:
+        """A row of random seconds until an idle worker begins a turn."""
+        return self._shuffled(self.wake_ups, 0.0)
+
+    def _shuffled(self, rows: tuple[tuple[float, ...], ...], usual: float) -> Floats:
+        if not rows:
+            return np.full((len(self.turn_slowdown or self.slowdown), 1), usual)
+        repeated = np.tile(np.array(rows), -(-DRAWN // len(rows[0])))
         return np.random.default_rng(0).permuted(repeated, axis=1)
 
     def slowdowns(self, workers: int) -> Floats:

@@ -1,0 +1,56 @@
+"""Contention of a profile: how much longer turns take while other workers are busy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shoal.errors import ConfigError
+from shoal.runtimes.simulated.machine.machine import Machine
+
+AGAIN = "measure it again with shoal profile --on local"
+
+
+@dataclass(frozen=True)
+class Contention:
+    """Factors of the work and of the fixed part of a turn with 1, 2, ... busy workers, and how the latter varies.
+
+    `wake_ups`: seconds until an idle worker begins a turn. `nodes`: factors of the fixed part of single nodes, by name.
+    """
+
+    work: tuple[float, ...]
+    turn: tuple[float, ...]
+    waits: tuple[tuple[float, ...], ...]
+    wake_ups: tuple[tuple[float, ...], ...]
+    nodes: Mapping[str, float]
+
+    @property
+    def typical(self) -> float:
+        """The factor of a fixed part beside one busy worker."""
+        return self.turn[min(1, len(self.turn) - 1)]
+
+    def of_node(self, name: str) -> float:
+        """The factor of a node."""
+        return float(self.nodes.get(name, 1.0))
+
+    def on(self, machine: Machine) -> Machine:
+        """The machine with this contention."""
+        return replace(machine, slowdown=self.work, turn_slowdown=self.turn, waits=self.waits, wake_ups=self.wake_ups)
+
+    @classmethod
+    def of(cls, profile: Mapping[str, Any], *, limited: bool) -> "Contention":
+        """The contention in a profile; `limited`: with sources that are read as fast as possible."""
+        found = profile.get("contention")
+        part = found.get("as_fast_as_possible" if limited else "at_rate") if isinstance(found, Mapping) else None
+        if not isinstance(found, Mapping) or not isinstance(part, Mapping):
+            raise ConfigError(f"profile has no contention of workers; {AGAIN}")
+        try:
+            work, turn = (tuple(float(each) for each in part[name]) for name in ("work", "turn"))
+            waits, wake_ups = (
+                tuple(tuple(float(value) for value in row) for row in part[name]) for name in ("waits", "wake_ups")
+            )
+            nodes = {str(name): float(factor) for name, factor in found["nodes"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(f"profile has a contention that cannot be read: {error}; {AGAIN}") from error
+        if not work or not turn:
+            raise ConfigError(f"profile has no contention of workers; {AGAIN}")
+        return cls(work, turn, waits, wake_ups, nodes)
