@@ -18,9 +18,14 @@ from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 
 OPERATORS = ("operator", "events in", "out", "selectivity", "ns/event", "share", "state, kB")
-COSTS = ("us/turn", "ns/event", "ns/result", "ns/state byte", "spread", "error")
-NODES = ("node", "turns", *COSTS)
-PARTS = ("part of an epoch", "measured", *COSTS)
+FITTED = {
+    "event_s": "ns/event",
+    "result_s": "ns/result",
+    "state_byte_s": "ns/state byte",
+    "merged_row_s": "ns/merged row",
+    "pair_s": "ns/pair",
+}
+"""Parts of a cost and their columns; those in which all is 0 are left out."""
 LEAST_SHARE = 0.01
 """The share of all time that a node must have for its error to matter."""
 
@@ -76,12 +81,14 @@ def _print(found: Mapping[str, Any]) -> None:
         console.print(_operators(found["operators"]))
     for form, title in (("simulator", "a usual run"), ("divided", "a run that binds instances")):
         if form in found:
-            console.print(f"\nnodes of {title}, fitted to {found[form]['turns']:,} turns on one worker")
-            console.print(_costs(NODES, found[form]["nodes"]))
+            console.print(f"\nnodes of {title}, fitted to {found[form]['turns']:,} turns in one thread")
+            console.print(_costs("node", "turns", found[form]["nodes"]))
             console.print(_worst(found[form]["nodes"]), markup=False)
+    if "contention" in found:
+        console.print(_contention(found["contention"]), markup=False)
     if "epochs" in found:
         console.print(f"parts of {found['epochs']['measured']:,} epochs on Spark")
-        console.print(_costs(PARTS, found["epochs"]["parts"]))
+        console.print(_costs("part of an epoch", "measured", found["epochs"]["parts"]))
         console.print(_epoch_error(found["epochs"]), markup=False)
 
 
@@ -107,19 +114,34 @@ def _operators(operators: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _costs(header: Sequence[str], nodes: Sequence[Mapping[str, Any]]) -> Table:
-    table = _table(header)
+def _costs(what: str, number: str, nodes: Sequence[Mapping[str, Any]]) -> Table:
+    parts = [part for part in FITTED if any(each["cost"][part] for each in nodes)]
+    table = _table((what, number, "us/turn", *(FITTED[part] for part in parts), "spread", "error"))
     for each in nodes:
         cost = each["cost"]
         table.add_row(
             each["name"],
             f"{each['turns']:,}",
             f"{cost['fixed_s'] * 1e6:,.0f}",
-            *(f"{cost[part] * 1e9:,.3g}" for part in ("event_s", "result_s", "state_byte_s")),
+            *(f"{cost[part] * 1e9:,.3g}" for part in parts),
             f"{cost['spread']:.2f}",
             "" if each["error"] is None else f"{each['error']:+.1%}",
         )
     return table
+
+
+def _contention(found: Mapping[str, Any]) -> str:
+    """How much longer turns take while all workers are busy."""
+    lines = []
+    for name, title in (("at_rate", "at a rate"), ("as_fast_as_possible", "as fast as possible")):
+        part = found[name]
+        wake_s = sum(part["wake_ups"][-1]) / len(part["wake_ups"][-1])
+        lines.append(
+            f"{title}, with {len(part['turn'])} busy workers: the fixed part of a turn takes {part['turn'][-1]:.1f} "
+            f"times as long, its work {part['work'][-1]:.1f} times; an idle worker begins a turn after "
+            f"{wake_s * 1e3:.1f} ms"
+        )
+    return "\n" + "\n".join(lines)
 
 
 def _worst(nodes: Sequence[Mapping[str, Any]]) -> str:

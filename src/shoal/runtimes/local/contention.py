@@ -108,9 +108,13 @@ def contention(
         at_rate = at_rate.and_also(_traced(graph, _at_load(sources, event_s, load * workers), workers, nodes))
     fastest = _traced(graph, _at_load(sources, event_s, None), workers, nodes)
     of_node = node_factors(at_rate, len(nodes), workers)
+    slower, fastest_slower = (slowdown(turns, of_node, workers) for turns in (at_rate, fastest))
+    if int((fastest.others > 0).sum()) < LEAST_TURNS:
+        # a few large turns, in which the fixed part hardly counts
+        fastest_slower = replace(slower, work=fastest_slower.work)
     return {
-        "at_rate": slowdown(at_rate, of_node, workers).data(),
-        "as_fast_as_possible": slowdown(fastest, of_node, workers).data(),
+        "at_rate": slower.data(),
+        "as_fast_as_possible": fastest_slower.data(),
         "nodes": {node["name"]: round(float(factor), 6) for node, factor in zip(nodes, of_node, strict=True)},
     }
 
