@@ -20,7 +20,7 @@ from shoal.mechanisms.shedding.selection import (
 
 SIZES = st.one_of(st.integers(0, 30), st.integers(0, 5000))
 UTILITIES = st.one_of(st.integers(0, 20).map(float), st.floats(0, 1e6), st.just(0.0))
-ITEMS = st.lists(st.tuples(UTILITIES, SIZES), max_size=11)
+ITEMS = st.lists(st.tuples(UTILITIES, SIZES), max_size=9)
 every_selection = pytest.mark.parametrize("selection", SELECTIONS.values(), ids=SELECTIONS)
 
 
@@ -34,7 +34,7 @@ def best(worth: np.ndarray, sizes: np.ndarray, capacity: int) -> float:
     return float((subsets @ worth)[subsets @ sizes <= capacity].max())
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(ITEMS, st.integers(0, 8000), st.sampled_from([None, 1, 7, 100]))
 def test_optimal_is_the_best_choice_for_scaled_utilities(
     items: list[tuple[float, int]], capacity: int, levels: int | None
@@ -59,7 +59,7 @@ def test_optimal_is_the_best_choice_of_many_fragments(seed: int, levels: int, sh
     assert level[OptimalSelection(levels).choose(utility, sizes, capacity).mask].sum() == most[-1]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(ITEMS, st.integers(0, 8000), st.floats(0.03, 0.99))
 def test_fptas_has_its_share_of_the_best_utility(items: list[tuple[float, int]], capacity: int, theta: float) -> None:
     utility, sizes = columns(items)
@@ -67,7 +67,7 @@ def test_fptas_has_its_share_of_the_best_utility(items: list[tuple[float, int]],
     assert found >= (1 - theta) * best(utility, sizes, capacity) * (1 - 1e-12)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(ITEMS, st.integers(0, 8000))
 def test_greedy_has_at_least_half_of_the_best_utility(items: list[tuple[float, int]], capacity: int) -> None:
     utility, sizes = columns(items)
@@ -75,7 +75,7 @@ def test_greedy_has_at_least_half_of_the_best_utility(items: list[tuple[float, i
     assert found >= best(utility, sizes, capacity) / 2 * (1 - 1e-12)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 30), max_size=30), st.integers(1, 50), st.integers(0, 800))
 def test_greedy_and_optimal_choose_the_same_fragments_of_equal_size(worth: list[int], size: int, capacity: int) -> None:
     utility, sizes = np.array(worth, np.float64), np.full(len(worth), size)
@@ -86,7 +86,7 @@ def test_greedy_and_optimal_choose_the_same_fragments_of_equal_size(worth: list[
 
 @every_selection
 def test_a_choice_fits_and_leaves_no_fragment_out_that_would_fit(selection: Selection) -> None:
-    @settings(deadline=None)
+    @settings(deadline=None, max_examples=40)
     @given(ITEMS, st.integers(0, 8000))
     def holds(items: list[tuple[float, int]], capacity: int) -> None:
         utility, sizes = columns(items)
@@ -100,7 +100,7 @@ def test_a_choice_fits_and_leaves_no_fragment_out_that_would_fit(selection: Sele
 
 @every_selection
 def test_all_fragments_are_sent_the_chosen_ones_first(selection: Selection) -> None:
-    @settings(deadline=None)
+    @settings(deadline=None, max_examples=40)
     @given(ITEMS, st.integers(0, 8000))
     def holds(items: list[tuple[float, int]], capacity: int) -> None:
         utility, sizes = columns(items)

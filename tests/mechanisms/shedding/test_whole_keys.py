@@ -16,9 +16,9 @@ from shoal.mechanisms.shedding.selection import SELECTIONS
 from shoal.mechanisms.shedding.whole_keys import selected
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", CASES[1::2], ids=lambda case: case.id)
 def test_whole_keys_have_the_results_of_an_undisturbed_run(case: KernelCase) -> None:
-    @settings(deadline=None, max_examples=2)
+    @settings(deadline=None, max_examples=3)
     @given(st.lists(EVENTS, min_size=1, max_size=20), st.floats(0, 1), st.sampled_from(sorted(SELECTIONS)))
     def holds(events: list[Event], share: float, name: str) -> None:
         whole, state = filled(case, events), filled(case, events)
