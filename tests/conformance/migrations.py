@@ -31,6 +31,22 @@ def undisturbed(case: KernelCase, blocks: Blocks, state: State | None = None) ->
     return found + case.results(case.kernel.close_until(here, FOREVER_US))
 
 
+def begun(case: KernelCase, mechanism: str, here: State) -> Relocation:
+    """The beginning of a migration; the target has a replica of the state as it is now."""
+    kernel = case.kernel
+    transfer = Transfer(
+        InstanceId("op/0"),
+        WorkerId(0),
+        WorkerId(1),
+        fragments=kernel.fragments(here),
+        on_arrival=kernel.on_arrival,
+        bounded=kernel.bounded,
+        replicated=True,
+    )
+    plan = MECHANISMS[mechanism].plan([transfer], LinkCosts())
+    return Relocation(kernel, here, plan.batches, StateCopy.of(kernel, here))
+
+
 @dataclass
 class Migrated:
     """A state that moves while blocks arrive; shipments are under way for a random time.
@@ -51,7 +67,7 @@ class Migrated:
         found: list[Result] = []
         for number, (events, watermark_us) in enumerate(blocks):
             if number == self.left:
-                self.relocation = self.begun(here)
+                self.relocation = begun(self.case, self.mechanism, here)
             found += self._disturbed()
             found += self._block(here, events, watermark_us)
         while self.relocation is not None and not self.relocation.finished:
@@ -60,21 +76,6 @@ class Migrated:
             if not self.under_way and not list(self.relocation.waiting()):
                 found += self._advanced(here, FOREVER_US)
         return found + self._advanced(here, FOREVER_US)
-
-    def begun(self, here: State) -> Relocation:
-        """The beginning of the migration."""
-        kernel = self.case.kernel
-        transfer = Transfer(
-            InstanceId("op/0"),
-            WorkerId(0),
-            WorkerId(1),
-            fragments=kernel.fragments(here),
-            on_arrival=kernel.on_arrival,
-            bounded=kernel.bounded,
-            replicated=True,
-        )
-        plan = MECHANISMS[self.mechanism].plan([transfer], LinkCosts())
-        return Relocation(kernel, here, plan.batches, StateCopy.of(kernel, here))
 
     def _block(self, here: State, events: Sequence[Event], watermark_us: int) -> list[Result]:
         for port in range(self.case.ports):

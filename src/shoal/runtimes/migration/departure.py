@@ -3,7 +3,7 @@
 import numpy as np
 
 from shoal.kernels.columns.block import Block
-from shoal.kernels.kernel import Kernel, State
+from shoal.kernels.kernel import Kernel, State, concat_blocks
 from shoal.model.control.fragment import Fragments, Ids
 from shoal.runtimes.migration.piece import Piece
 from shoal.runtimes.migration.state_copy import Difference, StateCopy
@@ -30,6 +30,15 @@ class Departure:
     def advance(self, watermark_us: int) -> Block:
         """Advance the watermark; returns the results that are due."""
         return self.kernel.close_until(self.state, watermark_us)
+
+    def ready(self) -> Block:
+        """The results of rows that were processed since the watermark last advanced."""
+        results, self.state.results = concat_blocks(self.state.results), []
+        return results
+
+    def whole(self) -> Piece:
+        """Everything that is still here, which stays here."""
+        return Piece(self.fragments, dict(self.state.tables), self.state.watermark_us)
 
     def take(self, ids: Ids | None = None) -> Piece:
         """Give some fragments away, or all that are left; those that are gone by now are left out."""

@@ -7,6 +7,7 @@ in the order in which they have left. The caller has the time: it decides when a
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,14 @@ from shoal.mechanisms.plan import Batch, Queue, StepKind
 from shoal.mechanisms.transfer import ESSENTIAL_BYTES, STATIC_BYTES
 from shoal.model.control.fragment import Fragments, Ids
 from shoal.runtimes.migration.departure import Departure
+from shoal.runtimes.migration.interruption import (
+    LossReport,
+    Sent,
+    after_copying,
+    after_redirection,
+    before_redirection,
+    during_duplication,
+)
 from shoal.runtimes.migration.piece import Piece
 from shoal.runtimes.migration.state_copy import Difference, StateCopy
 from shoal.runtimes.migration.takeover import (
@@ -40,6 +49,13 @@ class Shipment:
     difference: Difference | None = None
     told: Fragments | None = None
     keys: Ids = field(default_factory=lambda: NO_KEYS)
+
+    def sent(self, arrived_bytes: int) -> Sent:
+        """What has arrived of its state; a message in front of it has arrived first."""
+        if self.batch is not None and StepKind.REPLICA in self.batch.kinds:
+            return Sent(None, None, 0)  # nothing is sent of a replica
+        payload = self.piece or self.difference
+        return Sent(self.piece, self.difference, arrived_bytes - self.nbytes + (payload.nbytes if payload else 0))
 
 
 class Relocation:
@@ -65,6 +81,10 @@ class Relocation:
         self._all_moved = self._both = False
         self._copy: Piece | None = None
         self._settled: Departure | None = None
+        self._under_way: list[Shipment] = []
+        self._taken: list[Fragments] = []
+        self._dropped: list[Piece] = []
+        self._loss: LossReport | None = None
 
     @property
     def finished(self) -> bool:
@@ -77,6 +97,11 @@ class Relocation:
         if self._settled is None:
             raise ValueError("the state is still between two workers")
         return self._settled.state
+
+    @property
+    def loss(self) -> LossReport:
+        """What was dropped, or lost in an interruption."""
+        return self._loss or LossReport.of_pieces(self.kernel, self._taken, self._dropped)
 
     def _keys(self, batches: Sequence[Batch]) -> dict[int, Ids]:
         """The keys of each batch that moves some fragments, by the identity of the batch."""
@@ -114,7 +139,7 @@ class Relocation:
         if self._settled is not None:
             return self._settled.advance(watermark_us)
         works = self._both or not self.stopped
-        results = [self.source.advance(watermark_us)] if works else []
+        results = [self.source.advance(watermark_us) if works else self.source.ready()]
         if self.target is not None:
             results.append(self.target.advance(watermark_us))
         return concat_blocks([each for each in results if each.length])
@@ -137,6 +162,7 @@ class Relocation:
             return None
         shipment = self._left(batch)
         self.sent += shipment.nbytes
+        self._under_way.append(shipment)
         return shipment
 
     def ask(self, keys: Ids) -> Shipment | None:
@@ -170,7 +196,8 @@ class Relocation:
         if StepKind.REDIRECT in kinds and not self._both:
             self._redirect(batch)
         if StepKind.DROP in kinds:
-            self.source.take()
+            self._dropped.append(self.source.take())
+            self._taken.append(self._dropped[-1].fragments)
         if StepKind.TELL in kinds:
             told = self.source.fragments
             return Shipment(batch, STATIC_BYTES + ESSENTIAL_BYTES * len(told), told=told)
@@ -190,6 +217,7 @@ class Relocation:
             piece = self.source.take_keys(self._keys_of[id(batch)])
         else:
             piece = self.source.take(batch.ids)
+        self._taken.append(piece.fragments)
         return Shipment(batch, piece.nbytes, piece)
 
     def _redirect(self, batch: Batch) -> None:
@@ -219,6 +247,7 @@ class Relocation:
     def arrive(self, shipment: Shipment) -> Block:
         """Take the steps of the target; returns the results that waited for it."""
         batch, target = shipment.batch, self.target
+        self._under_way = [each for each in self._under_way if each is not shipment]
         if batch is None:
             return target.nothing_of(shipment.keys) if isinstance(target, KeyedTakeover) else NO_RESULTS
         results = [self._imported(shipment)]
@@ -241,9 +270,46 @@ class Relocation:
         """The target takes over; returns its results, and the last of the source."""
         if self.target is None:
             raise MechanismError("an instance resumes before its events are redirected")
-        results = [self.source.advance(self.source.state.watermark_us)] if self._both else []
+        results = [self.source.ready(), self.target.end()]
+        self._settle(self.target.state)
+        return results
+
+    def _settle(self, state: State) -> None:
+        """The target goes on alone."""
         self._both, self._all_moved = False, True
         self.started = self.stopped = True
-        results.append(self.target.end())
-        self._settled = Departure(self.kernel, self.target.state)
+        self._settled = Departure(self.kernel, state)
+
+    # an interruption
+
+    def interrupt(self, under_way: Sequence[tuple[Shipment, int]]) -> tuple[LossReport, Block]:
+        """The source is gone for good; the target takes what has arrived, and goes on alone.
+
+        `under_way`: how many bytes of each shipment have arrived, in their order; none of those not listed. Returns the
+        loss and the results that waited.
+        """
+        whole = takewhile(lambda each: each[1] >= each[0].nbytes, under_way)  # what is empty comes after what is not
+        results = [self.arrive(each) for each, _ in whole]
+        if not self.finished:
+            bytes_of = {id(each): nbytes for each, nbytes in under_way}
+            sent = [each.sent(bytes_of.get(id(each), 0)) for each in self._under_way]
+            results += [self.source.ready(), self._interrupted(sent)]
+        self._under_way, self._waiting, self._asked = [], deque(), deque()
+        return self.loss, concat_blocks([each for each in results if each.length])
+
+    def _interrupted(self, sent: Sequence[Sent]) -> Block:
+        kernel, source, target, copy = self.kernel, self.source, self.target, self._copy
+        if target is None:
+            if any(StepKind.REPLICA in batch.kinds for batch in self._waiting):
+                copy = source.replica()
+            self._loss, state = before_redirection(kernel, source, copy, sent)
+            self._settle(state)
+            return NO_RESULTS
+        if self._both:
+            self._loss, results = during_duplication(kernel, source, target, copy, sent)
+        elif copy is not None:
+            self._loss, results = after_copying(kernel, target, copy, sent)
+        else:
+            self._loss, results = after_redirection(kernel, source, target, sent, self._taken, self._dropped)
+        self._settle(target.state)
         return results
