@@ -60,6 +60,11 @@ class DeduplicateKernel(WholeRowKernel):
         times: Ints = table[TIME] + 1 if number == 0 else table[_KEPT] + self.within_us
         return times
 
+    def due_us(self, number: int, table: RowTable, watermark_us: int) -> Ints:
+        """When the watermark passes a row that waits; a kept key alone gives no result."""
+        times: Ints = table[TIME] + 1 if number == 0 else table[_KEPT] + self.within_us
+        return np.maximum(times, watermark_us + 1)
+
     def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002
         """1 for a row that waits; for a key, the share of the interval in which it still suppresses rows."""
         table: RowTable = state.tables[number]

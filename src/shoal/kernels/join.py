@@ -127,6 +127,10 @@ class JoinKernel(RowKernel):
         reach: Ints = table[TIME] + (self.upper_us if number == LEFT else -self.lower_us) + 1
         return reach
 
+    def due_us(self, number: int, table: RowTable, watermark_us: int) -> Ints:
+        """When the watermark rules out a match; until then only rows of the other side give results."""
+        return np.maximum(table[TIME] + (self.upper_us if number == LEFT else -self.lower_us), watermark_us) + 1
+
     def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002
         """The number of rows of its key that are expected on the other side while the row may still match them.
 

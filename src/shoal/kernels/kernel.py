@@ -110,6 +110,13 @@ class Kernel(Protocol):
     def due(self, before_us: int, after_us: int) -> bool:
         """Whether `advance` may emit results or drop state when the watermark goes from one time to another."""
 
+    def due_us(self, number: int, table: Any, watermark_us: int) -> Ints:
+        """The first watermark after `watermark_us` at which each row of a state table may give a result without input.
+
+        Called for state that is to be left alone: until its first such watermark, and while no row of its instance
+        arrives, `advance` emits nothing from it.
+        """
+
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """Merge input into state and move the watermark; returns the new state and the results.
 
@@ -246,6 +253,10 @@ class StatefulKernel(ABC):
     def needed_us(self, number: int, table: Any, watermark_us: int) -> Ints:  # noqa: ARG002  (for kernels to override)
         """The first watermark after `watermark_us` at which a result may depend on each row: the very next."""
         return np.full(len(table), watermark_us + 1)
+
+    def due_us(self, number: int, table: Any, watermark_us: int) -> Ints:
+        """The first watermark at which each row may give a result without input: that at which one depends on it."""
+        return self.needed_us(number, table, watermark_us)
 
     def deadlines_us(self, number: int, table: Any) -> Ints | None:  # noqa: ARG002  (for kernels to override)
         """The watermark by which each row of a table is needed; None if no watermark needs it."""

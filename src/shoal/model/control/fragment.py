@@ -70,6 +70,13 @@ class Fragments:
         return cls(ids, nothing, nothing, nothing, nothing, np.zeros(0), never, ids, nothing)
 
     @classmethod
+    def whole(cls, number: int, state_bytes: int, needed_us: int) -> "Fragments":
+        """The state of an instance as one fragment, for runtimes that do not divide it further."""
+        ids, one = np.array([number], np.uint64), np.array([number], np.int64)
+        size, needed = np.array([state_bytes], np.int64), np.array([needed_us], np.int64)
+        return cls(ids, np.zeros(1, np.int64), one, size, needed, np.ones(1), np.ones(1, bool), ids, needed)
+
+    @classmethod
     def concat(cls, parts: "Sequence[Fragments]") -> "Fragments":
         """Several lists as one."""
         if len(parts) < 2:

@@ -16,7 +16,7 @@ from shoal.errors import QueryError
 from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import EpochCommitted, MovesFinished
 from shoal.model.control.shedding import NOTHING_SHED, added
-from shoal.model.control.snapshot import Snapshot
+from shoal.model.control.snapshot import InstanceLoad, Snapshot
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.shedder import after_reading, in_use
 from shoal.runtimes.spark.cluster.executor_placement import Affinity, ExecutorPlacement, OneNode
@@ -25,6 +25,7 @@ from shoal.runtimes.spark.driver.outcome import Outcome
 from shoal.runtimes.spark.driver.position import Position, goal_of, numbers
 from shoal.runtimes.spark.rebinding.settlement import settled
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, Manifest, program
+from shoal.runtimes.spark.state.postponed import Rest
 from shoal.runtimes.spark.state.signed_code import code_digest
 from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
@@ -64,7 +65,7 @@ class EpochRunner:
         """Write the plan of an epoch; one that was planned before a crash keeps its plan."""
         if self.checkpoint.has_plan(epoch):
             return self.checkpoint.plan(epoch)
-        moved = {move.instance for move in moves}
+        moved = {move.instance for move in moves if move.instance not in self.position.postponed}
         coming = None if final else self.position.coming
         return self._write_plan(epoch, time.time_ns() // 1000, len(moves), moved, coming)
 
@@ -112,6 +113,8 @@ class EpochRunner:
             partitioning=position.partitioning,
             goal=goal_of(position.rebinding, compiled),
             shedding=position.shedding,
+            postponed=position.postponed_now(now_us),
+            on_demand=coming is not None and position.on_demand,
             now_us=now_us,
             moves=moves,
             arrived=tuple(position for position, instance in enumerate(compiled.instances) if instance in moved),
@@ -147,7 +150,8 @@ class EpochRunner:
             self._sink.write(table, plan.epoch, result)
         if outcome.dead is not None:
             self._sink.write(DEAD_LETTERS, plan.epoch, outcome.dead)
-        position, finished = settled(self._after(plan, outcome), outcome, final=final)
+        began_us = self.position.announced_us or plan.now_us
+        position, finished = settled(self._after(plan, outcome), outcome, plan.postponed, began_us, final=final)
         self.checkpoint.write_manifest(self._manifest(position, plan, outcome, final=final))
         self.position = position
         self._clean(plan)
@@ -176,7 +180,12 @@ class EpochRunner:
         homes = {i: segment for i, segment in position.homes.items() if i in known and i not in plan.divided}
         sizes, sizes_bytes = dict(position.segment_sizes), dict(position.segment_bytes)
         watermarks = position.watermarks_us
+        postponed = {each.instance: each for each in plan.postponed if each.instance in known}
+        rests: dict[InstanceId, Rest] = {}
         for report in outcome.reports:
+            rests |= report.rests
+            for instance in report.fetched:
+                postponed.pop(instance, None)
             for instance in report.gone:
                 homes.pop(instance, None)
             for written in report.segments:
@@ -199,13 +208,16 @@ class EpochRunner:
             ended=position.ended | ended,
             held=plan.partitioning,
             shedding=after_reading(plan.shedding, (Reading(each.stream, each.newest_us) for each in headers)),
+            postponed=postponed,
+            rests=rests,
+            announced_us=plan.now_us if plan.coming else 0,
         )
 
     def _manifest(self, position: Position, plan: EpochPlan, outcome: Outcome, *, final: bool) -> Manifest:
         slices: dict[str, tuple[SliceRead, ...]] = defaultdict(tuple)
         for header in outcome.headers:
             slices[header.stream] += (header.slice,)
-        return Manifest.of(
+        done = Manifest.of(
             plan,
             watermarks_us=position.watermarks_us,
             states=position.states(),
@@ -217,6 +229,7 @@ class EpochRunner:
             streams=position.streams,
             final=final,
         )
+        return replace(done, postponed=position.postponed_now(plan.now_us), rests=position.rests)
 
     def _clean(self, plan: EpochPlan) -> None:
         """Delete segments that neither this epoch nor the next needs."""
@@ -227,9 +240,15 @@ class EpochRunner:
             self._store.delete(ref.segment for ref in plan.states if ref.segment not in alive)
         self.checkpoint.forget_before(plan.epoch)
 
+    def _unread(self) -> dict[InstanceId, InstanceLoad]:
+        """The loads of instances whose state no worker has read: only its size is known."""
+        position = self.position
+        share = {name: size // position.segment_sizes[name] for name, size in position.segment_bytes.items()}
+        return {i: InstanceLoad(0, 0.0, 0, share[position.homes[i]]) for i in position.postponed}
+
     def _event(self, plan: EpochPlan, outcome: Outcome, duration_s: float) -> EpochCommitted:
         compiled = program(self.checkpoint.uri, plan.graph, plan.partitioning)
-        loads = self._costs.loads(compiled, outcome.reports)
+        loads = {**self._unread(), **self._costs.loads(compiled, outcome.reports)}
         self._costs.forget(compiled.instances)
         bound = dict(zip(compiled.instances, plan.binding, strict=True))
         worker_of = {instance: bound[instance] for instance in plan.partitioning.instances(compiled.graph)}

@@ -1,15 +1,16 @@
 """Positions: the state of a run between two epochs, and how commands change it."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from shoal.compiler.program import Program
 from shoal.compiler.shedding.shed_rules import check_spans
+from shoal.errors import PartitioningError
 from shoal.kernels.kernel import NEVER_US
 from shoal.mechanisms.catalog import mechanism_named
-from shoal.model.control.binding import Binding
+from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery, ShedInput
 from shoal.model.control.parked import ParkedQuery
 from shoal.model.control.partitioning import DECLARED, Partitioning
@@ -19,8 +20,9 @@ from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.shedder import switched
 from shoal.runtimes.spark.rebinding.rebinding import RESTARTED, SUPERSEDED, Rebinding
 from shoal.runtimes.spark.state.checkpoint import Goal, StateRef
+from shoal.runtimes.spark.state.postponed import Postponed, Rest
 
-MECHANISMS = ("megaphone", "all-at-once", "rhino")
+MECHANISMS = ("megaphone", "all-at-once", "rhino", "meces", "lazy-latency")
 """The mechanisms whose plans can be executed between epochs; the first is the default."""
 
 
@@ -34,6 +36,9 @@ class Position:
     which takes effect in the epoch after the next. `held`: the partitioning that the state was written under; the next
     epoch partitions the state again if `partitioning` differs. `rebinding` is the one in progress. `closed` are those
     that finish with the next epoch; their remaining moves are aborted. `shedding`: which rows are shed, by stream.
+    `postponed`: the state of instances whose workers have not read it. `on_demand`: whether the announced binding
+    postpones the state of what it moves; `rests`: how long that state can be left alone, as its workers have said.
+    `announced_us`: when the moves of this epoch were announced; 0 if they were not.
     """
 
     graph: Graph
@@ -55,6 +60,10 @@ class Position:
     rebinding: Rebinding | None = None
     closed: tuple[Rebinding, ...] = ()
     shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
+    postponed: Mapping[InstanceId, Postponed] = field(default_factory=dict)
+    on_demand: bool = False
+    rests: Mapping[InstanceId, Rest] = field(default_factory=dict)
+    announced_us: int = 0
 
     @property
     def instances(self) -> tuple[InstanceId, ...]:
@@ -76,18 +85,48 @@ class Position:
         for segment, instances in members.items():
             whole = len(instances) == self.segment_sizes[segment]
             after = [heir for i in instances for heir in self.heirs.get(i, (i,))]
-            workers = sorted({int(now[i]) for i in after if i in now})
-            coming = sorted({int(then[i]) for i in after if i in then and then[i] != now.get(i)})
+            workers = sorted({int(now[i]) for i in after if i in now and i not in self.postponed})
+            moving = [] if self.on_demand else [i for i in after if i in then and then[i] != now.get(i)]
+            coming = sorted({int(then[i]) for i in moving})
             named = None if whole else tuple(instances)
             refs.append(StateRef(segment, self.segment_bytes[segment], named, tuple(workers), tuple(coming)))
         return tuple(refs)
 
     def arrived(self) -> "Position":
-        """The position after the announced binding has taken effect."""
+        """The position after the announced binding has taken effect, and background reading of state has ended."""
+        position = replace(self, postponed={i: each.read_ahead() for i, each in self.postponed.items()})
         if self.coming is None:
-            return self
-        rebinding = self.rebinding and self.rebinding.moving(self.binding.diff(self.coming))
-        return replace(self, binding=self.coming, coming=None, rebinding=rebinding)
+            return position
+        moves = tuple(self.binding.diff(self.coming))
+        position = position.with_postponed(moves)
+        rebinding = self.rebinding and self.rebinding.moving(moves)
+        return replace(position, binding=self.coming, coming=None, rebinding=rebinding, on_demand=False, rests={})
+
+    def with_postponed(self, moves: Iterable[Move]) -> "Position":
+        """The position in which the state of instances that move on demand is postponed, or stays so."""
+        postponed = dict(self.postponed)
+        mechanism = self.rebinding.mechanism if self.rebinding else MECHANISMS[0]
+        for move in moves:
+            known, rest, home = (
+                postponed.get(move.instance),
+                self.rests.get(move.instance),
+                self.homes.get(move.instance),
+            )
+            if rest is not None and home is not None:
+                postponed[move.instance] = Postponed(
+                    move.instance, home, int(move.source), mechanism, rest, self.announced_us
+                )
+            elif known is not None:
+                postponed[move.instance] = replace(known, source=int(move.source), ahead=False)
+        return replace(self, postponed=postponed)
+
+    def postponed_now(self, now_us: int) -> tuple[Postponed, ...]:
+        """What is postponed, as plans and manifests have it: with its segment, and since when."""
+        return tuple(
+            replace(each, segment=self.homes[instance], begun_us=each.begun_us or now_us)
+            for instance, each in self.postponed.items()
+            if instance in self.homes
+        )
 
     @property
     def arrangement(self) -> Arrangement:
@@ -109,13 +148,20 @@ class Position:
         position = replace(self, graph=graph, partitioning=partitioning)
         goal = self.binding if self.rebinding is None else self.rebinding.goal
         if binding.workers not in (self.binding.workers, goal.workers):
-            given_up = position.without_rebinding(RESTARTED)
-            return replace(given_up, binding=binding.fitted(instances), coming=None)
+            unread = {i: replace(each, ahead=False, load=True) for i, each in self.postponed.items()}
+            given_up = replace(position.without_rebinding(RESTARTED), postponed=unread)
+            return replace(given_up, coming=None, on_demand=False, rests={}).fitted(binding, instances)
         return position.fitted(self.binding, instances)
 
     def repartitioned(self, command: Repartition) -> "Position":
         """The position after instances are split and merged; raises if a change is invalid."""
         after = self.arrangement.after(command, set())
+        unread = set(self.postponed).intersection(self.held.heirs(after.partitioning, self.graph))
+        if unread:
+            raise PartitioningError(
+                f"instance {min(unread)!r} cannot be split or merged yet: its worker has not read its state; "
+                "wait until the rebinding has finished"
+            )
         rebinding = self.rebinding and self.rebinding.with_workers(command.worker_of)
         position = replace(self, partitioning=after.partitioning, rebinding=rebinding)
         return position.fitted(after.binding, after.instances)
@@ -125,7 +171,8 @@ class Position:
         kept = binding.fitted(instances)
         coming = self.coming and self.coming.fitted(instances)
         rebinding = self.rebinding and self.rebinding.fitted(self.binding, kept)
-        return replace(self, binding=kept, coming=coming, rebinding=rebinding)
+        postponed = {i: each for i, each in self.postponed.items() if i in kept.worker_of}
+        return replace(self, binding=kept, coming=coming, rebinding=rebinding, postponed=postponed)
 
     def without_rebinding(self, reason: str) -> "Position":
         """The position with the rebinding in progress aborted."""

@@ -44,6 +44,10 @@ def repaired(planned: Position, before: Graph, graph: Graph, store: StateStore) 
         coming=position.coming and _binding(position.coming, ids),
         partitioning=_partitioning(position.partitioning, ids),
         rebinding=position.rebinding and _rebinding(position.rebinding, ids),
+        postponed={
+            new: replace(each, instance=new) for i, each in position.postponed.items() for new in _instances(i, ids)
+        },
+        rests={new: rest for i, rest in position.rests.items() for new in _instances(i, ids)},
     )
 
 

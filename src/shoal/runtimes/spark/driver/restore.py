@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from shoal.compiler.program import program_instances
 from shoal.errors import CheckpointError
-from shoal.model.control.binding import Binding
+from shoal.model.control.binding import Binding, Move, WorkerId
 from shoal.model.control.parked import ParkedQuery, digest
 from shoal.model.query.code import untrusted
 from shoal.model.query.graph import Graph, InstanceId
@@ -38,6 +38,7 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
         totals=manifest.totals,
         streams=manifest.streams,
         held=manifest.partitioning,
+        rests=manifest.rests,
     )
     return last, _standing(position, checkpoint, graph, manifest), manifest.final
 
@@ -56,7 +57,8 @@ def under_way(before: Position, planned: Position) -> Position:
     if rebinding is None:
         return planned
     worker_of = rebinding.goal.worker_of
-    moves = before.binding.diff(planned.binding)
+    known = {move.instance for move in rebinding.now}
+    moves = (move for move in before.binding.diff(planned.binding) if move.instance not in known)
     now = rebinding.moving(move for move in moves if worker_of[move.instance] == move.target)
     return replace(planned, rebinding=now)
 
@@ -116,6 +118,8 @@ def _standing(position: Position, checkpoint: Checkpoint, graph: Graph, written:
         parked=written.parked,
         ended=frozenset(written.ended),
         shedding=written.shedding,
+        postponed={each.instance: each for each in written.postponed},
+        on_demand=written.on_demand,
     )
 
 
@@ -135,8 +139,14 @@ def _rebinding(checkpoint: Checkpoint, graph: Graph, written: Standing) -> Rebin
             f"checkpoint {checkpoint.uri} has a rebinding in progress by mechanism {goal.mechanism!r}; "
             f"this version has {', '.join(MECHANISMS)}"
         )
-    binding = written_binding(graph, written, goal.binding, goal.workers)
-    return Rebinding(goal.rebind, goal.mechanism, binding, resumed=True)
+    wanted = written_binding(graph, written, goal.binding, goal.workers)
+    here = written_binding(graph, written, written.binding, written.workers).worker_of
+    unread = tuple(
+        Move(each.instance, WorkerId(each.source), here[each.instance])
+        for each in written.postponed
+        if here[each.instance] == wanted.worker_of[each.instance] != each.source
+    )
+    return Rebinding(goal.rebind, goal.mechanism, wanted, resumed=True, now=unread)
 
 
 def _homes(states: tuple[StateRef, ...], store: StateStore) -> tuple[Mapping[InstanceId, str], Mapping[str, int]]:

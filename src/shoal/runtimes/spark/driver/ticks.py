@@ -48,6 +48,10 @@ class Ticks:
 
 
 def waits(position: Position, compiled: Program) -> bool:
-    """Whether a rebinding is in progress, or time alone may change state or watermarks."""
+    """Whether a rebinding is in progress or state is still to be read, or time alone may change state or watermarks."""
     moving = position.rebinding is not None or position.coming is not None or bool(position.closed)
-    return moving or moves_with_time(compiled, position.watermarks_us, holds_state=bool(position.homes))
+    return (
+        moving
+        or bool(position.postponed)
+        or moves_with_time(compiled, position.watermarks_us, holds_state=bool(position.homes))
+    )

@@ -3,11 +3,13 @@
 An epoch fixes every instance's worker, so a move is one step: from the next epoch on the instance belongs to another
 worker, which reads its state from the store. The queues of a plan decide the epoch.
 
-1. Transfers in the preamble queue are announced: the new workers read ahead during the next epoch and own the instances
-   from the one after.
+1. Transfers in the preamble queue are announced: the new workers own the instances from the epoch after the next. In
+   between they read ahead; or, if they are to start without state, the old workers say how long it can be left alone.
 2. The whole critical queue moves with the next epoch.
 3. The normal queue moves up to the limit of the migration throttle, but at least one instance with state.
-4. The rest is planned again for the epoch after, from the binding and the goal, which are all that a restart needs. An
+4. State that was left behind by targets that started without it is read in the background, in the order of the plan, up
+   to the same limit; what is needed sooner is read by the tasks.
+5. The rest is planned again for the epoch after, from the binding and the goal, which are all that a restart needs. An
    instance that an earlier rebinding has just moved stays for one epoch.
 """
 
@@ -19,13 +21,14 @@ from shoal.mechanisms.all_at_once import MOVE
 from shoal.mechanisms.catalog import MECHANISMS
 from shoal.mechanisms.plan import Plan, Queue, StepKind
 from shoal.mechanisms.transfer import Transfer
-from shoal.model.control.binding import Binding, Move
+from shoal.model.control.binding import Binding, Move, WorkerId
 from shoal.model.control.costs import LinkCosts
+from shoal.model.control.fragment import Fragments
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.spark.driver.position import Position
 
-QUEUES = frozenset({Queue.PREAMBLE, Queue.CRITICAL, Queue.NORMAL})
-STEPS = frozenset({StepKind.PREAMBLE, *MOVE})
+QUEUES = frozenset({Queue.PREAMBLE, Queue.CRITICAL, Queue.DEADLINE, Queue.NORMAL})
+STEPS = frozenset({StepKind.PREAMBLE, StepKind.START, *MOVE})
 """The steps that can be executed between epochs."""
 
 
@@ -39,7 +42,11 @@ class Limits:
 
 
 def advanced(position: Position, limits: Limits) -> Position:
-    """The position of the next epoch, with the moves that one epoch may make."""
+    """The position of the next epoch, with the moves and the reading of state that one epoch may make."""
+    return _with_reading(_with_moves(position, limits), limits)
+
+
+def _with_moves(position: Position, limits: Limits) -> Position:
     rebinding = position.rebinding
     if rebinding is None:
         return position
@@ -48,11 +55,47 @@ def advanced(position: Position, limits: Limits) -> Position:
     plan = executable(MECHANISMS[rebinding.mechanism].plan(transfers, limits.costs))
     announced = plan.served(Queue.PREAMBLE)
     if announced:
-        return replace(position, coming=_after(position.binding, announced, goal))
+        starts = any(batch.queue is Queue.PREAMBLE and StepKind.START in batch.kinds for batch in plan.batches)
+        return replace(position, coming=_after(position.binding, announced, goal), on_demand=starts)
     made = (*plan.served(Queue.CRITICAL), *_within(plan.served(Queue.NORMAL), limits.most_bytes))
     binding = _after(position.binding, made, goal)
     moves = tuple(Move(each.instance, each.source, each.target) for each in made)
-    return replace(position, binding=binding, rebinding=rebinding.moving(moves))
+    return replace(position.with_postponed(moves), binding=binding, rebinding=rebinding.moving(moves))
+
+
+def _with_reading(position: Position, limits: Limits) -> Position:
+    """The position with the postponed state that is read in the background in the next epoch."""
+    waiting = {i: each for i, each in position.postponed.items() if not each.load}
+    if not waiting:
+        return position
+    ordered = [
+        transfer
+        for mechanism in dict.fromkeys(each.mechanism for each in waiting.values())
+        for transfer in _following(position, mechanism, limits)
+    ]
+    chosen = {
+        each.instance: replace(waiting[each.instance], ahead=True) for each in _within(ordered, limits.most_bytes)
+    }
+    return replace(position, postponed={**position.postponed, **chosen})
+
+
+def _following(position: Position, mechanism: str, limits: Limits) -> Sequence[Transfer]:
+    """The transfers whose state was left behind, in the order in which a mechanism sends it."""
+    size_of = _sizes(position)
+    left = [each for each in position.postponed.values() if each.mechanism == mechanism and not each.load]
+    left.sort(key=lambda each: position.homes.get(each.instance, ""))
+    transfers = [
+        Transfer(
+            each.instance,
+            WorkerId(each.source),
+            position.binding.worker_of[each.instance],
+            round(size_of.get(each.instance, 0)),
+            Fragments.whole(number, round(size_of.get(each.instance, 0)), each.rest.due_us),
+        )
+        for number, each in enumerate(left)
+    ]
+    plan = executable(MECHANISMS[mechanism].plan(transfers, limits.costs))
+    return [transfer for batch in plan.batches if batch.ids is not None for transfer in batch.transfers]
 
 
 def executable(plan: Plan) -> Plan:

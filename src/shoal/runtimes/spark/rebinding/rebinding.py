@@ -1,6 +1,6 @@
 """Rebindings in progress on Spark: their goals, and the reports of their moves so far."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from shoal.model.control.binding import Binding, Move, WorkerId
@@ -17,8 +17,8 @@ ENDED = "the run has ended"
 class Rebinding:
     """A rebinding, from its acceptance until the epoch of its last move is committed.
 
-    `now`: the moves that take effect with the next epoch. `reports`: finished and aborted moves. `resumed`: an earlier
-    process began it.
+    `now`: the moves that take effect with the next epoch, or have taken effect while their state is not read yet.
+    `reports`: finished and aborted moves. `resumed`: an earlier process began it.
     """
 
     id: str
@@ -36,9 +36,13 @@ class Rebinding:
         """The rebinding with all moves aborted that the binding `here` does not contain yet."""
         return replace(self, goal=here, reports=(*self.reports, *_aborted(here.diff(self.goal), reason)))
 
-    def committed(self, report: Callable[[Move], MoveReport]) -> "Rebinding":
-        """The rebinding after the epoch of `now` is committed."""
-        return replace(self, now=(), reports=(*self.reports, *map(report, self.now)))
+    def committed(
+        self, report: Callable[[Move], MoveReport], unread: Container[InstanceId] = frozenset()
+    ) -> "Rebinding":
+        """The rebinding after the epoch of `now` is committed; moves of `unread` instances have not ended yet."""
+        ended = tuple(move for move in self.now if move.instance not in unread)
+        left = tuple(move for move in self.now if move.instance in unread)
+        return replace(self, now=left, reports=(*self.reports, *map(report, ended)))
 
     def with_workers(self, worker_of: Mapping[InstanceId, int]) -> "Rebinding":
         """The rebinding with other target workers for some instances."""

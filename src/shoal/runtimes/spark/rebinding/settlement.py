@@ -1,7 +1,7 @@
 """Settlement: updates rebindings after the commit of an epoch that has made some of their moves."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from shoal.model.control.binding import Move
@@ -10,28 +10,43 @@ from shoal.model.query.graph import InstanceId
 from shoal.runtimes.spark.driver.outcome import Outcome
 from shoal.runtimes.spark.driver.position import Position
 from shoal.runtimes.spark.rebinding.rebinding import ENDED, GONE, Rebinding
+from shoal.runtimes.spark.state.postponed import Postponed
 
 
-def settled(position: Position, outcome: Outcome, *, final: bool = False) -> tuple[Position, list[MovesFinished]]:
-    """The position after an epoch without the rebindings that finished with it, and their events."""
+def settled(
+    position: Position,
+    outcome: Outcome,
+    postponed: Iterable[Postponed] = (),
+    began_us: int = 0,
+    *,
+    final: bool = False,
+) -> tuple[Position, list[MovesFinished]]:
+    """The position after an epoch without the rebindings that finished with it, and their events.
+
+    `postponed`: state that was so before the epoch. `began_us`: when all other moves of the epoch began.
+    """
     if final:
         position = position.without_rebinding(ENDED)
     open_, closed = position.rebinding, position.closed
     if open_ is None and not closed:
         return position, []
     measured = _measured(outcome)
+    since_us = {each.instance: each.begun_us for each in postponed}
+    now_s = time.time()
 
     def report(move: Move) -> MoveReport:
         """The report of a move; an instance without state has no waiting time."""
         if move.instance not in position.binding.worker_of:  # its query was removed with the same epoch
             return MoveReport(move.instance, move.source, move.target, aborted=GONE)
         state_bytes, frozen_s, late_s = measured.get(move.instance, (0, 0.0, 0.0))
-        return MoveReport(move.instance, move.source, move.target, state_bytes, frozen_s, late_s)
+        seconds = max(0.0, now_s - since_us.get(move.instance, began_us) / 1e6)
+        made = MoveReport(move.instance, move.source, move.target, state_bytes, frozen_s, late_s)
+        return replace(made, seconds=seconds, late_results=0)
 
     done = [rebinding.committed(report) for rebinding in closed]
     if open_ is not None:
-        open_ = open_.committed(report)
-        if open_.goal == position.binding:
+        open_ = open_.committed(report, position.postponed)
+        if open_.goal == position.binding and not open_.now:
             done.append(open_)
             open_ = None
     return replace(position, rebinding=open_, closed=()), [_finished(rebinding) for rebinding in done]

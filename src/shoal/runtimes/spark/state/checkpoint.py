@@ -25,7 +25,8 @@ from shoal.model.control.parked import ParkedQuery
 from shoal.model.control.partitioning import DECLARED, Partitioning
 from shoal.model.control.shedding import StreamShedding
 from shoal.model.query.code import trust
-from shoal.model.query.graph import Graph, Operator, OperatorId
+from shoal.model.query.graph import Graph, InstanceId, Operator, OperatorId
+from shoal.runtimes.spark.state.postponed import Postponed, Rest
 from shoal.runtimes.spark.state.signed_code import codes_of, signature_of, trust_signed
 from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.storage.codec import Codec
@@ -73,6 +74,8 @@ class Standing:
     epoch, if announced. `goal`: the rebinding in progress; in a plan also in the epoch of its last move. `declared`,
     `added`, `removed` and `parked`: see `Position`. `offsets`: the checksum of Spark's offsets of the epoch.
     `shedding`: which rows are shed, by stream; that of a manifest is for the next epoch.
+    `postponed`: state that the workers of its instances have not read yet. `on_demand`: whether the announced binding
+    takes effect without the state of the instances that move, which is then postponed.
     """
 
     epoch: int
@@ -92,6 +95,8 @@ class Standing:
     partitioning: Partitioning = DECLARED
     goal: Goal | None = None
     shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
+    postponed: tuple[Postponed, ...] = ()
+    on_demand: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,12 +118,16 @@ class EpochPlan(Standing):
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest(Standing):
-    """What an epoch has done. Its state is complete, and its results are in the sinks."""
+    """What an epoch has done. Its state is complete, and its results are in the sinks.
+
+    `rests`: how long the state of instances that move on demand with the next epoch can be left alone.
+    """
 
     slices: Mapping[str, tuple[SliceRead, ...]] = field(default_factory=dict)
     final: bool = False
     totals: Mapping[str, int] = field(default_factory=dict)
     streams: tuple[str, ...] = ()
+    rests: Mapping[InstanceId, Rest] = field(default_factory=dict)
 
     @classmethod
     def of(

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,17 +56,28 @@ def bound(program: Program, binding: Sequence[int], worker: int, depth: int) -> 
     }
 
 
-def loaded(program: Program, plan: EpochPlan, worker: int, depth: int, store: StateStore) -> LoadedState:
-    """The state of a worker at the beginning of a round."""
+def loaded(
+    program: Program,
+    plan: EpochPlan,
+    worker: int,
+    depth: int,
+    store: StateStore,
+    left_out: Collection[InstanceId] = frozenset(),
+) -> LoadedState:
+    """The state of a worker at the beginning of a round, without that of instances that are `left_out`."""
     mine = bound(program, plan.binding, worker, depth)
-    arrived = {program.instances[position] for position in plan.arrived}
+    for instance in left_out:
+        mine.pop(instance, None)
+    late_comers = {each.instance: each.segment for each in plan.postponed if each.instance in mine}
+    asked = set(late_comers.values())
+    arrived = {program.instances[position] for position in plan.arrived}.union(late_comers)
     heirs = _Heirs.of(program, plan, mine)
     found: dict[int, list[Tables]] = defaultdict(list)
     origins: dict[InstanceId, int] = {}
     moves: dict[InstanceId, StateArrived] = {}
     moved = late = 0
     for ref in plan.states:
-        if worker not in ref.workers:
+        if worker not in ref.workers and ref.segment not in asked:
             continue
         is_near = store.is_near(ref.segment)
         current = None if ref.instances is None else set(ref.instances)
@@ -152,13 +163,14 @@ class _Heirs:
         return {lane: frozenset(numbers) for lane, numbers in self.found.items()}
 
 
-def ahead(plan: EpochPlan, worker: int) -> list[StateRef]:
-    """The segments to read ahead for the instances that a worker gets in the next epoch.
+def ahead(plan: EpochPlan, worker: int, postponed: Collection[str] = frozenset()) -> list[StateRef]:
+    """The segments to read ahead: those of instances that a worker gets in the next epoch, and `postponed` ones.
 
-    Those written in the epoch before are left out: they hold busy instances, which are about to be written again.
+    Those written in the epoch before are left out of the former: they hold busy instances, which are about to be
+    written again.
     """
-    rested = [ref for ref in plan.states if int(ref.segment.split("-")[0]) < plan.epoch - 1]
-    return [ref for ref in rested if worker in ref.coming]
+    rested = [ref for ref in plan.states if int(ref.segment.split("-")[0]) < plan.epoch - 1 and worker in ref.coming]
+    return [*rested, *(ref for ref in plan.states if ref.segment in postponed and ref not in rested)]
 
 
 def concatenated(program: Program, lane: int, tables: list[Tables]) -> Tables:

@@ -16,6 +16,7 @@ from shoal.kernels.columns.table import Ints
 from shoal.kernels.kernel import NEVER_US
 from shoal.model.control.shedding import ShedCount
 from shoal.model.query.graph import InstanceId
+from shoal.runtimes.spark.state.postponed import Rest
 from shoal.storage.codec import Codec
 
 FORMAT = 1
@@ -128,7 +129,8 @@ class Report:
 
     `gone`: instances that no longer have state. `moved_bytes`: state of instances that another worker had before, by
     instance in `arrived`; `late_bytes`: the part that had to be fetched now. `ahead_bytes`: state being read for the
-    next epoch. `lanes`: by number. `load_s`: the part of `cost_s` spent on loading state.
+    next epoch. `lanes`: by number. `load_s`: the part of `cost_s` spent on loading state. `fetched`: instances whose
+    state was postponed and is no longer. `rests`: how long state of instances that are about to move can be left alone.
     """
 
     worker: int
@@ -141,6 +143,8 @@ class Report:
     late_bytes: int = 0
     ahead_bytes: int = 0
     arrived: Mapping[InstanceId, StateArrived] = field(default_factory=dict)
+    fetched: tuple[InstanceId, ...] = ()
+    rests: Mapping[InstanceId, Rest] = field(default_factory=dict)
     lanes: Mapping[int, LaneReport] = field(default_factory=dict)
     watermarks_us: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)

@@ -21,15 +21,19 @@ from shoal.compiler.watermarks import Reading, advanced
 from shoal.errors import RunError
 from shoal.kernels.columns.parts import table_from_arrow
 from shoal.kernels.columns.table import INSTANCE, Ints, Tables
+from shoal.model.query.graph import InstanceId
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.state.loading import LoadedState, ahead, concatenated, loaded
+from shoal.runtimes.spark.state.postponed import Rest
 from shoal.runtimes.spark.state.store import StateStore
 from shoal.runtimes.spark.state.writing import OLDEST_EPOCHS, REWRITE_BYTES, StateWriter
 from shoal.runtimes.spark.tasks import wire
+from shoal.runtimes.spark.tasks.on_demand import OnDemand, rests
 from shoal.runtimes.spark.tasks.outbox import Outbox, WireRow
 from shoal.runtimes.spark.tasks.reports import HEADERS, REPORTS, Header, LaneReport, Report, lane_report, received
 from shoal.runtimes.spark.tasks.sample import Sampler
 
+NO_WORKER = -1
 HOT_SWEEP_EPOCHS = 50
 """The number of epochs between two removals of hot copies that a machine no longer needs."""
 
@@ -49,6 +53,7 @@ class Stage:
     _headers: list[Header] = field(default_factory=list)
     _pass_on: list[WireRow] = field(default_factory=list)
     _lanes: dict[int, LaneReport] = field(default_factory=dict)
+    _rests: dict[InstanceId, Rest] = field(default_factory=dict)
 
     def run(self, rows: Iterable[pa.RecordBatch]) -> Iterator[WireRow]:
         """Run the round; yields wire rows, the worker's report last."""
@@ -59,10 +64,14 @@ class Stage:
         watermarks = advanced_watermarks(self.program, self.plan, self._headers)
         loading = time.perf_counter()
         self.store.forget({ref.segment for ref in self.plan.states}, self.plan.epoch)
-        held = loaded(self.program, self.plan, self.worker, self.depth, self.store)
+        demand = OnDemand()
+        if self.plan.postponed:
+            demand = OnDemand.of(self.program, self.plan, self.worker, self.depth, self._fresh, watermarks)
+        held = loaded(self.program, self.plan, self.worker, self.depth, self.store, demand.waiting)
+        held = demand.caught_up(self.program, held, self.plan.watermarks_us)
         loaded_s = time.perf_counter() - loading
         writer = StateWriter(self.plan.epoch, max(REWRITE_BYTES, held.nbytes // OLDEST_EPOCHS))
-        soon = ahead(self.plan, self.worker) if self.depth == 1 else []
+        soon = ahead(self.plan, self.worker if self.depth == 1 else NO_WORKER, demand.ahead())
         router = Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
         for lane in self.program.lanes:
             if lane.kernel and lane.depth == self.depth:
@@ -81,6 +90,8 @@ class Stage:
             moved_bytes=held.moved_bytes,
             late_bytes=held.late_bytes,
             arrived=held.arrived,
+            fetched=demand.names,
+            rests=self._rests,
             ahead_bytes=sum(ref.bytes for ref in soon if not self.store.is_near(ref.segment)),
             lanes=self._lanes,
             watermarks_us=watermarks,
@@ -135,6 +146,9 @@ class Stage:
         first = self.program.first_instances[lane.number]
         owners = (self.plan.coming or self.plan.binding)[first : first + size]
         written = writer.keep(lane, done.tables, state_bytes, touched, held.origins, owners)
+        if self.plan.on_demand:
+            now = self.plan.binding[first : first + size]
+            self._rests |= rests(lane, done.tables, now, owners, marks_us[1])
         results = np.bincount(done.results.columns[INSTANCE], minlength=size)
         came = received.sum(axis=0)
         carried = (came * _row_bytes(fresh)).astype(np.int64) + state_bytes * written
