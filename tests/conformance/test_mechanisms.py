@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_city import city, result_tables
 
-from shoal.mechanisms.catalog import MECHANISMS
+from shoal.mechanisms.catalog import LOSSY, MECHANISMS
 from shoal.mechanisms.plan import Queue, StepKind
 from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import WorkerId
@@ -164,6 +164,7 @@ RUNS = [
     pytest.param(kind.capabilities.name, name, marks=[pytest.mark.spark] * (kind.capabilities.name == "spark"))
     for kind in kinds()
     for name in kind.capabilities.mechanisms
+    if name not in LOSSY
 ]
 CITIES: dict[str, dict[str, Any]] = {
     "spark": {"rows_per_epoch": 1_500},

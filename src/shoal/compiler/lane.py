@@ -164,8 +164,12 @@ class Lane:
         if self.kernel is None:
             raise TypeError("a lane without a kernel has no state")
         tables, results = self.kernel.advance(state, fresh, before_us, after_us)
+        return tables, self.with_constants(results, declared_of)
+
+    def with_constants(self, results: Block, declared_of: Ints | None = None) -> Block:
+        """Results of the kernel with the constant that each instance filters by, if it is a key."""
         if not self.constant_key or not results.length:
-            return tables, results
+            return results
         declared = results.columns[INSTANCE]
         if declared_of is None and self.division is not None:
             declared_of = self.division.declared
@@ -173,4 +177,4 @@ class Lane:
             declared = declared_of[declared]
         values = pa.array(self.constants).take(pa.array(declared))
         column = values if isinstance(self.constants[0], str) else values.to_numpy()
-        return tables, Block({**results.columns, self.constant_key: column}, results.length)
+        return Block({**results.columns, self.constant_key: column}, results.length)

@@ -29,6 +29,7 @@ from shoal.kernels.kernel import NO_RESULTS, State, concat_blocks, kept
 from shoal.kernels.loops import exceeds
 from shoal.kernels.row_kernel import RowKernel
 from shoal.kernels.worth import Learned, counts_of, expected, present_us
+from shoal.model.control.fragment import NEVER_NEEDED_US
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME, FieldType
 
@@ -159,6 +160,13 @@ class JoinKernel(RowKernel):
     def error_bounds(self, lost: Tables) -> ErrorBounds:
         """There is no bound."""
         return unbounded("how many rows would have matched the lost ones is not known") if lost else NONE_LOST
+
+    def needed_us(self, number: int, table: RowTable, watermark_us: int) -> Ints:
+        """When an unmatched row is emitted; the watermark brings no other results."""
+        if MATCHED not in table.columns:
+            return np.full(len(table), NEVER_NEEDED_US)
+        expires = self.deadlines_us(number, table)
+        return np.full(len(table), watermark_us + 1) if expires is None else np.maximum(expires, watermark_us + 1)
 
     def _split(self, table: RowTable, alive: NDArray[np.bool_]) -> tuple[RowTable, RowTable]:
         """The rows that may still have a match, and those that had none and never will."""

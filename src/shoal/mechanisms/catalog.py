@@ -31,6 +31,8 @@ MECHANISMS: Mapping[str, Mechanism] = {
 }
 """All mechanisms by name."""
 DEFAULT = "megaphone"
+LOSSY = frozenset({"drop"})
+"""Mechanisms that lose state, as their reports say; all others lose some only if they are interrupted."""
 
 SUMMARIES: Mapping[str, str] = {name: each.summary for name, each in MECHANISMS.items()}
 """One line about every mechanism."""

@@ -154,10 +154,17 @@ class Plan:
                 f"a plan of {self.mechanism} must resume each of its {len(prepared)} instances once; "
                 f"got {len(resumed)} times in all, {len(set(resumed))} instances"
             )
-        moved = [batch.ids for batch in self.batches if batch.ids is not None]
-        if len(moved) > 1 and np.unique(np.concatenate(moved)).size < sum(ids.size for ids in moved):
-            raise MechanismError(f"a plan of {self.mechanism} must move every fragment once; got some twice")
+        self._check_fragments()
         self._check_completed_last()
+
+    def _check_fragments(self) -> None:
+        moved = dict[tuple[InstanceId, ...], list[Ids]]()
+        for batch in self.batches:
+            if batch.ids is not None:
+                moved.setdefault(tuple(each.instance for each in batch.transfers), []).append(batch.ids)
+        for instances, ids in moved.items():
+            if len(ids) > 1 and np.unique(np.concatenate(ids)).size < sum(each.size for each in ids):
+                raise MechanismError(f"a plan of {self.mechanism} moves a fragment of {instances[0]!r} twice")
 
     def _check_completed_last(self) -> None:
         done = set[InstanceId]()

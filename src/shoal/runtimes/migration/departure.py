@@ -3,6 +3,7 @@
 import numpy as np
 
 from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.table import Tables
 from shoal.kernels.kernel import Kernel, State, concat_blocks
 from shoal.model.control.fragment import Fragments, Ids
 from shoal.runtimes.migration.piece import Piece
@@ -16,12 +17,16 @@ class Departure:
         """Everything is still here; `replica`: an older copy of it, elsewhere."""
         self.kernel, self.state = kernel, state
         self._copied = replica
+        self._listed: tuple[Tables, int, Fragments] | None = None
         self._before: Ids | None = None
 
     @property
     def fragments(self) -> Fragments:
-        """What is still here."""
-        return self.kernel.fragments(self.state)
+        """What is still here; listed once for every version of the state."""
+        state, known = self.state, self._listed
+        if known is None or known[0] is not state.tables or known[1] != state.watermark_us:
+            known = self._listed = state.tables, state.watermark_us, self.kernel.fragments(state)
+        return known[2]
 
     def rows(self, port: int, block: Block) -> Block:
         """Process rows; returns the late ones."""
@@ -47,7 +52,10 @@ class Departure:
         if ids is not None and len(chosen):  # in the order in which they were asked for
             place = np.argsort(ids)
             chosen = chosen.take(np.argsort(place[np.searchsorted(ids, chosen.ids, sorter=place)], kind="stable"))
-        return Piece(chosen, self.kernel.extract(self.state, chosen.ids), self.state.watermark_us)
+        piece = Piece(chosen, self.kernel.extract(self.state, chosen.ids), self.state.watermark_us)
+        left = here.where(~np.isin(here.ids, chosen.ids))
+        self._listed = self.state.tables, self.state.watermark_us, left
+        return piece
 
     def take_keys(self, keys: Ids) -> Piece:
         """Give all fragments of some keys away, whatever has become of them since they were listed."""

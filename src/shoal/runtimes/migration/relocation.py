@@ -62,7 +62,7 @@ class Relocation:
     """The move of the state of a kernel.
 
     `source` and `target` are the two sides. `stopped`: the source processes no more events. `started`: the target may
-    process events. `sent`: bytes that have left.
+    process events. `sent`: bytes that have left. `fetches`: the target may ask for keys.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Relocation:
         self._waiting = deque(batches)
         self._asked: deque[Batch] = deque()
         self._keys_of = self._keys(batches)
+        self.fetches = any(batch.fetched for batch in batches)
         self._moved = NO_KEYS
         self._all_moved = self._both = False
         self._copy: Piece | None = None
@@ -151,15 +152,24 @@ class Relocation:
         yield from ((Queue.FETCH, batch.due_us) for batch in self._asked)
         yield from ((batch.queue, batch.due_us) for batch in self._waiting if self._can_leave(batch))
 
-    def leave(self) -> Shipment | None:
-        """Take the next steps of the source; returns what is to be sent, or None if nothing can leave now."""
+    @property
+    def next_batch(self) -> Batch | None:
+        """The batch that leaves next; None if nothing can leave now."""
         first = self._waiting[0] if self._waiting else None
         if self._asked and (first is None or first.queue > Queue.FETCH):
-            batch = self._asked.popleft()
-        elif first is not None and self._can_leave(first):
-            batch = self._waiting.popleft()
-        else:
+            return self._asked[0]
+        return first if first is not None and self._can_leave(first) else None
+
+    def keys_of(self, batch: Batch) -> Ids | None:
+        """The keys that a batch moves; None for all that are left."""
+        return self._keys_of.get(id(batch))
+
+    def leave(self) -> Shipment | None:
+        """Take the next steps of the source; returns what is to be sent, or None if nothing can leave now."""
+        batch = self.next_batch
+        if batch is None:
             return None
+        (self._asked if self._asked and batch is self._asked[0] else self._waiting).popleft()
         shipment = self._left(batch)
         self.sent += shipment.nbytes
         self._under_way.append(shipment)
@@ -251,7 +261,7 @@ class Relocation:
         if batch is None:
             return target.nothing_of(shipment.keys) if isinstance(target, KeyedTakeover) else NO_RESULTS
         results = [self._imported(shipment)]
-        self.started = self.started or StepKind.START in batch.kinds
+        self.started = self.started or not {StepKind.START, StepKind.RESUME}.isdisjoint(batch.kinds)
         if batch.moves:
             results += self._resumed()
         return concat_blocks([each for each in results if each.length])

@@ -13,7 +13,7 @@ from shoal.compiler.shedding.shed_rules import check_spans
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ShoalError
-from shoal.mechanisms.catalog import mechanism_named
+from shoal.mechanisms.catalog import MECHANISMS, mechanism_named
 from shoal.model.control.messages import Command, CommandRefused, Event, Rebind, ShedInput, WorkersLost
 from shoal.model.control.shedding import NO_SHEDDING, StreamShedding
 from shoal.model.control.topology import Topology
@@ -30,7 +30,7 @@ CAPABILITIES = Capabilities(
     summary="a machine of any size in simulated time: real results, or statistics without rows",
     starting="compiling queries ...",
     interrupted="every event that was read has been processed",
-    mechanisms=(MECHANISM,),
+    mechanisms=(MECHANISM, *(name for name in MECHANISMS if name != MECHANISM)),
     changes_queries=True,
     shares_queues=True,
     stops_to_divide=True,
@@ -47,6 +47,9 @@ class CommandedRun(Unmeasured, FollowedRun):
     """
 
     capabilities = CAPABILITIES
+    moves_by: tuple[str, ...] = (MECHANISM,)
+    """The mechanisms that it executes; others need a run that is simulated row by row."""
+    where = "the simulated runtime with detail=steps"
     _now: Arrangement
     _workers: Workers
     _input: TimedInput
@@ -97,7 +100,7 @@ class CommandedRun(Unmeasured, FollowedRun):
                 if refusal:
                     raise BindingError(refusal)
                 if isinstance(command, Rebind):
-                    mechanism_named(command.mechanism or MECHANISM, CAPABILITIES.mechanisms, "runtime simulated")
+                    mechanism_named(command.mechanism or self.moves_by[0], self.moves_by, self.where)
                     yield from self._rebind(command, self._now.after(command, set(self._sources)))
                 elif isinstance(command, ShedInput):
                     self._input.switch(active=command.active)

@@ -11,9 +11,11 @@ from shoal.errors import ConfigError
 from shoal.model.control.parked import parks
 from shoal.policies.binding.energy_aware import NAME as ENERGY_AWARE
 from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
-from shoal.runtimes.simulated.commanded import CAPABILITIES
+from shoal.runtimes.simulated.commanded import CAPABILITIES, MECHANISM
 from shoal.runtimes.simulated.machine.known_hosts import known_hosts
 from shoal.runtimes.simulated.micro_batch.micro_batches import MicroBatchRuntime, check_settings
+from shoal.runtimes.simulated.network.row_runtime import RowRuntime
+from shoal.runtimes.simulated.network.row_runtime import check_settings as check_rows
 from shoal.runtimes.simulated.runtime import SimulatedRuntime
 from shoal.runtimes.simulated.settings import CHOICES, SimulatedSettings
 
@@ -31,6 +33,8 @@ def made(launch: Launch) -> Runtime:
     if settings.machine.spark:
         return _of_spark(launch, settings)
     launch.refuse(CAPABILITIES.name, "interval_s")
+    if settings.detail == "rows" or launch.mechanism not in (None, MECHANISM):
+        return _row_by_row(launch, settings)
     settings, sources = settings.bound(launch.policy), launch.sources
     if settings.mode == "statistical":
         if not isinstance(launch.sink, MemorySink):
@@ -64,6 +68,21 @@ def _of_spark(launch: Launch, settings: SimulatedSettings) -> MicroBatchRuntime:
         parks=parks(launch.on_query_error),
         most_workers=launch.most_workers,
         interval_s=launch.interval_s,
+        shedding=launch.shedding,
+    )
+
+
+def _row_by_row(launch: Launch, settings: SimulatedSettings) -> RowRuntime:
+    """A run in which state moves in pieces; parking of failing queries has no meaning there yet."""
+    check_rows(settings, launch.policy)
+    if parks(launch.on_query_error):
+        raise ConfigError("with detail=rows a failing query ends the run; leave on_query_error out")
+    return RowRuntime(
+        launch.sources,
+        launch.sink,
+        settings,
+        mechanism=launch.mechanism or MECHANISM,
+        most_workers=launch.most_workers,
         shedding=launch.shedding,
     )
 

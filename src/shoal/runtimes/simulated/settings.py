@@ -21,6 +21,10 @@ MODES = {
     "real": "kernels process real rows; results are those of any other runtime",
     "statistical": "no rows: operators emit by measured selectivities",
 }
+DETAILS = {
+    "steps": "the work of a step is placed in time as a whole; fast, for machines of any size",
+    "rows": "every instance processes its rows when they have reached it; exact, for migrations over networks",
+}
 SOURCES = {"worker": "sources are read by workers", "outside": "events come from outside, at no cost"}
 ARRIVALS = {
     "spread": "events of a step are due one after another, so that they wait for its end",
@@ -36,6 +40,7 @@ CONTENTIONS = {
 }
 CHOICES = {
     "mode": tuple(MODES),
+    "detail": tuple(DETAILS),
     "delay": DELAY_MODELS,
     "contention": tuple(CONTENTIONS),
     "source": tuple(SOURCES),
@@ -59,6 +64,8 @@ class SimulatedSettings:
     topology: str = ""
     """The machine: see docs/reference/topologies.md; empty: one host with a core for every worker."""
     mode: str = "real"
+    detail: str = "steps"
+    """steps, or rows: every instance processes its rows when they have reached it, and state moves in pieces."""
     delay: str = "state-dependent"
     """The delay model: uniform, state-dependent, or traced, which needs a trace."""
     trace: str = ""

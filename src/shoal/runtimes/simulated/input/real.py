@@ -29,7 +29,7 @@ class RealInput(TimedInput):
         self, sources: Mapping[str, Source], now_s: Callable[[], float], *, block_rows: int, step_s: float, parks: bool
     ) -> None:
         """Open the sources; nothing is read yet."""
-        divided = {stream: _divided(source, block_rows) for stream, source in sources.items()}
+        divided = {stream: divided_source(source, block_rows) for stream, source in sources.items()}
         super().__init__(divided, now_s, step_s)
         self._parks = parks
         self._state: dict[int, Tables] = {}
@@ -69,7 +69,7 @@ class RealInput(TimedInput):
         return replace(counts, merged=self._merges.after(plan, epoch, before, marks, now.binding.workers))
 
 
-def _divided(source: Source, block_rows: int) -> Source:
+def divided_source(source: Source, block_rows: int) -> Source:
     """The same source; a generator offers at most the rows of one block at a time."""
     if getattr(source, "follow", False):
         raise ConfigError(

@@ -56,6 +56,7 @@ class MicroBatchRuntime(CommandedRun):
     """Runs a graph in micro-batches, in the thread that iterates over `events`."""
 
     capabilities = replace(CAPABILITIES, shares_queues=False, stops_to_divide=False)
+    where = "a simulated Spark"
 
     def __init__(
         self,

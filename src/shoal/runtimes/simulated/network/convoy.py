@@ -1,0 +1,91 @@
+"""Convoys: all crossings of a rebinding; between two hosts one shipment at a time is under way, by urgency."""
+
+from collections.abc import Callable, Sequence
+
+from shoal.mechanisms.plan import Queue
+from shoal.model.control.fragment import NO_DEADLINE_US, Ids
+from shoal.runtimes.migration..py import STATIC_BYTES, Shipment
+from shoal.runtimes.simulated.network.crossing import Crossing
+from shoal.runtimes.simulated.network.wires import Wires
+
+KEY_BYTES = 8
+
+
+class Convoy:
+    """Sends the shipments of crossings, in the order of their queues.
+
+    `host_of` has the host of every core; `now_us` is the newest event time, by which deadlines are judged;
+    `bytes_per_s` is the bandwidth between two hosts.
+    """
+
+    def __init__(
+        self,
+        wires: Wires,
+        host_of: Sequence[int],
+        now_us: Callable[[], int],
+        bytes_per_s: Callable[[int, int], float],
+    ) -> None:
+        """No crossing yet."""
+        self.crossings: list[Crossing] = []
+        self._wires, self._host_of, self._now_us, self._bytes_per_s = wires, host_of, now_us, bytes_per_s
+        self._busy: set[tuple[int, int]] = set()
+        self._kicking = False
+
+    def kick(self) -> None:
+        """Send whatever can be sent now."""
+        if self._kicking:  # a shipment that leaves may let others leave: once is enough
+            return
+        self._kicking = True
+        ways = sorted({self._way(each) for each in self.crossings})
+        while any(self._sent(way) for way in ways):
+            pass
+        self._kicking = False
+
+    def ask(self, crossing: Crossing, keys: Ids) -> None:
+        """Send a request for keys from the target to the source."""
+        source, target = self._way(crossing)
+
+        def asked() -> None:
+            answer = crossing.relocation.ask(keys)
+            if answer is not None:
+                self._wires.send(source, target, answer.nbytes, lambda: crossing.arrive(answer))
+            self.kick()
+
+        self._wires.send(target, source, STATIC_BYTES + KEY_BYTES * keys.size, asked)
+
+    def _way(self, crossing: Crossing) -> tuple[int, int]:
+        return self._host_of[crossing.source.core], self._host_of[crossing.target.core]
+
+    def _sent(self, way: tuple[int, int]) -> bool:
+        """Send the most urgent shipment between two hosts, if none is under way."""
+        if way in self._busy:
+            return False
+        mine = [each for each in self.crossings if self._way(each) == way and not each.relocation.finished]
+        ranked = [(self._rank(each, way), place, each) for place, each in enumerate(mine) if each.next_queue()]
+        for _, _, crossing in sorted(ranked, key=lambda entry: entry[:2]):
+            if crossing.in_position():
+                shipment = crossing.leave()
+                if shipment is not None:
+                    self._send(way, crossing, shipment)
+                    return True
+            return False  # its source has to come to a certain place first
+        return False
+
+    def _rank(self, crossing: Crossing, way: tuple[int, int]) -> tuple[float, int]:
+        """The queue of a crossing's next shipment; one with a deadline before those fetched, if it would be late."""
+        queue, due_us = crossing.next_queue() or (Queue.NORMAL, NO_DEADLINE_US)
+        if queue is Queue.DEADLINE and due_us != NO_DEADLINE_US:
+            sending_us = 1e6 * crossing.station.state_bytes / self._bytes_per_s(*way)
+            if due_us - sending_us <= self._now_us():
+                return Queue.FETCH - 0.5, due_us
+        return float(queue), due_us
+
+    def _send(self, way: tuple[int, int], crossing: Crossing, shipment: Shipment) -> None:
+        self._busy.add(way)
+
+        def arrived() -> None:
+            self._busy.discard(way)
+            crossing.arrive(shipment)
+            self.kick()
+
+        self._wires.send(*way, shipment.nbytes, arrived)

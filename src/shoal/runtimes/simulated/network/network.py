@@ -1,0 +1,215 @@
+"""The network: stations of all instances, the channels between them, and the versions that pass through them."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.compiler.lane import Lane
+from shoal.compiler.program import Program
+from shoal.kernels.columns.block import Block
+from shoal.kernels.kernel import NEVER_US
+from shoal.model.control.histogram import Histogram
+from shoal.model.query.graph import InstanceId
+from shoal.model.query.schema import TIME
+from shoal.runtimes.simulated.delay.model import DelayModel
+from shoal.runtimes.simulated.input.task_plan import VALUE_BYTES
+from shoal.runtimes.simulated.machine.machine import Machine
+from shoal.runtimes.simulated.network.calendar import Action, Calendar
+from shoal.runtimes.simulated.network.core_queues import CoreQueues
+from shoal.runtimes.simulated.network.row_input import Addressed, Addresses, RowStep
+from shoal.runtimes.simulated.network.station import Side, Station, Surroundings
+from shoal.runtimes.simulated.network.wires import Wires
+
+OUTSIDE = -1
+"""The place of sources that no core reads."""
+
+
+@dataclass(eq=False)
+class Entry:
+    """Something in a channel: it is delivered once it has arrived, and everything before it was delivered."""
+
+    deliver: Action
+    arrived: bool = False
+
+
+@dataclass
+class Emitted:
+    """Results since the last report, with their latencies: of all, and by table the sum and the number."""
+
+    latency: Histogram = field(default_factory=Histogram)
+    tables: dict[str, tuple[float, int]] = field(default_factory=dict)
+    results: int = 0
+
+
+class Network:
+    """All stations of a program on a machine."""
+
+    def __init__(
+        self,
+        program: Program,
+        machine: Machine,
+        delays: DelayModel,
+        core_of: Mapping[InstanceId, int],
+        source_cores: Mapping[str, int],
+    ) -> None:
+        """Everything is empty; it is 0."""
+        self.program, self.machine = program, machine
+        self.calendar = Calendar()
+        self.wires, self.cores = Wires(machine, self.calendar), CoreQueues(machine, self.calendar)
+        self.issued = 0
+        self.emitted = Emitted()
+        self.addresses = Addresses(program, {}, 0)
+        self._steps: list[RowStep] = []
+        self._newest: list[int] = []
+        self._marks_of: dict[int, list[int]] = {lane.number: [] for lane in program.lanes}
+        self._channels: dict[tuple[int, int, int, int], deque[Entry]] = {}
+        self._source_cost = {stream: delays.stream(stream) for stream in program.inputs}
+        self._source_cores = source_cores
+        around = Surroundings(self.cores, self._watermark_us, self._emit, self._forward, self._refuse)
+        self.stations: dict[tuple[int, int], Station] = {}
+        for lane in program.lanes:
+            for number, instance in enumerate(lane.instances if lane.kernel else ()):
+                senders, cost = self._senders(lane), delays.lane(lane)
+                self.stations[lane.number, number] = Station(lane, number, core_of[instance], senders, cost, around)
+
+    @property
+    def now_s(self) -> float:
+        """The simulated time."""
+        return self.calendar.now_s
+
+    @property
+    def newest_us(self) -> int:
+        """The largest event time so far."""
+        return self._newest[-1] if self._newest else NEVER_US
+
+    @property
+    def done(self) -> bool:
+        """Whether everything that was issued has passed through all stations."""
+        return all(station.forwarded == self.issued for station in self.stations.values()) and self.cores.idle
+
+    def host(self, core: int) -> int:
+        """The host of a core."""
+        return int(self.machine.worker_host[core])
+
+    def issue(self, stream: str, step: RowStep) -> None:
+        """Let the rows of a step enter, and its mark after them."""
+        self.issued += 1
+        version = self.issued
+        self._steps.append(step)
+        self._newest.append(max(self.newest_us, step.newest_us))
+        for lane in self.program.lanes:
+            self._marks_of[lane.number].append(lane.watermark_us(step.marks))
+        core, rows = self._source_cores.get(stream, OUTSIDE), sum(block.length for *_, block in step.rows)
+        if core == OUTSIDE:
+            self._entered(version, step, OUTSIDE)
+        else:
+            seconds = float(self._source_cost[stream].seconds(rows, 0, 0)) if rows else 0.0
+            self.cores.submit(core, 0, lambda: (seconds, lambda: self._entered(version, step, core)))
+
+    def _entered(self, version: int, step: RowStep, core: int) -> None:
+        for addressed in step.rows:
+            self._send((OUTSIDE, 0), core, version, addressed)
+        for (lane, number), station in self.stations.items():
+            if any(isinstance(feed.origin, str) for feed in station.lane.feeds):
+                self._deliver_mark((OUTSIDE, 0), (lane, number), version)
+
+    def _senders(self, lane: Lane) -> int:
+        """The inputs of a station: all streams as one, and every instance of every lane before it."""
+        streams = any(isinstance(feed.origin, str) for feed in lane.feeds)
+        before = {feed.origin for feed in lane.feeds if isinstance(feed.origin, int)}
+        return int(streams) + sum(len(self.program.lanes[number].instances) for number in before)
+
+    def _send(self, sender: tuple[int, int], core: int, version: int, addressed: Addressed) -> None:
+        """Send rows to the side or sides of a station that they belong to."""
+        lane, number, port, block = addressed
+        station = self.stations[lane, number]
+        crossing = station.crossing
+        parts = [(station.home, block)] if crossing is None else crossing.addressed(version, port, block)
+        for side, rows in parts:
+            entry = self._enter(sender, (lane, number), lambda s=side, r=rows: station.take(s, version, port, r))  # type: ignore[misc]
+            size = rows.length * VALUE_BYTES * len(rows.columns)
+            if core == OUTSIDE:
+                self._arrive(sender, (lane, number), entry)
+            else:
+                there = lambda entry=entry: self._arrive(sender, (lane, number), entry)  # noqa: E731
+                self.wires.send(self.host(core), self.host(side.core), size, there)
+
+    def _deliver_mark(self, sender: tuple[int, int], receiver: tuple[int, int], version: int) -> None:
+        entry = self._enter(sender, receiver, lambda: self.stations[receiver].mark(version))
+        self._arrive(sender, receiver, entry)
+
+    def _enter(self, sender: tuple[int, int], receiver: tuple[int, int], deliver: Action) -> Entry:
+        entry = Entry(deliver)
+        self._channels.setdefault((*sender, *receiver), deque()).append(entry)
+        return entry
+
+    def _arrive(self, sender: tuple[int, int], receiver: tuple[int, int], entry: Entry) -> None:
+        entry.arrived = True
+        channel = self._channels[*sender, *receiver]
+        while channel and channel[0].arrived:
+            channel.popleft().deliver()
+
+    def _watermark_us(self, lane: Lane, version: int) -> int:
+        return self._marks_of[lane.number][version - 1]
+
+    def _forward(self, station: Station, version: int) -> None:
+        """All of a version has left a station."""
+        sender = station.lane.number, station.number
+        behind = {lane.number for lane, _ in self.program.feeds.get(station.lane.number, ()) if lane.kernel}
+        for number in behind:
+            for place in range(len(self.program.lanes[number].instances)):
+                self._deliver_mark(sender, (number, place), version)
+
+    def _refuse(self, station: Station, port: int, late: Block) -> None:
+        self.addresses.refuse(station.lane, port, late)
+
+    def _emit(self, station: Station, side: Side, results: Block, late: bool) -> None:
+        """Write results, and send them on; note how late they are."""
+        lane = station.lane
+        labelled = lane.labelled(lane.with_constants(results))
+        latencies_s = self.now_s - self._due_s(lane, results)
+        if late:
+            station.late_results += results.length
+            station.emission_delay_s = max(station.emission_delay_s, float(latencies_s.max()))
+        written = self.addresses.write(lane, labelled)
+        if written:
+            self._count(lane, latencies_s, written)
+        sender = lane.number, station.number
+        for addressed in self.addresses.taken(lane.number, labelled):
+            self._send(sender, side.core, station.forwarded + 1, addressed)
+
+    def _count(self, lane: Lane, latencies_s: "np.ndarray[tuple[int], np.dtype[np.float64]]", written: int) -> None:
+        self.emitted.latency.record_all(latencies_s, np.ones(latencies_s.size, np.int64))
+        self.emitted.results += written
+        for outlet in lane.outlets:
+            total, number = self.emitted.tables.get(outlet.table, (0.0, 0))
+            self.emitted.tables[outlet.table] = total + float(latencies_s.sum()), number + latencies_s.size
+
+    def _due_s(self, lane: Lane, results: Block) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+        """When each result could have been there: when the last event it needs came, or what closed its window."""
+        times = results.columns[TIME]
+        on_arrival = lane.kernel is not None and lane.kernel.on_arrival
+        passed = np.array(self._newest if on_arrival else self._marks_of[lane.number])
+        places = np.searchsorted(np.maximum.accumulate(passed), times, side="left" if on_arrival else "right")
+        due_s = np.array([step.due_s for step in self._steps])
+        found: np.ndarray[tuple[int], np.dtype[np.float64]] = due_s[np.minimum(places, due_s.size - 1)]
+        return found
+
+    def taken(self) -> tuple[Emitted, Mapping[str, list[pa.RecordBatch]], Mapping[str, int]]:
+        """Results and refusals since the last call."""
+        emitted, addresses = self.emitted, self.addresses
+        self.emitted, self.addresses = Emitted(), Addresses(self.program, {}, 0)
+        return emitted, addresses.results, addresses.refused
+
+
+def bandwidth(machine: Machine) -> Callable[[int, int], float]:
+    """The bandwidth between two hosts, by the slowest link; infinite on one host."""
+
+    def between(source: int, target: int) -> float:
+        links: Sequence[int] = machine.route(source, target)
+        return float(machine.link_bytes_per_s[list(links)].min()) if links else float("inf")
+
+    return between
