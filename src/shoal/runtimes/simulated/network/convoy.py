@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from shoal.mechanisms.plan import Queue
+from shoal.mechanisms.transfer import STATIC_BYTES
 from shoal.model.control.fragment import NO_DEADLINE_US, Ids
-from shoal.runtimes.migration..py import STATIC_BYTES, Shipment
+from shoal.runtimes.migration.relocation import Shipment
 from shoal.runtimes.simulated.network.crossing import Crossing
 from shoal.runtimes.simulated.network.wires import Wires
 
