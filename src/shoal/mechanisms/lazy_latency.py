@@ -19,7 +19,10 @@ TELL = (StepKind.PAUSE, StepKind.REDIRECT, StepKind.BUFFER, StepKind.TELL, StepK
 
 @dataclass(frozen=True)
 class LazyLatency:
-    """Batches with deadlines, the soonest first; operators upstream before those downstream."""
+    """Batches with deadlines, the soonest first; operators upstream before those downstream.
+
+    Where whole instances move, only the runtime knows when each is needed: it orders the last batches of that queue.
+    """
 
     name: str = "lazy-latency"
     summary: str = "the new worker starts at once; each part of the state arrives just before a result depends on it"
@@ -35,7 +38,8 @@ class LazyLatency:
         batches = [Batch(Queue.PREAMBLE, BEGIN, begun)] if begun else []
         batches += [Batch(Queue.CRITICAL, TELL, (each,)) for each in told]
         batches += sorted((batch for each in timed for batch in _due(each)), key=lambda batch: batch.due_us)
-        return Plan(self.name, (*batches, *(batch for each in (*told, *whole) for batch in fetchable(each))))
+        batches += [Batch(Queue.DEADLINE, FOLLOW, (each,), fetched=True) for each in whole]
+        return Plan(self.name, (*batches, *(batch for each in told for batch in fetchable(each))))
 
 
 def _due(transfer: Transfer) -> Iterator[Batch]:

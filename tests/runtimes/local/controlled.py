@@ -19,8 +19,11 @@ from shoal.compiler.program import compile_graph
 from shoal.connectors.sinks import MemorySink
 from shoal.kernels.columns.block import arrow_schema
 from shoal.kernels.columns.table import INSTANCE
-from shoal.model.control.binding import Binding
-from shoal.model.query.graph import Graph
+from shoal.mechanisms.catalog import MECHANISMS
+from shoal.mechanisms.transfer import Transfer
+from shoal.model.control.binding import Binding, WorkerId
+from shoal.model.control.costs import LinkCosts
+from shoal.model.query.graph import Graph, InstanceId
 from shoal.model.query.schema import Schema
 from shoal.policies.binding.static import round_robin, shuffled
 from shoal.runtimes.local.dataflow.delivery import Delivery
@@ -29,8 +32,11 @@ from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.wiring import Wiring
 from shoal.runtimes.local.memory.blocks import ChunkAllocator, Sizes
 from shoal.runtimes.local.migration.divided_lanes import DividedLane, DividedLanes
+from shoal.runtimes.local.migration.executor import MECHANISMS as LOCAL
 from shoal.runtimes.local.migration.moving_lane import MovingLane
-from shoal.runtimes.local.migration.ownership import Arrival, ForwardedRows, Ownership
+from shoal.runtimes.local.migration.ownership import Ownership
+from shoal.runtimes.local.migration.part_messages import Arrival, ForwardedRows
+from shoal.runtimes.local.migration.way import MoveWay, way_of
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
@@ -39,11 +45,22 @@ MOST_MOVES = 300
 SPEEDS = (1.0, 1.0, 1.0, 0.01)
 
 
-def sources_of(graph: Graph, rows: Rows) -> dict[str, RowSource]:
-    """The rows of every stream, in the order of event time."""
+def way_named(name: str) -> MoveWay | None:
+    """The way of a mechanism between threads; None for a barrier."""
+    transfer = Transfer(InstanceId("op/0"), WorkerId(0), WorkerId(1))
+    return way_of(MECHANISMS[name].plan([transfer], LinkCosts()))
+
+
+EXACT_WAYS = [way for name in LOCAL if name != "drop" and (way := way_named(name)) is not None]
+"""The ways that lose no state."""
+
+
+def sources_of(graph: Graph, rows: Rows, *, as_given: bool = False) -> dict[str, RowSource]:
+    """The rows of every stream, in the order of event time unless they are to come as given."""
     sources = {}
     for stream, operator in graph.streams.items():
-        ordered = sorted(rows[stream], key=lambda row: row[operator.parameters["time"]])
+        time_column = operator.parameters["time"]
+        ordered = rows[stream] if as_given else sorted(rows[stream], key=lambda row: row[time_column])
         sources[stream] = RowSource(ordered, arrow_schema(Schema.of(operator.parameters["schema"])))
     return sources
 
@@ -52,7 +69,15 @@ class Controlled:
     """The nodes of a graph, one turn at a time."""
 
     def __init__(
-        self, graph: Graph, rows: Rows, workers: int, sizes: Sizes, part: type[MovingLane] = MovingLane, most: int = 0
+        self,
+        graph: Graph,
+        rows: Rows,
+        workers: int,
+        sizes: Sizes,
+        part: type[MovingLane] = MovingLane,
+        most: int = 0,
+        *,
+        as_given: bool = False,
     ) -> None:
         self.graph = graph
         self.workers = workers
@@ -61,7 +86,7 @@ class Controlled:
         binding = round_robin(graph, workers)
         wiring = Wiring(compile_graph(graph), sizes, self.allocator, binding=binding, part=part, parts=self.most)
         self.directory = tempfile.TemporaryDirectory()
-        self.nodes: list[Node] = wiring.wire(sources_of(graph, rows), self.directory.name)
+        self.nodes: list[Node] = wiring.wire(sources_of(graph, rows, as_given=as_given), self.directory.name)
         self.divided_lanes = DividedLanes(self.nodes, binding, self.most, graph)
         self.sink = MemorySink()
         self.delivery = Delivery(self.nodes, self.sink)
@@ -75,6 +100,12 @@ class Controlled:
         if self.parts:
             part = draw.choice(self.parts)
             part.request(draw.choice(live_numbers(part.ownership)))
+
+    def request_in_any_way(self, draw: random.Random) -> None:
+        """Some worker requests some instance, whose state may come later."""
+        if self.parts:
+            part = draw.choice(self.parts)
+            part.request(draw.choice(live_numbers(part.ownership)), draw.choice(EXACT_WAYS))
 
     def change(self, draw: random.Random) -> None:
         """Move all instances to workers drawn at random, at a barrier."""
@@ -105,7 +136,7 @@ class Controlled:
         """Sometimes change the target; then request all instances that are not at theirs."""
         if draw.random() < 0.3:
             self.set_target(draw)
-        self.divided_lanes.request_all()
+        self.divided_lanes.request_all(draw.choice(EXACT_WAYS))
 
     def run(
         self,
@@ -197,7 +228,7 @@ def waiting_rows(lane: DividedLane) -> dict[int, int]:
                 if span.stop > span.start:
                     found.update(span.columns[INSTANCE][span.start : span.stop].tolist())
         for instance, incoming in part._incoming.items():
-            found[instance] += sum(block.length for blocks in incoming.held.values() for block in blocks)
+            found[instance] += incoming.waiting_rows
     for message in messages_of(lane):
         if isinstance(message, ForwardedRows):
             found[message.instance] += message.block.length

@@ -10,10 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.random_graphs import cases
 from tests.runtimes.local import witness
-from tests.runtimes.local.controlled import Controlled, Rows
+from tests.runtimes.local.controlled import EXACT_WAYS, Controlled, Rows, way_named
 from tests.runtimes.local.witness import Witness
+from tests.test_random_graphs import canonical
 
+from shoal.language.python.stream import Stream
+from shoal.model.query.aggregate import count, sum_
 from shoal.model.query.graph import Graph
+from shoal.model.query.window import hop, tumbling
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.split import MovingSplit
@@ -33,6 +37,7 @@ class Kind:
 
 KINDS = {
     "instances requested one by one": Kind(Controlled.request),
+    "instances whose state may come later": Kind(Controlled.request_in_any_way),
     "workers that come and go": Kind(Controlled.pursue, most=5),
     "all at once at a barrier": Kind(Controlled.change, PausedLane),
     "workers that come and go at barriers": Kind(Controlled.change, PausedLane, most=5),
@@ -133,3 +138,49 @@ def test_a_part_that_wakes_up_does_not_advance_before_all_splits_have_notified_i
     controlled.end()
     controlled.assert_right(rows)
     assert controlled.moves == 2 * witness.KEYS - 1
+
+
+def hops() -> Graph:
+    """Windows that overlap."""
+    left = Stream("left", witness.SCHEMA, time="ts")
+    hopping = left.partition_by("k", groups=witness.KEYS).window(hop(0.010, 0.002))
+    return Graph.of([hopping.aggregate(rows=count(), total=sum_("n")).sink("hops")])
+
+
+@pytest.mark.parametrize("kind", ["instances whose state may come later", "workers that come and go"])
+@pytest.mark.parametrize("seed", first(3, 12))
+def test_rows_that_are_late_for_some_of_their_windows_count_in_the_others_only(kind: str, seed: int) -> None:
+    draw = random.Random(seed)
+    times = [1000 * max(0, n - draw.randint(0, 12)) for n in range(200)]
+    rows = {"left": [{"ts": ts, "k": n * 7 % witness.KEYS, "n": n} for n, ts in enumerate(times)]}
+
+    def results(share: float) -> list[str]:
+        controlled = Controlled(hops(), rows, 3, Sizes(20, 2, 2), most=KINDS[kind].most, as_given=True)
+        controlled.run(random.Random(seed), share, lambda draw: KINDS[kind].act(controlled, draw))
+        assert controlled.moves > 0 or not share
+        return canonical(controlled.results()["hops"])
+
+    assert results(0.3) == results(0)
+
+
+@pytest.mark.parametrize("seed", first(2, 6))
+def test_the_rows_that_are_missing_from_results_are_those_that_were_reported_as_dropped(seed: int) -> None:
+    draw = random.Random(seed)
+    rows = witness.numbered(400)
+    left = Stream("left", witness.SCHEMA, time="ts")
+    counted = left.partition_by("k", groups=witness.KEYS).window(tumbling(0.020)).aggregate(rows=count())
+    controlled = Controlled(Graph.of([counted.sink("counted")]), rows, 3, Sizes(20, 2, 2))
+    drop = way_named("drop")
+    assert drop is not None
+
+    def act(draw: random.Random) -> None:
+        part = draw.choice(controlled.parts)
+        part.request(draw.randrange(witness.KEYS), draw.choice([drop, *EXACT_WAYS]))
+
+    controlled.run(draw, 0.1, act)
+    losses = [made.lost for _, made in controlled.divided_lanes.finished_moves() if made.lost is not None]
+    lost = sum(each.rows for each in losses)
+    assert lost > 0
+    assert sum(row["rows"] for row in controlled.results()["counted"]) == 400 - lost
+    assert all(each.share == 1 and each.keys == 1 and each.state_bytes > 0 for each in losses if each.fragments)
+    assert {loss.query for each in losses for loss in each.queries} == {"counted"}

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.runtimes.local.migration.ownership import InputDrained, Owners, Ownership
+from shoal.runtimes.local.migration.ownership import Owners, Ownership
+from shoal.runtimes.local.migration.part_messages import InputDrained
 
 WORKERS = 3
 INSTANCES = 6

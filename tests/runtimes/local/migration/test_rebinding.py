@@ -23,12 +23,20 @@ from shoal.runtimes.local.migration.executor import MECHANISMS
 from shoal.runtimes.local.scheduling.bound_pool import QUEUES
 
 MOST_WORKERS = 5
+EXACT = [name for name in MECHANISMS if name != "drop"]
 
 
 def shuffle(nudged: Nudged) -> None:
     """Every instance to a worker drawn at random, at every second poll."""
     if nudged.draw.random() < 0.5:
         nudged.runtime.apply(Rebind(shuffled(nudged.graph, nudged.workers, nudged.draw.randrange(1 << 30))))
+
+
+def shuffle_in_any_way(nudged: Nudged) -> None:
+    """The same, by a mechanism drawn at random."""
+    if nudged.draw.random() < 0.5:
+        binding = shuffled(nudged.graph, nudged.workers, nudged.draw.randrange(1 << 30))
+        nudged.runtime.apply(Rebind(binding, nudged.draw.choice(EXACT)))
 
 
 def resize(nudged: Nudged) -> None:
@@ -48,6 +56,7 @@ class Kind:
 
 KINDS = {
     "moves": Kind(shuffle),
+    "moves by any mechanism": Kind(shuffle_in_any_way),
     "moves at a barrier": Kind(shuffle, {"mechanism": "all-at-once"}),
     "workers that come and go": Kind(resize, {"most_workers": MOST_WORKERS}),
     "workers that come and go at barriers": Kind(resize, {"most_workers": MOST_WORKERS, "mechanism": "all-at-once"}),
@@ -80,7 +89,7 @@ def test_no_result_of_any_graph_changes(
     assert nudged.refused == []
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", EXACT)
 def test_the_number_of_workers_follows_the_binding(mechanism: str) -> None:
     """By the reports: more workers at once, fewer when removed ones own nothing."""
     graph, rows = witness.graph(), witness.numbered(2_000)

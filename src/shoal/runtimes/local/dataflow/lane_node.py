@@ -140,12 +140,16 @@ class LaneNode(Node):
         late = self._state.kernel.late(self._ports[number], block, late_us - self.lane.hold_us)
         if not late.any():
             return block
-        self._refuse(block.take(np.flatnonzero(late)))
+        self._refuse_unread(block.take(np.flatnonzero(late)))
         return block.where(~late)
 
     def _add(self, number: int, block: Block, packet: Packet) -> None:
         """Add rows of an input to the state; late ones become dead letters."""
         self._refuse(self._state.add(self._ports[number], block, shared=packet.shared))
+
+    def _refuse_unread(self, late: Block) -> None:
+        """Refuse rows that are not added to the state."""
+        self._refuse(late)
 
     def _refuse(self, late: Block) -> None:
         if late.length:

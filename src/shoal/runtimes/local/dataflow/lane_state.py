@@ -102,6 +102,15 @@ class LaneState:
         due = (self.fresh or self.watermark_us > before_us) and self.kernel.due(before_us, self.watermark_us)
         if not due and self.fresh_rows <= max(FEW_ROWS, _rows(self.tables)):
             return EMPTY
+        return self._merge(before_us)
+
+    def settle(self) -> Block:
+        """Merge all fresh rows at the present watermark; returns the results that they bring."""
+        if self._guard.parked:
+            return self._dropped()
+        return self._merge(self.watermark_us) if self.fresh else EMPTY
+
+    def _merge(self, before_us: int) -> Block:
         received = self.kernel.concatenated(self.fresh) if self.fresh else {}
         kept, fresh = self.kept_counts(), self.fresh_counts
         self.merge = StateMerge(self.fresh_rows, fresh, kept)
@@ -120,7 +129,7 @@ class LaneState:
 
     def _dropped(self) -> Block:
         """Drop the state of a parked lane; there are no results."""
-        self._keep({}, [])
+        self.keep({}, [])
         self.fresh_counts = self._none()
         return EMPTY
 
@@ -146,15 +155,33 @@ class LaneState:
         kept, fresh = self.kept_counts(), self.fresh_counts
         tables = split_tables(self.tables, part_of, len(wanted) + 1)
         received = [split_tables(each, part_of, len(wanted) + 1) for each in self.fresh]
-        self._keep(tables[0], [each[0] for each in received])
+        self.keep(tables[0], [each[0] for each in received])
         self.fresh_counts = np.where(part_of, 0, fresh)
         self._counted = (self.tables, np.where(part_of, 0, kept))
         found = {}
         for part, instance in enumerate(wanted, 1):
-            taken = found[instance] = LaneState(self._lane, self.watermark_us, self.load, self._slots, self._guard)
-            taken._keep(tables[part], [each[part] for each in received])
+            taken = found[instance] = self.emptied()
+            taken.keep(tables[part], [each[part] for each in received])
             taken.fresh_counts = np.where(part_of == part, fresh, 0)
         return found
+
+    def emptied(self) -> "LaneState":
+        """A state of the same watermark without rows."""
+        return LaneState(self._lane, self.watermark_us, self.load, self._slots, self._guard)
+
+    def complete(self, older: "LaneState") -> None:
+        """Merge state of the same instances that has not come until now; its watermark may be lower.
+
+        Nothing of it may have been needed by the present watermark.
+        """
+        kept = older.kept_counts() + self.kept_counts()
+        parts = [each for each in (older.tables, self.tables) if each]
+        self.tables = self.kernel.merged(parts) if len(parts) > 1 else (parts[0] if parts else {})
+        if len(parts) < 2:
+            self._counted = (self.tables, kept)
+        self.fresh = older.fresh + self.fresh
+        self.fresh_rows += older.fresh_rows
+        self.fresh_counts = older.fresh_counts + self.fresh_counts
 
     def absorb(self, others: "Sequence[LaneState]") -> None:
         """Merge the states of other instances, which must have the same watermark."""
@@ -170,7 +197,8 @@ class LaneState:
             self.fresh_rows += other.fresh_rows
             self.fresh_counts = self.fresh_counts + other.fresh_counts
 
-    def _keep(self, tables: Tables, fresh: list[Tables]) -> None:
+    def keep(self, tables: Tables, fresh: list[Tables]) -> None:
+        """Have these tables of state and of fresh rows; counts of fresh rows are the caller's."""
         self.tables = tables
         self.fresh = [each for each in fresh if each]
         self.fresh_rows = sum(_rows(each) for each in self.fresh)

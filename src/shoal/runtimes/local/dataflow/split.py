@@ -11,7 +11,7 @@ from shoal.kernels.columns.table import INSTANCE
 from shoal.kernels.compiled import compiled
 from shoal.runtimes.local.dataflow.channel import Channel, Packet, Stamp
 from shoal.runtimes.local.dataflow.node import EMPTY, Node
-from shoal.runtimes.local.migration.ownership import Ownership
+from shoal.runtimes.local.migration.ownership import Owners, Ownership
 
 Ints = NDArray[np.int64]
 
@@ -39,16 +39,18 @@ class MovingSplit(Node):
 
     def turn(self, events: int) -> int:
         """Divide the rows that wait."""
-        taken = 0
+        taken, before_us = 0, self.inputs[0].watermark_us
         while (packet := self._take(0, taken, events)) is not None:
-            self._divide(packet)
-            taken += packet.block.length
-        self._acknowledge()
+            owners = self.ownership.now
+            self._acknowledge(owners, before_us)  # a part that wakes up gets the watermark before its first rows
+            self._divide(packet, owners)
+            taken, before_us = taken + packet.block.length, self.inputs[0].watermark_us
+        self._acknowledge(self.ownership.now, before_us)
         self.consumed += taken
         return taken
 
-    def _divide(self, packet: Packet) -> None:
-        block, owners = packet.block, self.ownership.now
+    def _divide(self, packet: Packet, owners: Owners) -> None:
+        block = packet.block
         if owners.division is not None and block.length:
             keys = [block.columns[name] for name in self._keys]
             numbers = owners.division.assigned(block.columns[INSTANCE], keys)
@@ -65,14 +67,15 @@ class MovingSplit(Node):
             elif not owners.asleep[worker]:
                 self.outputs[worker].write(EMPTY, packet.stamp)
 
-    def _acknowledge(self) -> None:
+    def _acknowledge(self, owners: Owners, watermark_us: int) -> None:
         """Write new versions to their workers: all rows that follow are sent by owners at least as new."""
-        versions = self.ownership.now.versions
-        for worker, version in enumerate(versions):
+        if owners.versions == self._observed:
+            return
+        for worker, version in enumerate(owners.versions):
             if version != self._observed[worker]:
-                stamp = Stamp(self.inputs[0].watermark_us, 0.0, None, version, self.phase, idle=self.inputs[0].idle)
+                stamp = Stamp(watermark_us, 0.0, None, version, self.phase, idle=self.inputs[0].idle)
                 self.outputs[worker].write(EMPTY, stamp)
-        self._observed = versions
+        self._observed = owners.versions
 
 
 @compiled

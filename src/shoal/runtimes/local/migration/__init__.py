@@ -11,10 +11,18 @@ every worker has one part of the lane with the state of its instances. An instan
 3. Forwarding. Rows that still reach the old owner are forwarded (`ForwardedRows`), and so is the watermark up to which
    no more of them can come (`WatermarkPromise`). For the old owner the instance is outgoing.
 4. Buffering. At the target the instance is incoming and has a watermark of its own, at most the one promised. Rows
-   that arrive there directly are buffered, so that all rows are processed in the order in which they were sent.
+   that arrive there directly are buffered, so that all rows are processed in the order in which they were sent. Every
+   row waits until the instance has the watermark at which it came, and finds the same windows closed as without a move.
 5. Acknowledgement. Every split writes the new version of the ownership into its channels. When the old owner has read
    it from an input, no more rows come by that input (`InputDrained`), and the target processes what it has buffered.
 6. Settling. When all inputs are drained and the watermarks are equal, the instance joins the others at the target.
+
+A request says in which way the instance is to move (`way`). Its state comes with it, is dropped, or comes later:
+
+7. Following. The owner keeps the states that it has taken out (`FollowingStates`) and sends instances without state in
+   step 2. It then sends one state per turn (`StateArrival`), in an order that the way says, and sooner what the target
+   asks for (`FetchState`). Until its state is here, an instance has the watermark that it had, or any at which no
+   result depends on that state. It settles with its state.
 
 No worker waits for another. No row arrives after its window is closed, and no result after a watermark that excludes
 it. `stop_the_world` moves instances at a barrier instead; `reassignment` describes splits and merges.

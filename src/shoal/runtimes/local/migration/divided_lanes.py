@@ -7,6 +7,7 @@ import numpy as np
 
 from shoal.compiler.lane import Lane
 from shoal.errors import BindingError, PartitioningError
+from shoal.kernels.kernel import Kernel
 from shoal.model.control.binding import Binding, Move, WorkerId
 from shoal.model.control.load_columns import LoadColumns
 from shoal.model.control.messages import Repartition
@@ -19,10 +20,12 @@ from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.split import MovingSplit
 from shoal.runtimes.local.migration.live_instances import LiveInstances
 from shoal.runtimes.local.migration.moving_lane import MovingLane
-from shoal.runtimes.local.migration.ownership import HandOver, Ownership
+from shoal.runtimes.local.migration.ownership import Ownership
+from shoal.runtimes.local.migration.part_messages import HandOver
 from shoal.runtimes.local.migration.reassignment import Reassignment
 from shoal.runtimes.local.migration.repartition import Repartitions
 from shoal.runtimes.local.migration.stop_the_world import PausedLane, change_owners
+from shoal.runtimes.local.migration.way import AT_ONCE, MoveWay
 
 
 @dataclass
@@ -149,22 +152,37 @@ class DividedLanes:
             for lane, goal in zip(self.lanes, self._goals, strict=True)
         )
 
-    def request_all(self) -> None:
+    def request_all(self, way: MoveWay = AT_ONCE) -> None:
         """Have workers request all instances that they are to own, and apply reassignments."""
         for lane, goal in zip(self.lanes, self._goals, strict=True):
             owner = lane.ownership.owner
             for place in np.flatnonzero(owner[goal.instances] != goal.workers).tolist():
-                lane.parts[goal.workers[place]].request(int(goal.instances[place]))
+                lane.parts[goal.workers[place]].request(int(goal.instances[place]), way)
             for order, worker in goal.gathering(owner):
                 order.assigned = True
                 lane.parts[worker].reassign(order)
 
-    def request(self, instances: Iterable[InstanceId]) -> None:
+    def request(self, instances: Iterable[InstanceId], way: MoveWay = AT_ONCE) -> None:
         """Have workers request some of the instances that they are to own, in this order."""
         for instance in instances:
             for lane, goal in zip(self.lanes, self._goals, strict=True):
                 if instance in goal.numbers:
-                    lane.parts[int(self._target.worker_of[instance])].request(goal.numbers[instance])
+                    lane.parts[int(self._target.worker_of[instance])].request(goal.numbers[instance], way)
+
+    @property
+    def repartitioning(self) -> bool:
+        """Whether instances are being split or merged, or are to be."""
+        return (
+            self._repartitions.underway is not None
+            or self._repartitions.last is not self._repartitions.live.partitioning
+        )
+
+    def kernel_of(self, instance: InstanceId) -> Kernel:
+        """The kernel of a live instance."""
+        for lane, numbers in zip(self.lanes, self._repartitions.live.numbers, strict=True):
+            if instance in numbers and lane.lane.kernel is not None:
+                return lane.lane.kernel
+        raise KeyError(instance)
 
     @property
     def in_transit(self) -> bool:

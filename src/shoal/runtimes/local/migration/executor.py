@@ -1,45 +1,54 @@
 """Executes the plans of rebindings between threads, and reports their moves.
 
-A plan that pauses instances is executed at a barrier: all workers stop between two turns, one of them moves every
-instance, and all continue. Any other plan is executed by migration requests, in the plan's order, without a stop. A
-barrier is retried until no request is in transit.
+A plan that moves all instances at once is executed at a barrier: all workers stop between two turns, one of them moves
+every instance, and all continue. Any other plan is executed by migration requests, in the plan's order, without a stop;
+`way` says how. A barrier is retried until no request is in transit.
+
+What is dropped must be reported. So moves that drop state are not aborted by a newer rebinding, since the requests are
+on their way, and no instance is split or merged meanwhile.
 """
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from shoal.errors import BindingError, MechanismError
-from shoal.mechanisms.all_at_once import MOVE
+from shoal.errors import BindingError
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.mechanisms.mechanism import Mechanism
-from shoal.mechanisms.plan import Plan, Queue, StepKind
+from shoal.mechanisms.plan import Plan
 from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import Move, WorkerId
 from shoal.model.control.costs import LinkCosts
-from shoal.model.control.messages import MoveReport, Rebind, Repartition
+from shoal.model.control.messages import LostState, MoveReport, Rebind, Repartition
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.local.migration.divided_lanes import DividedLanes
-from shoal.runtimes.local.migration.ownership import HandOver
+from shoal.runtimes.local.migration.part_messages import HandOver
+from shoal.runtimes.local.migration.way import AT_ONCE, MoveWay, StateComes, way_of
 from shoal.runtimes.local.scheduling.bound_pool import BoundPool
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
-MECHANISMS = ("megaphone", "all-at-once")
+MECHANISMS = ("megaphone", "all-at-once", "meces", "lazy-latency", "lazy-utility", "drop")
 """The mechanisms that can be executed between threads; the first is the default."""
-QUEUES = frozenset({Queue.CRITICAL, Queue.NORMAL})
-STEPS = frozenset(MOVE)
 DIVIDED = "split or merged before it was moved"
 SUPERSEDED = "superseded by a newer rebinding"
 ENDED = "the run has ended"
+N = TypeVar("N", int, float)
 
 
 @dataclass(eq=False)
 class Rebinding:
-    """A rebinding in progress: the moves that are left, and the finished ones."""
+    """A rebinding in progress since `began_s`: the moves that are left, and the finished ones.
+
+    `drops`: moves drop state.
+    """
 
     id: str
     left: dict[InstanceId, MoveReport]
+    began_s: float = 0.0
+    drops: bool = False
     done: list[MoveReport] = field(default_factory=list)
 
     def add(self, instance: InstanceId, made: HandOver) -> bool:
@@ -52,6 +61,11 @@ class Rebinding:
             state_bytes=report.state_bytes + made.state_bytes,
             frozen_s=(report.frozen_s or 0.0) + made.frozen_s,
             late_s=max(report.late_s or 0.0, made.late_s),
+            seconds=max(0.0, made.ended_s - self.began_s),
+            late_results=total(report.late_results, made.late_results),
+            emission_delay_s=largest(report.emission_delay_s, made.emission_delay_s),
+            emission_delay_sum_s=total(report.emission_delay_sum_s, made.emission_delay_sum_s),
+            lost=both(report.lost, made.lost),
         )
         if made.target == report.target:
             del self.left[instance]
@@ -83,7 +97,7 @@ class Migration:
         self._pool = pool
         self._topology_of = topology_of
         self._default = mechanism
-        self._pauses = False
+        self._way: MoveWay | None = AT_ONCE
         self._open: list[Rebinding] = []
         self._lock = threading.Lock()
 
@@ -97,11 +111,15 @@ class Migration:
     def _repartition(self, command: Repartition) -> None:
         """Split and merge; moves of the instances concerned are aborted."""
         with self._lock:
+            self._record_finished()
+            if any(each.drops and each.left for each in self._open):
+                raise BindingError("instances cannot be split or merged while others are dropped; try again later")
             reason = self._lanes.repartition(command)
             if reason:
                 raise BindingError(reason)
             self._abort_divided()
-            self._pauses = pauses(mechanism_named(self._default, MECHANISMS, "the local runtime"))
+            barrier = stops(mechanism_named(self._default, MECHANISMS, "the local runtime"))
+            self._way = None if barrier else AT_ONCE
             self._move()
 
     def _abort_divided(self) -> None:
@@ -118,32 +136,49 @@ class Migration:
         mechanism = mechanism_named(command.mechanism or self._default, MECHANISMS, "the local runtime")
         lanes, workers = self._lanes, command.binding.workers
         with self._lock:
+            if mechanism.name == "drop" and lanes.repartitioning:
+                raise BindingError("no instance can be dropped while others are split or merged; try again later")
             reason = lanes.set_target(command.binding)
             if reason:
                 raise BindingError(reason)
+            began_s = time.perf_counter()
+            self._record_finished()  # moves that have finished belong to the rebindings before
             if isinstance(self._pool, BoundPool) and self._pool.threads != workers:
                 self._pool.resize(self._topology_of(workers).node_of)
             moves = {move.instance: move for move in lanes.moves()}
-            for before in self._open:
+            for before in (each for each in self._open if not each.drops):
                 before.abort(SUPERSEDED, lambda i: moves[i].source if i in moves else lanes.target(i))
+            plan = mechanism.plan(self._transfers(moves.values(), workers), LinkCosts())
+            way = way_of(plan)
             reports = {i: MoveReport(i, move.source, move.target) for i, move in moves.items()}
-            self._open.append(Rebinding(command.id, reports))
-            self._execute(executable(mechanism.plan(self._transfers(moves.values(), workers), LinkCosts())))
+            drops = way is not None and way.comes is StateComes.NEVER
+            self._open.append(Rebinding(command.id, reports, began_s, drops))
+            self._execute(plan, way)
 
     def _transfers(self, moves: Collection[Move], workers: int) -> list[Transfer]:
         most = max([workers, *(1 + max(move.source, move.target) for move in moves)])
         node_of = self._topology_of(most).node_of
+        kernel_of = self._lanes.kernel_of
         return [
-            Transfer(move.instance, move.source, move.target, link=(node_of[move.source], node_of[move.target]))
+            Transfer(
+                move.instance,
+                move.source,
+                move.target,
+                link=(node_of[move.source], node_of[move.target]),
+                on_arrival=kernel_of(move.instance).on_arrival,
+                bounded=kernel_of(move.instance).bounded,
+            )
             for move in moves
         ]
 
-    def _execute(self, plan: Plan) -> None:
-        self._pauses = StepKind.PAUSE in plan.kinds
-        if self._pauses:
+    def _execute(self, plan: Plan, way: MoveWay | None) -> None:
+        """Begin the moves; what a dropping plan has to move again has no state that could be dropped."""
+        self._way = AT_ONCE if way is not None and way.comes is StateComes.NEVER else way
+        if way is None:
             self._stop_the_world()
         else:
-            self._lanes.request(each.instance for queue in sorted(plan.queues) for each in plan.served(queue))
+            moved = (each.instance for batch in plan.batches if batch.moves for each in batch.transfers)
+            self._lanes.request(moved, way)
 
     def _stop_the_world(self) -> None:
         """Move at a barrier; if requests are in transit, `advance` retries."""
@@ -159,10 +194,10 @@ class Migration:
                 self._move()
 
     def _move(self) -> None:
-        if self._pauses:
+        if self._way is None:
             self._stop_the_world()
         else:
-            self._lanes.request_all()
+            self._lanes.request_all(self._way)
 
     def finished(self, *, ended: bool = False) -> Iterator[tuple[str, tuple[MoveReport, ...]]]:
         """Rebindings whose moves are all finished or aborted since the last call, the oldest first."""
@@ -178,16 +213,31 @@ class Migration:
         yield from ((each.id, tuple(each.done)) for each in done)
 
 
-def pauses(mechanism: Mechanism) -> bool:
-    """Whether the plans of a mechanism pause instances."""
+def stops(mechanism: Mechanism) -> bool:
+    """Whether all workers stop for the plans of a mechanism."""
     any_ = Transfer(InstanceId("any/0"), WorkerId(0), WorkerId(1))
-    return StepKind.PAUSE in mechanism.plan([any_], LinkCosts()).kinds
+    return way_of(mechanism.plan([any_], LinkCosts())) is None
 
 
-def executable(plan: Plan) -> Plan:
-    """The plan, if it can be executed between threads; raises otherwise."""
-    odd = [f"queue {queue.name.lower()}" for queue in plan.queues - QUEUES]
-    odd += [f"step {kind}" for kind in plan.kinds - STEPS]
-    if odd:
-        raise MechanismError(f"mechanism {plan.mechanism} has {odd[0]}, which the local runtime cannot execute")
-    return plan
+def total(one: N | None, other: N | None) -> N | None:
+    """The sum of two measurements; None if neither was made."""
+    return one if other is None else other if one is None else one + other
+
+
+def largest(one: float | None, other: float | None) -> float | None:
+    """The larger of two measurements; None if neither was made."""
+    return max((each for each in (one, other) if each is not None), default=None)
+
+
+def both(one: LostState | None, other: LostState | None) -> LostState | None:
+    """What was lost in two moves of an instance; the share is that of all state it had in either."""
+    if one is None or other is None:
+        return one or other
+    return LostState(
+        one.fragments + other.fragments,
+        one.rows + other.rows,
+        one.keys + other.keys,
+        one.state_bytes + other.state_bytes,
+        max(one.share, other.share),
+        one.queries + other.queries,
+    )

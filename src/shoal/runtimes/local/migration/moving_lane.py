@@ -21,19 +21,22 @@ from shoal.runtimes.local.dataflow.load import LaneLoad
 from shoal.runtimes.local.dataflow.node import EMPTY
 from shoal.runtimes.local.dataflow.parking import LaneGuard
 from shoal.runtimes.local.dataflow.sleep import Sleep
-from shoal.runtimes.local.migration.ownership import (
+from shoal.runtimes.local.migration.following_states import FollowingStates, lost_with, query_of
+from shoal.runtimes.local.migration.ownership import Ownership
+from shoal.runtimes.local.migration.part_messages import (
     Arrival,
+    FetchState,
     ForwardedRows,
     Gone,
-    HandOver,
     InputDrained,
     Message,
     MigrationRequest,
-    Ownership,
+    StateArrival,
     WatermarkPromise,
 )
 from shoal.runtimes.local.migration.reassignment import Reassigner, Reassignment
 from shoal.runtimes.local.migration.transit import IncomingInstance, OutgoingInstance
+from shoal.runtimes.local.migration.way import AT_ONCE, First, MoveWay, StateComes
 
 
 class MovingLane(LaneNode):
@@ -41,8 +44,9 @@ class MovingLane(LaneNode):
 
     `load` counts the work of its instances, `moving_s` is the time spent on moves so far. `_to_request` are instances
     to be requested, `_requested` those requested, with the watermark of the request, and `_requests` those that other
-    workers have requested. `_own` are the instances settled here, `_observed` the version of the ownership that was
-    read from each input. Only the worker that runs the part touches these, except where a method says otherwise.
+    workers have requested. `_own` are the instances settled here, `_following` states that follow their instances,
+    `_observed` the version of the ownership that was read from each input. Only the worker that runs the part touches
+    these, except where a method says otherwise.
     """
 
     def __init__(
@@ -60,11 +64,12 @@ class MovingLane(LaneNode):
         self.load = LaneLoad(ownership.owner.size)
         self.moving_s = 0.0
         self._state = LaneState(lane, load=self.load, slots=ownership.slots, guard=guard)
-        self._to_request: deque[int] = deque()
+        self._to_request: deque[tuple[int, MoveWay]] = deque()
         self._requested: dict[int, int] = {}
         self._requests: list[MigrationRequest] = []
         self._outgoing: dict[int, OutgoingInstance] = {}
         self._incoming: dict[int, IncomingInstance] = {}
+        self._following = FollowingStates()
         self._observed = [0] * len(self.inputs)
         mine, declared = np.flatnonzero(ownership.owner == home), len(lane.instances)
         self._own = set(mine[mine < declared].tolist())
@@ -72,9 +77,9 @@ class MovingLane(LaneNode):
         self.sleep = Sleep(phase=0 if self._own else 1)
         ownership.sleep(home, asleep=self.sleep.asleep)
 
-    def request(self, instance: int) -> None:
+    def request(self, instance: int, way: MoveWay = AT_ONCE) -> None:
         """Request an instance of another worker (step 1); any thread may call this."""
-        self._to_request.append(instance)
+        self._to_request.append((instance, way))
 
     def reassign(self, order: Reassignment) -> None:
         """Give the keys of some instances to others; any thread may call this."""
@@ -82,8 +87,13 @@ class MovingLane(LaneNode):
 
     @property
     def waiting(self) -> bool:
-        """Whether rows or messages wait, or requests that can be sent."""
-        if super().waiting or any(self.ownership.messages[self.home]) or self._reassigner.queue:
+        """Whether rows or messages wait, or requests or states that can be sent."""
+        if (
+            super().waiting
+            or any(self.ownership.messages[self.home])
+            or self._reassigner.queue
+            or self._following.states
+        ):
             return True
         return bool(self._to_request) and (self.sleep.asleep or self.sleep.acknowledged)
 
@@ -94,22 +104,23 @@ class MovingLane(LaneNode):
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of state, incoming instances included."""
-        return super().state_bytes + sum(incoming.state.nbytes for incoming in list(self._incoming.values()))
+        """Bytes of state, incoming instances and states to be sent included."""
+        incoming = sum(incoming.state.nbytes for incoming in list(self._incoming.values()))
+        return super().state_bytes + incoming + self._following.nbytes
 
     @property
     def busy(self) -> bool:
         """Whether an instance moves in or out, or is split or merged."""
         moving = self._to_request or self._requested or self._requests or self._outgoing or self._incoming
-        return bool(moving) or self._reassigner.busy
+        return bool(moving or self._following.states) or self._reassigner.busy
 
     @property
     def in_transit(self) -> bool:
         """Whether an instance or a message is between two workers, so that a barrier cannot move instances."""
-        if self._to_request or self._requested or self._requests or self._outgoing:
+        if self._to_request or self._requested or self._requests or self._outgoing or self._following.states:
             return True
-        return any(self.ownership.messages[self.home]) or any(
-            incoming.open for incoming in list(self._incoming.values())
+        return any(self.ownership.messages[self.home]) or not all(
+            incoming.complete for incoming in list(self._incoming.values())
         )
 
     def turn(self, events: int) -> int:
@@ -122,6 +133,7 @@ class MovingLane(LaneNode):
             self._reassign()
             self._send_requests()
             self._serve_requests()
+            self._send_states()
             self._forward_watermarks()
             self.moving_s += time.perf_counter() - began
         elif not self._own and not self.sleep.asleep:
@@ -131,7 +143,8 @@ class MovingLane(LaneNode):
         return taken
 
     def _count_rows(self) -> None:
-        self.load.rows = sum((incoming.state.counts for incoming in self._incoming.values()), self._state.counts)
+        incoming = (incoming.state.counts for incoming in self._incoming.values())
+        self.load.rows = sum((*incoming, *self._following.counts), self._state.counts)
 
     def _fall_asleep(self) -> None:
         """Stop the splits first: readers downstream may ignore this part only when it gets no more rows."""
@@ -156,27 +169,28 @@ class MovingLane(LaneNode):
     def _reassign(self) -> None:
         if self._reassigner.busy:
             missing = self._reassigner.advance(self._state, self._own, self._observed)
-            self._to_request.extend(number for number in missing if number not in self._to_request)
+            asked = {number for number, _ in self._to_request}
+            self._to_request.extend((number, AT_ONCE) for number in missing if number not in asked)
 
     def _send_requests(self) -> None:
         if self._to_request and self.sleep.asleep:
             self._wake_up()
         self.sleep.confirmed = self.sleep.acknowledged
         while self._to_request and self.sleep.confirmed:
-            instance = self._to_request.popleft()
+            instance, way = self._to_request.popleft()
             owner = int(self.ownership.owner[instance])
             if owner != self.home and instance not in self._requested:
                 self._requested[instance] = self._emitted_us
-                self._messages_to(owner).append(MigrationRequest(instance, self.home, self._emitted_us))
+                self._messages_to(owner).append(MigrationRequest(instance, self.home, self._emitted_us, way))
 
     def _serve_requests(self) -> None:
         """Grant the requests that can be granted now (step 2); keep the others, or forward them to the owner."""
         waiting, self._requests = self._requests, []
-        ready: dict[int, int] = {}
+        ready: dict[int, MigrationRequest] = {}
         kept, unused = self._reassigner.kept if waiting else set(), self._reassigner.unused
         for request in waiting:
-            instance, target, watermark_us = request
-            owner = ready.get(instance, int(self.ownership.owner[instance]))
+            instance, target, watermark_us, _ = request
+            owner = ready[instance].target if instance in ready else int(self.ownership.owner[instance])
             if owner == target == self.home:
                 self._requested.pop(instance, None)
             elif owner != self.home:
@@ -186,23 +200,58 @@ class MovingLane(LaneNode):
             elif instance not in self._own or instance in kept or self._state.watermark_us < watermark_us:
                 self._requests.append(request)  # until it has settled here and the watermark has been reached
             else:
-                ready[instance] = target
+                ready[instance] = request
         if ready:
             self._hand_over(ready)
 
-    def _hand_over(self, target_of: Mapping[int, int]) -> None:
-        """Send the states first; then publish all new owners as one value."""
-        for instance, state in self._state.take_out(target_of).items():
+    def _hand_over(self, requests: Mapping[int, MigrationRequest]) -> None:
+        """Send the instances first, with or without their states; then publish all new owners as one value."""
+        for instance, state in self._state.take_out(requests).items():
             self._own.remove(instance)
-            state_bytes = state.nbytes
-            self.ownership.moved_bytes[self.home] += state_bytes
-            arrival = Arrival(instance, state, self.home, state_bytes, time.perf_counter())
-            self._messages_to(target_of[instance]).append(arrival)
-        version = self.ownership.give(self.home, target_of)
-        for instance, target in target_of.items():
+            self._messages_to(requests[instance].target).append(self._arrival(instance, state, requests[instance]))
+        version = self.ownership.give(self.home, {instance: each.target for instance, each in requests.items()})
+        for instance, request in requests.items():
             self._outgoing[instance] = OutgoingInstance(
-                target, version, self._state.watermark_us, set(range(len(self.inputs)))
+                request.target, version, self._state.watermark_us, set(range(len(self.inputs)))
             )
+
+    def _arrival(self, instance: int, state: LaneState, request: MigrationRequest) -> Arrival:
+        """What the new owner of an instance gets at once."""
+        left_s, way = time.perf_counter(), request.way
+        if way.comes is StateComes.AT_ONCE:
+            return Arrival(instance, state, self.home, self._left(state), left_s)
+        if way.comes is StateComes.NEVER or way.first is not First.REQUESTED:  # which ask for all fragments
+            self._emit_some(state.settle())
+        if way.comes is StateComes.NEVER:
+            query = query_of(self.lane, int(self.ownership.slots.declared[instance]))
+            return Arrival(instance, state.emptied(), self.home, 0, left_s, lost=lost_with(instance, state, query))
+        missing = self._following.add(instance, state, request.target, way)
+        return Arrival(instance, state.emptied(), self.home, 0, left_s, missing)
+
+    def _left(self, state: LaneState) -> int:
+        """Count the bytes of a state that leaves."""
+        state_bytes = state.nbytes
+        self.ownership.moved_bytes[self.home] += state_bytes
+        return state_bytes
+
+    def _send_states(self) -> None:
+        """Send states that follow their instances (step 7)."""
+        for each in self._following.next() if self._following.states else ():
+            message = StateArrival(each.instance, each.state, self._left(each.state))
+            self._messages_to(each.target).append(message)
+
+    def _fetch_states(self) -> None:
+        """Ask for states that instances need now (step 7)."""
+        for instance, incoming in self._incoming.items():
+            if incoming.fetches and incoming.report.source is not None:
+                incoming.fetches = False
+                if incoming.missing is not None:
+                    incoming.missing = incoming.missing._replace(rows_fetch=False, results_fetch=False)
+                    self._messages_to(incoming.report.source).append(FetchState(instance))
+
+    def _emit_some(self, results: Block) -> None:
+        if results.length:
+            self._emit(results, None)
 
     def _messages_to(self, target: int) -> deque[Message]:
         return self.ownership.messages[target][self.home]
@@ -225,21 +274,33 @@ class MovingLane(LaneNode):
             self._requests.append(message)
             return
         if isinstance(message, Arrival):
-            incoming = self._receive(message.instance, message.state, set(range(len(self.inputs))))
-            incoming.source, incoming.state_bytes = message.source, message.state_bytes
-            incoming.frozen_s = time.perf_counter() - message.left_s
-            return
-        if isinstance(message, Gone):
+            self._arrive(message)
+        elif isinstance(message, Gone):
             self._requested.pop(message.instance, None)
-            return
-        incoming = self._incoming[message.instance]
+        elif isinstance(message, FetchState):
+            self._following.fetch(message.instance)
+        else:
+            self._read_of(self._incoming[message.instance], message)
+
+    def _read_of(
+        self, incoming: IncomingInstance, message: ForwardedRows | WatermarkPromise | InputDrained | StateArrival
+    ) -> None:
         if isinstance(message, ForwardedRows):
-            self._add_to(incoming, message.number, message.block)
+            incoming.add(message.number, message.block, message.watermark_us)
         elif isinstance(message, WatermarkPromise):
             incoming.promised_us = message.watermark_us
+        elif isinstance(message, InputDrained):
+            incoming.drain(message.number)
         else:
-            for block in incoming.settle(message.number):
-                self._add_to(incoming, message.number, block)
+            message.state.load = self.load
+            incoming.complete_with(message)
+
+    def _arrive(self, message: Arrival) -> None:
+        incoming = self._receive(message.instance, message.state, set(range(len(self.inputs))))
+        incoming.missing = message.missing
+        report = incoming.report
+        report.source, report.left_s, report.lost = message.source, message.left_s, message.lost
+        report.arrived(message.state_bytes)
 
     def _receive(self, instance: int, state: LaneState, open_: set[int]) -> IncomingInstance:
         state.load = self.load
@@ -247,10 +308,6 @@ class MovingLane(LaneNode):
         self._reassigner.unused.discard(instance)
         self._incoming[instance] = incoming = IncomingInstance(state, state.watermark_us, open_)
         return incoming
-
-    def _add_to(self, incoming: IncomingInstance, number: int, block: Block) -> None:
-        """Add rows that own their memory to the state of an incoming instance."""
-        self._refuse(incoming.state.add(self._ports[number], block, shared=False))
 
     def _add(self, number: int, block: Block, packet: Packet) -> None:
         """Route rows of incoming and outgoing instances apart from the others (steps 3 and 4)."""
@@ -277,11 +334,16 @@ class MovingLane(LaneNode):
     def _route(self, instance: int, number: int, block: Block) -> None:
         incoming = self._incoming.get(instance)
         if incoming is None:
-            self._messages_to(self._outgoing[instance].target).append(ForwardedRows(instance, number, block))
+            forwarded = ForwardedRows(instance, number, block, self._state.watermark_us)
+            self._messages_to(self._outgoing[instance].target).append(forwarded)
         elif number in incoming.open:
             incoming.hold(number, block, self._state.watermark_us)
         else:
-            self._add_to(incoming, number, block)
+            incoming.add(number, block, self._state.watermark_us)
+
+    def _refuse_unread(self, late: Block) -> None:
+        self.load.take(late.columns[INSTANCE])
+        super()._refuse_unread(late)
 
     def _refuse(self, late: Block) -> None:
         super()._refuse(self.ownership.slots.labelled(late))
@@ -290,30 +352,27 @@ class MovingLane(LaneNode):
         """Results of the instances settled here, and of incoming ones up to their promised watermarks."""
         found = super()._advance(watermark_us)
         for incoming in self._incoming.values():
-            results = incoming.state.advance(incoming.limit_us(self._state.watermark_us))
-            if results.length:
-                found.append(results)
+            results, late = incoming.advance(self._state.watermark_us, self._ports)
+            found += results
+            for rows in late:
+                self._refuse(rows)
         if self._incoming:
             began = time.perf_counter()
+            self._fetch_states()
             self._join_settled()
             self.moving_s += time.perf_counter() - began
         return found
 
     def _join_settled(self) -> None:
-        """Merge incoming instances whose inputs are drained and whose watermark is that of the others (step 6)."""
+        """Merge complete incoming instances whose watermark is that of the others (step 6)."""
         here_us = self._state.watermark_us
-        joining = [
-            i for i, incoming in self._incoming.items() if not incoming.open and incoming.state.watermark_us == here_us
-        ]
+        joining = [i for i, each in self._incoming.items() if each.complete and each.state.watermark_us == here_us]
         if joining:
-            joining_instances = [(instance, self._incoming.pop(instance)) for instance in joining]
-            self._state.absorb([incoming.state for _, incoming in joining_instances])
+            settled = [(instance, self._incoming.pop(instance)) for instance in joining]
+            self._state.absorb([incoming.state for _, incoming in settled])
             self._own.update(joining)
-            self.ownership.finished_moves[self.home].extend(
-                HandOver(instance, incoming.source, self.home, incoming.state_bytes, incoming.frozen_s, incoming.late_s)
-                for instance, incoming in joining_instances
-                if incoming.source is not None
-            )
+            reports = (incoming.report.hand_over(instance, self.home) for instance, incoming in settled)
+            self.ownership.finished_moves[self.home].extend(each for each in reports if each is not None)
 
     def _output_watermark_us(self) -> int:
         marks = [incoming.state.watermark_us for incoming in self._incoming.values()]

@@ -9,71 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.compiler.division import Division, Ints
-from shoal.kernels.columns.block import Block
-from shoal.runtimes.local.dataflow.lane_state import LaneState
 from shoal.runtimes.local.migration.key_slots import Slots
+from shoal.runtimes.local.migration.part_messages import HandOver, Message
 
 T = TypeVar("T")
-
-
-class MigrationRequest(NamedTuple):
-    """A worker requests an instance, and has emitted a watermark."""
-
-    instance: int
-    target: int
-    watermark_us: int
-
-
-class Arrival(NamedTuple):
-    """The state of an instance, with its old owner, its size, and when it was taken out there."""
-
-    instance: int
-    state: LaneState
-    source: int
-    state_bytes: int
-    left_s: float
-
-
-class ForwardedRows(NamedTuple):
-    """Rows of an outgoing instance that its old owner got from one input."""
-
-    instance: int
-    number: int
-    block: Block
-
-
-class InputDrained(NamedTuple):
-    """The old owner will forward no more rows of an instance from one input."""
-
-    instance: int
-    number: int
-
-
-class WatermarkPromise(NamedTuple):
-    """The watermark of the rows that may still be forwarded."""
-
-    instance: int
-    watermark_us: int
-
-
-class HandOver(NamedTuple):
-    """A finished move; times as in `MoveReport`."""
-
-    instance: int
-    source: int
-    target: int
-    state_bytes: int
-    frozen_s: float
-    late_s: float = 0.0
-
-
-class Gone(NamedTuple):
-    """A requested instance no longer exists: it was merged into another."""
-
-    instance: int
-
-
-Message = MigrationRequest | Arrival | ForwardedRows | InputDrained | WatermarkPromise | Gone
 
 
 class Owners(NamedTuple):

@@ -19,7 +19,8 @@ from shoal.runtimes.local.dataflow.lane_state import LaneState
 from shoal.runtimes.local.dataflow.load import Ints
 from shoal.runtimes.local.dataflow.node import EMPTY
 from shoal.runtimes.local.migration.moving_lane import MovingLane, by_instance
-from shoal.runtimes.local.migration.ownership import HandOver, Ownership
+from shoal.runtimes.local.migration.ownership import Ownership
+from shoal.runtimes.local.migration.part_messages import HandOver
 
 
 class PausedLane(MovingLane):
@@ -87,6 +88,6 @@ def change_owners(ownership: Ownership, parts: Sequence[PausedLane], wanted: Int
     for target, arrived in coming.items():
         parts[target].adopt(arrived)
     ownership.assign(wanted)
-    frozen_s = time.perf_counter() - since_s
+    ended_s = time.perf_counter()
     for each in made:
-        ownership.finished_moves[each.target].append(each._replace(frozen_s=frozen_s))
+        ownership.finished_moves[each.target].append(each._replace(frozen_s=ended_s - since_s, ended_s=ended_s))

@@ -1,0 +1,108 @@
+"""Messages between the parts of a lane on different workers; the package docstring says who sends which, and when."""
+
+from typing import NamedTuple
+
+from shoal.kernels.columns.block import Block
+from shoal.model.control.messages import LostState
+from shoal.runtimes.local.dataflow.lane_state import LaneState
+from shoal.runtimes.local.migration.way import AT_ONCE, MoveWay
+
+
+class MigrationRequest(NamedTuple):
+    """A worker requests an instance, and has emitted a watermark."""
+
+    instance: int
+    target: int
+    watermark_us: int
+    way: MoveWay = AT_ONCE
+
+
+class MissingState(NamedTuple):
+    """State that follows its instance.
+
+    Watermarks up to `limit_us` need nothing of it. `rows_fetch` and `results_fetch`: the new owner asks for it when the
+    first row of the instance comes, or when the watermark is past the limit.
+    """
+
+    limit_us: int
+    rows_fetch: bool = False
+    results_fetch: bool = False
+
+
+class Arrival(NamedTuple):
+    """An instance with its state, its old owner, the size of the state, and when it was taken out there.
+
+    `missing`: the state is empty, and the real one follows. `lost`: the real one was dropped.
+    """
+
+    instance: int
+    state: LaneState
+    source: int
+    state_bytes: int
+    left_s: float
+    missing: MissingState | None = None
+    lost: LostState | None = None
+
+
+class FetchState(NamedTuple):
+    """The new owner of an instance needs its state now."""
+
+    instance: int
+
+
+class StateArrival(NamedTuple):
+    """The state of an instance that came without it, and its size."""
+
+    instance: int
+    state: LaneState
+    state_bytes: int
+
+
+class ForwardedRows(NamedTuple):
+    """Rows of an outgoing instance that its old owner got from one input, at a watermark."""
+
+    instance: int
+    number: int
+    block: Block
+    watermark_us: int
+
+
+class InputDrained(NamedTuple):
+    """The old owner will forward no more rows of an instance from one input."""
+
+    instance: int
+    number: int
+
+
+class WatermarkPromise(NamedTuple):
+    """The watermark of the rows that may still be forwarded."""
+
+    instance: int
+    watermark_us: int
+
+
+class Gone(NamedTuple):
+    """A requested instance no longer exists: it was merged into another."""
+
+    instance: int
+
+
+Message = (
+    MigrationRequest | Arrival | FetchState | StateArrival | ForwardedRows | InputDrained | WatermarkPromise | Gone
+)
+
+
+class HandOver(NamedTuple):
+    """A finished move; fields are those of `MoveReport`, `ended_s` is by the performance counter."""
+
+    instance: int
+    source: int
+    target: int
+    state_bytes: int
+    frozen_s: float
+    late_s: float = 0.0
+    ended_s: float = 0.0
+    late_results: int | None = None
+    emission_delay_s: float | None = None
+    emission_delay_sum_s: float | None = None
+    lost: LostState | None = None
