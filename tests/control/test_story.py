@@ -5,6 +5,7 @@ from typing import get_args
 
 from shoal.control.journal import (
     Aborted,
+    Advised,
     Begun,
     CandidateWorker,
     Decided,
@@ -16,6 +17,7 @@ from shoal.control.journal import (
     Left,
     Lost,
     Measured,
+    MechanismCost,
     Moving,
     Parked,
     Refused,
@@ -56,6 +58,10 @@ STORY: list[Entry] = [
             10_000_000, (*MOVES, STAYED)),
     Measured(1004.0, 1, 5, 1.8, 1.05, 1.1, 0.4, 0.05, 1.0),
     Measured(1005.0, 2, 6, 1.8, 1.05, 1.79, 0.4, 0.0, 2.0),
+    Advised(1005.2, "rhino", 5, 10_000_000, (
+        MechanismCost("rhino", 1.25, 0.02, 0.8, 0.1, 2.5, 12_000_000),
+        MechanismCost("all-at-once", 250.0, 2.0, 200.0, 48.0, 2.0, 10_000_000, 0.125, "events would wait longer"),
+        MechanismCost("window-recreation", None, refused="its state depends on events of any age"))),
     Aborted(1005.5, 3, 12, 28, "superseded by a newer rebinding"),
     Kept(1006.0, 7, "2 s have passed", "guarded", "no move pays", 1.1, 1, (STAYED,)),
     Kept(1009.0, 9, "2 s have passed", "guarded", "no move pays", 1.1, 3),

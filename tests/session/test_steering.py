@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.small_city import city, result_tables
 
-from shoal.control.journal import Begun, Decided, Ended, Measured, Scaled
+from shoal.control.journal import Advised, Begun, Decided, Ended, Measured, Scaled
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
 from shoal.model.control.messages import EpochCommitted
@@ -116,3 +116,16 @@ def test_no_workers_are_refused() -> None:
     with pytest.raises(ConfigError, match="number of workers must be at least 1; got 0"):
         run.scale(0)
     run.wait()
+
+
+@pytest.mark.parametrize("on", ["local", "reference", "simulated"])
+def test_the_twin_chooses_a_mechanism_of_the_runtime_and_no_result_changes(on: str, tmp_path: Path) -> None:
+    ready = city("W2", events=12_000, rows_per_epoch=1000)
+    control = ControlSettings(trigger="periodic:0.01", window_s=0.01, rest_s=0.01, decision="always", split=0)
+    run = start(ready.job, on=on, workers=3, policy="greedy", control=control, journal=str(tmp_path), mechanism="auto")
+    run.wait()
+    tables = [entry for entry in read_journal(str(tmp_path)) if isinstance(entry, Advised)]
+    assert run.mechanism == "auto"
+    assert {each.mechanism for entry in tables for each in entry.candidates} <= set(run.capabilities.mechanisms)
+    assert len(tables) == sum(isinstance(entry, Decided) for entry in read_journal(str(tmp_path)))
+    assert right(run, ready)

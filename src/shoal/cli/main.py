@@ -73,7 +73,7 @@ def cli() -> None:
 @click.option(
     "--mechanism",
     metavar="NAME",
-    help=f"How state moves to its new worker, see `shoal mechanisms`  [default: {DEFAULT}]",
+    help=f"How state moves to its new worker, see `shoal mechanisms`; auto: as predicted best  [default: {DEFAULT}]",
 )
 @click.option("--journal", metavar="DIR", help="Keep the journal of decisions here  [default: the checkpoint]")
 @click.option(

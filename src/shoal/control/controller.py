@@ -4,6 +4,7 @@ It reads no clock: the time comes with each event. Its decisions depend on the e
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shoal.control.history import History
@@ -26,6 +27,7 @@ from shoal.control.proposal import Case, Verdict, decided, judged, kept_its_prom
 from shoal.control.repartitioning import Divisions
 from shoal.control.settings import ControlSettings, deadlines_of
 from shoal.control.trigger import reason, triggers_of
+from shoal.control.twin.adviser import Adviser
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
     Command,
@@ -87,9 +89,19 @@ class Controller:
     """Decides for one run; `policy` is the name of a dynamic policy, or any other name for none."""
 
     def __init__(
-        self, graph: Graph, policy: str, settings: ControlSettings | None = None, *, stops_to_divide: bool = False
+        self,
+        graph: Graph,
+        policy: str,
+        settings: ControlSettings | None = None,
+        *,
+        stops_to_divide: bool = False,
+        mechanisms: Sequence[str] = (),
     ) -> None:
-        """Start without any observation; `stops_to_divide`: the runtime processes all it has read before a split."""
+        """Start without any observation.
+
+        `stops_to_divide`: the runtime processes all it has read before a split. `mechanisms`: those among which the
+        twin chooses one for every rebinding; without any, the runtime uses its own.
+        """
         self.policy = policy
         self.settings = settings or ControlSettings()
         self._asked: BindingPolicy | None = DYNAMIC.get(policy)
@@ -115,6 +127,7 @@ class Controller:
         self._rest_until_s = float("-inf")
         self._agreed: deque[int] = deque(maxlen=self.settings.patience)
         self._kept: Kept | None = None
+        self._adviser = Adviser(mechanisms, self.settings.weights) if mechanisms else None
 
     def _laid_out(self) -> Layout:
         """The instances as policies see them, with the deadlines of queries."""
@@ -124,7 +137,26 @@ class Controller:
 
     def handle(self, event: Event) -> Reaction:
         """React to one event of the runtime; called once per event, in order."""
-        now_s = event.at_s
+        return self._advised(self._reaction(event, event.at_s), event.at_s)
+
+    def _advised(self, reaction: Reaction, now_s: float) -> Reaction:
+        """The same reaction, each rebinding with the mechanism that the twin advises."""
+        adviser, newest = self._adviser, self._newest
+        if adviser is None or newest is None or not reaction.commands:
+            return reaction
+        loads = self._loads or self._layout.loads(newest if newest.period_s else replace(newest, period_s=1.0))
+        observed = Observation.of(replace(loads, costs=self._history.costs), newest, self.settings.horizon_s)
+        hosts = observed.topology.hosts
+        left_s = {} if hosts is None else self._departures.left_s(hosts, now_s)
+        commands, entries = list[Command](), list[Entry](reaction.entries)
+        for command in reaction.commands:
+            if isinstance(command, Rebind) and command.mechanism is None:
+                command, advice = adviser.advised(command, observed, self._graph, newest, left_s, now_s)  # noqa: PLW2901
+                entries += advice
+            commands.append(command)
+        return Reaction(tuple(commands), tuple(entries))
+
+    def _reaction(self, event: Event, now_s: float) -> Reaction:
         if isinstance(event, EpochCommitted):
             return self._epoch(event, now_s)
         if isinstance(event, WorkersLost):
@@ -184,6 +216,8 @@ class Controller:
         if graph is not self._graph or snapshot.partitioning != self._partitioning:
             self._begin_again(graph, snapshot.partitioning)
         self._newest = snapshot
+        if self._adviser is not None:
+            self._adviser.note(snapshot)
         left = self._leave(event, now_s)
         if left is not None:
             return left
@@ -261,7 +295,7 @@ class Controller:
             return None
         rebind, moved = self._resized(newest, workers, now_s)
         entry = Scaled(now_s, epoch, newest.binding.workers, workers, why, moved)
-        return Reaction((rebind,), (*self._ended_streak(), entry))
+        return self._advised(Reaction((rebind,), (*self._ended_streak(), entry)), now_s)
 
     def _lost(self, event: WorkersLost, now_s: float) -> Reaction:
         """Bind everything to the remaining workers."""

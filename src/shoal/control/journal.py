@@ -120,6 +120,36 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class MechanismCost:
+    """What a rebinding would cost with one mechanism, as the twin predicts; without figures if it is impossible.
+
+    `cost` is the objective in event-seconds. `latency_s` is the time that events would wait in sum, `emission_s` that
+    of windows, `seconds` until all instances work at their new workers. `refused`: why it was not chosen.
+    """
+
+    mechanism: str
+    cost: float | None
+    frozen_s: float = 0.0
+    latency_s: float = 0.0
+    emission_s: float = 0.0
+    seconds: float = 0.0
+    sent_bytes: int = 0
+    lost: float = 0.0
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Advised:
+    """The twin has chosen the mechanism of a rebinding: `candidates` are all that the runtime has, the best first."""
+
+    at_s: float
+    mechanism: str
+    moved: int
+    moved_bytes: int
+    candidates: tuple[MechanismCost, ...]
+
+
+@dataclass(frozen=True)
 class Aborted:
     """A decision was carried out in part: how many of its moves were made, how many not, and why."""
 
@@ -263,6 +293,7 @@ Entry = (
     | Decided
     | Kept
     | Measured
+    | Advised
     | Aborted
     | Scaled
     | Divided

@@ -8,6 +8,7 @@ from shoal.control.decision import Model
 from shoal.control.forecast import forecast_of
 from shoal.control.host_departure import leaving_of
 from shoal.control.trigger import triggers_of
+from shoal.control.twin.choice import Objective
 from shoal.errors import ConfigError, did_you_mean
 from shoal.policies.binding.deadline_aware import NAME as DEADLINE_AWARE
 from shoal.policies.partitioning.splitting import Splitting
@@ -112,6 +113,8 @@ class ControlSettings:
     """Latencies for the policy deadline-aware: one for all queries, QUERY:MS for some of them, several with commas."""
     departures: str = "ahead"
     """Whether instances leave hosts that are expected to go: ahead, or not before they are lost."""
+    objective: str = ""
+    """What the twin keeps small when it chooses a mechanism: TERM:WEIGHT, several with commas; see `Objective`."""
     leave: str = ""
     """Hosts that are to be free by a time of the run, as HOST@SECONDS, several with commas."""
 
@@ -122,6 +125,7 @@ class ControlSettings:
         deadlines_of(self.deadline_ms)
         forecast_of(self.forecast)
         leaving_of(self.leave)
+        _ = self.weights
         if self.departures not in DEPARTURES:
             raise ConfigError(f"departures must be one of {', '.join(DEPARTURES)}; got {self.departures!r}")
         _ = self.model, self.scaling, self.splitting
@@ -139,6 +143,11 @@ class ControlSettings:
     def model(self) -> Model:
         """The decision model."""
         return Model(self.weight, self.least_s, self.most_s)
+
+    @property
+    def weights(self) -> Objective:
+        """The weights of the objective."""
+        return Objective.of(self.objective)
 
     @property
     def splitting(self) -> Splitting | None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from shoal.control.journal import (
     Aborted,
+    Advised,
     Begun,
     Decided,
     Divided,
@@ -15,6 +16,7 @@ from shoal.control.journal import (
     Left,
     Lost,
     Measured,
+    MechanismCost,
     Moving,
     Parked,
     Refused,
@@ -54,8 +56,8 @@ def _begun(entry: Begun) -> str:
 
 
 def _lines(entry: Entry, most: int | None) -> list[str]:
-    if isinstance(entry, Decided):
-        return _decided(entry, most)
+    if isinstance(entry, Decided | Advised):
+        return _decided(entry, most) if isinstance(entry, Decided) else _advised(entry, most)
     if isinstance(entry, Kept):
         return _kept(entry, most)
     if isinstance(entry, Measured | Aborted):
@@ -112,6 +114,26 @@ def _measured(entry: Measured) -> str:
     if entry.latency_before_s and entry.latency_after_s:
         text += f", the slowest latency from {readable(entry.latency_before_s)} to {readable(entry.latency_after_s)}"
     return text + (f"; the next decision waits {entry.rest_s:g} s" if brought < promised / 4 else "")
+
+
+def _advised(entry: Advised, most: int | None) -> list[str]:
+    """The chosen mechanism, and what each would cost."""
+    shown = entry.candidates if most is None else entry.candidates[: most + 1]
+    left = len(entry.candidates) - len(shown)
+    moved = f"{_number(entry.moved, 'instance')} with {_bytes(entry.moved_bytes)} of state"
+    first = f"the twin chose mechanism {entry.mechanism} for {moved}"
+    return [first, *(f"  {_mechanism_cost(each)}" for each in shown), *([f"  and {left:,} more"] if left else [])]
+
+
+def _mechanism_cost(entry: MechanismCost) -> str:
+    if entry.cost is None:
+        return f"{entry.mechanism} is not possible: {entry.refused}"
+    figures = (
+        f"{entry.mechanism}: frozen for {readable(entry.frozen_s)}, done after {readable(entry.seconds)}, in sum "
+        f"events wait {entry.latency_s:.3g} s and results {entry.emission_s:.3g} s, {_bytes(entry.sent_bytes)} sent"
+    )
+    lost = f", {entry.lost:.1%} of the state lost" if entry.lost else ""
+    return figures + lost + f"; cost {entry.cost:.3g}" + (f": {entry.refused}" if entry.refused else "")
 
 
 def _aborted(entry: Aborted) -> str:

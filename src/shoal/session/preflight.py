@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from shoal.control.twin.adviser import AUTO
 from shoal.errors import ConfigError
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.policies.catalog import NEED_HOSTS, QUEUED, check_policy
@@ -34,5 +35,7 @@ def check(capabilities: Capabilities, workers: int, policy: str | None, mechanis
     if policy in NEED_HOSTS and not capabilities.knows_hosts:
         able = runtimes_that(lambda can: can.knows_hosts)
         raise ConfigError(f"policy {policy} is for runtime {able}; runtime {on} does not know its hosts and links")
-    if mechanism is not None:
+    if mechanism == AUTO and not capabilities.mechanisms:
+        raise ConfigError(f"mechanism {AUTO} chooses among those of the runtime; runtime {on} has none")
+    if mechanism not in (None, AUTO):
         mechanism_named(mechanism, capabilities.mechanisms, f"runtime {on}")

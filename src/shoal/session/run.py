@@ -17,6 +17,7 @@ from shoal.connectors.sinks import MemorySink, OpenedSink, Sink
 from shoal.control.controller import Controller
 from shoal.control.journal import Begun, Ended
 from shoal.control.settings import ControlSettings
+from shoal.control.twin.adviser import AUTO
 from shoal.errors import ConfigError
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
@@ -320,11 +321,11 @@ def start(  # noqa: PLR0913  (all but the job by name)
     be resumed; Spark then uses a temporary one. Without a `sink` the results stay in memory, in `Run.sink`. Without a
     `policy` instances are bound round-robin; the local runtime then binds none, which is an error with `must_bind`. The
     journal is in the directory `journal`, or with the checkpoint. `mechanism` moves state to its new worker: see `shoal
-    mechanisms`; `megaphone` by default. If a query fails, `on_query_error` decides: `fail` ends the run with the error;
-    `park` stops that query, and all others that need what failed, until they are replaced, see `Run.parked`. `say` is
-    called with the reason whenever the start takes a while. `allow_pickle` accepts functions in the checkpoint that are
-    not signed with your key, see docs/security.md. `shed`: which input may be shed if the run is overloaded, or always;
-    see `Run.load_shedding` and docs/how-to/shed-load.md.
+    mechanisms`; `megaphone` by default, `auto` lets the twin choose. If a query fails, `on_query_error` decides: `fail`
+    ends the run with the error; `park` stops that query, and all others that need what failed, until they are replaced,
+    see `Run.parked`. `say` is called with the reason whenever the start takes a while. `allow_pickle` accepts functions
+    in the checkpoint that are not signed with your key, see docs/security.md. `shed`: which input may be shed if the
+    run is overloaded, or always; see `Run.load_shedding` and docs/how-to/shed-load.md.
     """
     kind = runtime_kind(on)
     began_s = kind.clock()
@@ -351,7 +352,7 @@ def start(  # noqa: PLR0913  (all but the job by name)
         policy=policy,
         most_workers=0 if steered.scaling is None else steered.scaling.most,
         must_bind=must_bind or journal is not None,
-        mechanism=mechanism,
+        mechanism=None if mechanism == AUTO else mechanism,
         conf=settings,
         local=local,
         spark=spark,
@@ -389,7 +390,8 @@ def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
     can = run.capabilities
     if can.binds != "always":
         return
-    controller = Controller(run.job.graph, run.policy, control, stops_to_divide=can.stops_to_divide)
+    among = can.mechanisms if run.asked_mechanism == AUTO else ()
+    controller = Controller(run.job.graph, run.policy, control, stops_to_divide=can.stops_to_divide, mechanisms=among)
     run.steering = Steering(controller, run.runtime, None if journal is None else JournalFile(journal))
     changed = {name: value for name, value in vars(control).items() if value != getattr(ControlSettings, name)}
     numbers = run.workers, len(run.job.graph.stateful_instances)

@@ -88,19 +88,42 @@ def choose(
     profile: MigrationProfile, objective: Objective | None = None, among: Sequence[str] = tuple(MECHANISMS)
 ) -> tuple[Ranked, ...]:
     """All mechanisms of `among`, the cheapest first; impossible ones are last. Of equals the first of `among` wins."""
-    wanted = objective or Objective()
+    return choose_for([profile], objective or Objective(), among)
+
+
+def choose_for(profiles: Sequence[MigrationProfile], objective: Objective, among: Sequence[str]) -> tuple[Ranked, ...]:
+    """The same for several migrations by one mechanism: of instances of different operators, or over several links."""
     found, impossible = list[tuple[float, int, Prediction]](), list[Ranked]()
+    rate = sum(each.rate for each in profiles)
     for place, name in enumerate(among):
         try:
-            prediction = predict(profile, name)
+            prediction = combined([predict(each, name) for each in profiles], [each.rate for each in profiles])
         except MechanismError as error:
             impossible.append(Ranked(name, float("inf"), None, str(error)))
         else:
-            found.append((wanted.cost(prediction, profile.rate), place, prediction))
+            found.append((objective.cost(prediction, rate), place, prediction))
     found.sort(key=lambda each: each[:2])
     if not found:
         raise MechanismError(f"no mechanism of {', '.join(among) or 'none'} can move this state")
-    return (*_ranked(found, wanted, profile.rate), *impossible)
+    return (*_ranked(found, objective, rate), *impossible)
+
+
+def combined(found: Sequence[Prediction], rates: Sequence[float]) -> Prediction:
+    """Several predictions of one mechanism as one: waits and bytes add up, times are the longest."""
+    if len(found) == 1:
+        return found[0]
+    lost = sum(each.lost * rate for each, rate in zip(found, rates, strict=True))
+    return Prediction(
+        found[0].mechanism,
+        frozen_s=max(each.frozen_s for each in found),
+        latency_s=sum(each.latency_s for each in found),
+        longest_s=max(each.longest_s for each in found),
+        emission_s=sum(each.emission_s for each in found),
+        late_results=sum(each.late_results for each in found),
+        seconds=max(each.seconds for each in found),
+        sent_bytes=sum(each.sent_bytes for each in found),
+        lost=lost / sum(rates) if sum(rates) > 0 else 0.0,
+    )
 
 
 def _ranked(found: Sequence[tuple[float, int, Prediction]], objective: Objective, rate: float) -> Iterator[Ranked]:
