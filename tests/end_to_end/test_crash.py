@@ -162,6 +162,24 @@ def test_a_run_killed_while_a_rebinding_is_announced_goes_on_with_it(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(PLAN, 4, "after"), id="when instances move"),
+        pytest.param(Fault(STAGE, 8, "before"), id="in a task"),
+        pytest.param(Fault(MANIFEST, 5, "after"), id="when an epoch is committed"),
+    ],
+)
+def test_a_run_killed_while_state_is_not_read_yet_goes_on_with_nothing_lost_or_doubled(
+    fault: Fault, tmp_path: Path, quiet: str, spark: "SparkSession"
+) -> None:
+    workspace = Workspace(tmp_path)
+    assert workspace.run(fault, "--mechanism", "meces", "--shuffle-bindings").returncode == KILLED
+    assert workspace.finish(spark).consumed == EVENTS
+    assert workspace.digest() == quiet
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_run_killed_at_random_times_goes_on_with_nothing_lost_or_doubled(
     seed: int, tmp_path: Path, quiet: str

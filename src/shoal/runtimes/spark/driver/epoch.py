@@ -23,7 +23,7 @@ from shoal.runtimes.spark.cluster.executor_placement import Affinity, ExecutorPl
 from shoal.runtimes.spark.driver.instance_costs import Costs
 from shoal.runtimes.spark.driver.outcome import Outcome
 from shoal.runtimes.spark.driver.position import Position, goal_of, numbers
-from shoal.runtimes.spark.rebinding.settlement import settled
+from shoal.runtimes.spark.rebinding.settlement import losses, settled
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, Manifest, program
 from shoal.runtimes.spark.state.postponed import Rest
 from shoal.runtimes.spark.state.signed_code import code_digest
@@ -65,7 +65,8 @@ class EpochRunner:
         """Write the plan of an epoch; one that was planned before a crash keeps its plan."""
         if self.checkpoint.has_plan(epoch):
             return self.checkpoint.plan(epoch)
-        moved = {move.instance for move in moves if move.instance not in self.position.postponed}
+        still = {*self.position.postponed, *self.position.dropped}
+        moved = {move.instance for move in moves if move.instance not in still}
         coming = None if final else self.position.coming
         return self._write_plan(epoch, time.time_ns() // 1000, len(moves), moved, coming)
 
@@ -120,6 +121,7 @@ class EpochRunner:
             arrived=tuple(position for position, instance in enumerate(compiled.instances) if instance in moved),
             divided=tuple(position.heirs),
             attempt=attempt,
+            dropped=position.dropped_now(),
         )
         self.checkpoint.write_plan(plan)
         return plan
@@ -151,8 +153,10 @@ class EpochRunner:
         if outcome.dead is not None:
             self._sink.write(DEAD_LETTERS, plan.epoch, outcome.dead)
         began_us = self.position.announced_us or plan.now_us
-        position, finished = settled(self._after(plan, outcome), outcome, plan.postponed, began_us, final=final)
-        self.checkpoint.write_manifest(self._manifest(position, plan, outcome, final=final))
+        after = self._after(plan, outcome)
+        position, finished = settled(after, outcome, plan.postponed, began_us, final=final)
+        manifest = self._manifest(position, plan, outcome, final=final)
+        self.checkpoint.write_manifest(replace(manifest, losses=losses(after, position, finished)))
         self.position = position
         self._clean(plan)
         return self._event(plan, outcome, time.perf_counter() - began), finished
@@ -177,7 +181,9 @@ class EpochRunner:
     def _after(self, plan: EpochPlan, outcome: Outcome) -> Position:
         position = self.position
         known = set(position.binding.worker_of)
-        homes = {i: segment for i, segment in position.homes.items() if i in known and i not in plan.divided}
+        dropped = {each.instance for each in plan.dropped}
+        gone = dropped.union(plan.divided)
+        homes = {i: segment for i, segment in position.homes.items() if i in known and i not in gone}
         sizes, sizes_bytes = dict(position.segment_sizes), dict(position.segment_bytes)
         watermarks = position.watermarks_us
         postponed = {each.instance: each for each in plan.postponed if each.instance in known}
@@ -211,6 +217,7 @@ class EpochRunner:
             postponed=postponed,
             rests=rests,
             announced_us=plan.now_us if plan.coming else 0,
+            dropped={},
         )
 
     def _manifest(self, position: Position, plan: EpochPlan, outcome: Outcome, *, final: bool) -> Manifest:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from shoal.model.control.messages import LostState
+from shoal.model.query.graph import InstanceId
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.reports import REPORTS, Header, Report, received
@@ -42,6 +44,11 @@ class Outcome:
     def headers(self) -> tuple[Header, ...]:
         """The headers of the reading tasks."""
         return next((report.headers for report in self.reports if report.headers), ())
+
+    @property
+    def lost(self) -> Mapping[InstanceId, LostState]:
+        """The state that moves have discarded."""
+        return {instance: lost for report in self.reports for instance, lost in report.lost.items()}
 
     @property
     def counted(self) -> dict[str, int]:

@@ -20,9 +20,9 @@ from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.shedder import switched
 from shoal.runtimes.spark.rebinding.rebinding import RESTARTED, SUPERSEDED, Rebinding
 from shoal.runtimes.spark.state.checkpoint import Goal, StateRef
-from shoal.runtimes.spark.state.postponed import Postponed, Rest
+from shoal.runtimes.spark.state.postponed import Dropped, Postponed, Rest
 
-MECHANISMS = ("megaphone", "all-at-once", "rhino", "meces", "lazy-latency")
+MECHANISMS = ("megaphone", "all-at-once", "rhino", "meces", "lazy-latency", "drop")
 """The mechanisms whose plans can be executed between epochs; the first is the default."""
 
 
@@ -38,7 +38,8 @@ class Position:
     that finish with the next epoch; their remaining moves are aborted. `shedding`: which rows are shed, by stream.
     `postponed`: the state of instances whose workers have not read it. `on_demand`: whether the announced binding
     postpones the state of what it moves; `rests`: how long that state can be left alone, as its workers have said.
-    `announced_us`: when the moves of this epoch were announced; 0 if they were not.
+    `announced_us`: when the moves of this epoch were announced; 0 if they were not. `dropped`: the state that the next
+    epoch discards.
     """
 
     graph: Graph
@@ -64,6 +65,7 @@ class Position:
     on_demand: bool = False
     rests: Mapping[InstanceId, Rest] = field(default_factory=dict)
     announced_us: int = 0
+    dropped: Mapping[InstanceId, Dropped] = field(default_factory=dict)
 
     @property
     def instances(self) -> tuple[InstanceId, ...]:
@@ -81,11 +83,11 @@ class Position:
         for instance, segment in self.homes.items():
             members[segment].append(instance)
         now, then = self.binding.worker_of, (self.coming or self.binding).worker_of
-        refs = []
+        refs, unread = [], {*self.postponed, *self.dropped}
         for segment, instances in members.items():
             whole = len(instances) == self.segment_sizes[segment]
             after = [heir for i in instances for heir in self.heirs.get(i, (i,))]
-            workers = sorted({int(now[i]) for i in after if i in now and i not in self.postponed})
+            workers = sorted({int(now[i]) for i in after if i in now and i not in unread})
             moving = [] if self.on_demand else [i for i in after if i in then and then[i] != now.get(i)]
             coming = sorted({int(then[i]) for i in moving})
             named = None if whole else tuple(instances)
@@ -119,6 +121,20 @@ class Position:
             elif known is not None:
                 postponed[move.instance] = replace(known, source=int(move.source), ahead=False)
         return replace(self, postponed=postponed)
+
+    def without_state(self, moves: Iterable[Move]) -> "Position":
+        """The position in which the state of instances that move is discarded."""
+        dropped, postponed = dict(self.dropped), dict(self.postponed)
+        for move in moves:
+            if move.instance in self.homes:
+                known = postponed.pop(move.instance, None)
+                watermark_us = None if known is None else known.rest.watermark_us
+                dropped[move.instance] = Dropped(move.instance, "", int(move.source), watermark_us)
+        return replace(self, dropped=dropped, postponed=postponed)
+
+    def dropped_now(self) -> tuple[Dropped, ...]:
+        """What is discarded, as plans have it: with its segment."""
+        return tuple(replace(each, segment=self.homes[i]) for i, each in self.dropped.items() if i in self.homes)
 
     def postponed_now(self, now_us: int) -> tuple[Postponed, ...]:
         """What is postponed, as plans and manifests have it: with its segment, and since when."""
@@ -172,7 +188,8 @@ class Position:
         coming = self.coming and self.coming.fitted(instances)
         rebinding = self.rebinding and self.rebinding.fitted(self.binding, kept)
         postponed = {i: each for i, each in self.postponed.items() if i in kept.worker_of}
-        return replace(self, binding=kept, coming=coming, rebinding=rebinding, postponed=postponed)
+        dropped = {i: each for i, each in self.dropped.items() if i in kept.worker_of}
+        return replace(self, binding=kept, coming=coming, rebinding=rebinding, postponed=postponed, dropped=dropped)
 
     def without_rebinding(self, reason: str) -> "Position":
         """The position with the rebinding in progress aborted."""

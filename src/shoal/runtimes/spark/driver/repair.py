@@ -48,6 +48,9 @@ def repaired(planned: Position, before: Graph, graph: Graph, store: StateStore) 
             new: replace(each, instance=new) for i, each in position.postponed.items() for new in _instances(i, ids)
         },
         rests={new: rest for i, rest in position.rests.items() for new in _instances(i, ids)},
+        dropped={
+            new: replace(each, instance=new) for i, each in position.dropped.items() for new in _instances(i, ids)
+        },
     )
 
 

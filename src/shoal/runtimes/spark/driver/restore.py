@@ -1,11 +1,14 @@
 """Restoring: from the files of a checkpoint to the position at which a run resumes."""
 
+import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from shoal.compiler.program import program_instances
 from shoal.errors import CheckpointError
 from shoal.model.control.binding import Binding, Move, WorkerId
+from shoal.model.control.messages import MoveReport, MovesFinished
 from shoal.model.control.parked import ParkedQuery, digest
 from shoal.model.query.code import untrusted
 from shoal.model.query.graph import Graph, InstanceId
@@ -40,7 +43,12 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
         held=manifest.partitioning,
         rests=manifest.rests,
     )
-    return last, _standing(position, checkpoint, graph, manifest), manifest.final
+    position = _standing(position, checkpoint, graph, manifest)
+    rebinding = position.rebinding
+    if rebinding is not None and done < last:
+        lost = tuple(loss.move for loss in manifest.losses if loss.rebind == rebinding.id)
+        position = replace(position, rebinding=replace(rebinding, reports=lost))
+    return last, position, manifest.final
 
 
 def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Position:
@@ -48,7 +56,26 @@ def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Positi
     plan = checkpoint.plan(epoch)
     checkpoint.check_offsets(plan)
     graph = checkpoint.unverified_graph(plan.graph)
-    return under_way(position, _standing(position, checkpoint, graph, plan))
+    planned = replace(
+        _standing(position, checkpoint, graph, plan), dropped={each.instance: each for each in plan.dropped}
+    )
+    return under_way(position, planned)
+
+
+def unreported(checkpoint: Checkpoint, last: int) -> list[MovesFinished]:
+    """The rebindings that discarded state in the last epoch, if the run died before anybody can have heard of it.
+
+    Spark commits an epoch after it was reported. A rebinding that is still in progress reports its losses itself.
+    """
+    if last < 0 or checkpoint.spark_epoch() >= last:
+        return []
+    manifest = checkpoint.manifest(last)
+    goal = manifest.goal.rebind if manifest.goal else None
+    lost: dict[str, list[MoveReport]] = defaultdict(list)
+    for loss in manifest.losses:
+        if loss.rebind != goal:
+            lost[loss.rebind].append(loss.move)
+    return [MovesFinished(rebind, tuple(moves), resumed=True, at_s=time.time()) for rebind, moves in lost.items()]
 
 
 def under_way(before: Position, planned: Position) -> Position:

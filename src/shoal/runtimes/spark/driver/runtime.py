@@ -38,10 +38,10 @@ from shoal.runtimes.spark.capabilities import CAPABILITIES
 from shoal.runtimes.spark.cluster.executor_placement import executor_placement
 from shoal.runtimes.spark.cluster.failure import failed_queries, translated
 from shoal.runtimes.spark.cluster.session import set_up
+from shoal.runtimes.spark.driver import restore
 from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position, asked_shedding
 from shoal.runtimes.spark.driver.repair import repaired
-from shoal.runtimes.spark.driver.restore import as_planned, check_streams, desired, restored, still_parked, verify_code
 from shoal.runtimes.spark.driver.ticks import Ticks, waits
 from shoal.runtimes.spark.rebinding.commands import Commands
 from shoal.runtimes.spark.rebinding.mailbox import Mailbox
@@ -189,20 +189,22 @@ class SparkRuntime(WallClock, Unmeasured):
         store = open_store(self._checkpoint.uri, self._setup.hot)
         streams = tuple(sorted(self._setup.sources))
         position = Position(graph, binding, declared=tuple(graph.queries), streams=streams)
-        found = restored(self._checkpoint, store)
+        found = restore.restored(self._checkpoint, store)
         if found is not None:
             self._last, position, self._finished = found
-            check_streams(position, set(self._setup.sources), self._checkpoint.uri)
+            restore.check_streams(position, set(self._setup.sources), self._checkpoint.uri)
+            for finished in restore.unreported(self._checkpoint, self._last):
+                self._events.put(finished)
             store.keep_only({*position.homes.values()})
         interrupted = self._checkpoint.has_plan(self._last + 1)
         self._mailbox.recover(self._last, planned=interrupted)
         before, planned = position.graph, position
         if interrupted:
-            planned = as_planned(self._checkpoint, position, self._last + 1)
-        now = desired(graph, planned)
-        verify_code(self._checkpoint, now, planned.graph)
+            planned = restore.as_planned(self._checkpoint, position, self._last + 1)
+        now = restore.desired(graph, planned)
+        restore.verify_code(self._checkpoint, now, planned.graph)
         position = repaired(planned, before, now, store)
-        parked = still_parked(graph, planned)
+        parked = restore.still_parked(graph, planned)
         wanted = replace(position.with_graph(now, binding), declared=tuple(graph.queries), parked=parked)
         for each in parked:
             self._report_parked((each.name,), each.reason, each.row)

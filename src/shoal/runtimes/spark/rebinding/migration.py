@@ -5,7 +5,8 @@ worker, which reads its state from the store. The queues of a plan decide the ep
 
 1. Transfers in the preamble queue are announced: the new workers own the instances from the epoch after the next. In
    between they read ahead; or, if they are to start without state, the old workers say how long it can be left alone.
-2. The whole critical queue moves with the next epoch.
+2. The whole critical queue moves with the next epoch. State that a step drops is counted by its old worker, and gone;
+   instances that are split or merged with the same epoch wait for the next, since only whole instances are dropped.
 3. The normal queue moves up to the limit of the migration throttle, but at least one instance with state.
 4. State that was left behind by targets that started without it is read in the background, in the order of the plan, up
    to the same limit; what is needed sooner is read by the tasks.
@@ -28,7 +29,7 @@ from shoal.model.query.graph import InstanceId
 from shoal.runtimes.spark.driver.position import Position
 
 QUEUES = frozenset({Queue.PREAMBLE, Queue.CRITICAL, Queue.DEADLINE, Queue.NORMAL})
-STEPS = frozenset({StepKind.PREAMBLE, StepKind.START, *MOVE})
+STEPS = frozenset({StepKind.PREAMBLE, StepKind.START, StepKind.DROP, *MOVE})
 """The steps that can be executed between epochs."""
 
 
@@ -53,6 +54,9 @@ def _with_moves(position: Position, limits: Limits) -> Position:
     goal = rebinding.goal
     transfers = _transfers(position, goal, limits.node_of)
     plan = executable(MECHANISMS[rebinding.mechanism].plan(transfers, limits.costs))
+    if StepKind.DROP in plan.kinds and position.heirs:
+        whole = [each for each in transfers if each.instance not in _divided(position)]
+        plan = executable(MECHANISMS[rebinding.mechanism].plan(whole, limits.costs))
     announced = plan.served(Queue.PREAMBLE)
     if announced:
         starts = any(batch.queue is Queue.PREAMBLE and StepKind.START in batch.kinds for batch in plan.batches)
@@ -60,7 +64,8 @@ def _with_moves(position: Position, limits: Limits) -> Position:
     made = (*plan.served(Queue.CRITICAL), *_within(plan.served(Queue.NORMAL), limits.most_bytes))
     binding = _after(position.binding, made, goal)
     moves = tuple(Move(each.instance, each.source, each.target) for each in made)
-    return replace(position.with_postponed(moves), binding=binding, rebinding=rebinding.moving(moves))
+    after = position.without_state(moves) if StepKind.DROP in plan.kinds else position.with_postponed(moves)
+    return replace(after, binding=binding, rebinding=rebinding.moving(moves))
 
 
 def _with_reading(position: Position, limits: Limits) -> Position:
@@ -119,6 +124,11 @@ def _transfers(position: Position, goal: Binding, node_of: Sequence[int]) -> lis
         )
         for move in moves
     ]
+
+
+def _divided(position: Position) -> frozenset[InstanceId]:
+    """The instances that give or take state as others are split and merged."""
+    return frozenset(position.heirs).union(*position.heirs.values())
 
 
 def _link(move: Move, node_of: Sequence[int]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from shoal.model.query.graph import InstanceId
 from shoal.runtimes.spark.driver.outcome import Outcome
 from shoal.runtimes.spark.driver.position import Position
 from shoal.runtimes.spark.rebinding.rebinding import ENDED, GONE, Rebinding
-from shoal.runtimes.spark.state.postponed import Postponed
+from shoal.runtimes.spark.state.postponed import Loss, Postponed
 
 
 def settled(
@@ -30,7 +30,7 @@ def settled(
     open_, closed = position.rebinding, position.closed
     if open_ is None and not closed:
         return position, []
-    measured = _measured(outcome)
+    measured, lost = _measured(outcome), outcome.lost
     since_us = {each.instance: each.begun_us for each in postponed}
     now_s = time.time()
 
@@ -41,7 +41,7 @@ def settled(
         state_bytes, frozen_s, late_s = measured.get(move.instance, (0, 0.0, 0.0))
         seconds = max(0.0, now_s - since_us.get(move.instance, began_us) / 1e6)
         made = MoveReport(move.instance, move.source, move.target, state_bytes, frozen_s, late_s)
-        return replace(made, seconds=seconds, late_results=0)
+        return replace(made, seconds=seconds, late_results=0, lost=lost.get(move.instance))
 
     done = [rebinding.committed(report) for rebinding in closed]
     if open_ is not None:
@@ -50,6 +50,16 @@ def settled(
             done.append(open_)
             open_ = None
     return replace(position, rebinding=open_, closed=()), [_finished(rebinding) for rebinding in done]
+
+
+def losses(before: Position, after: Position, finished: Iterable[MovesFinished]) -> tuple[Loss, ...]:
+    """The state that the moves of an epoch have discarded, from the positions before and after it was settled."""
+    known = {each.id: len(each.reports) for each in (*before.closed, before.rebinding) if each is not None}
+    reports = {event.rebind: event.moves for event in finished}
+    if after.rebinding is not None:
+        reports[after.rebinding.id] = after.rebinding.reports
+    new = ((id_, move) for id_, moves in reports.items() for move in moves[known.get(id_, 0) :])
+    return tuple(Loss(id_, move) for id_, move in new if move.lost is not None)
 
 
 def _measured(outcome: Outcome) -> Mapping[InstanceId, tuple[int, float, float]]:

@@ -26,7 +26,7 @@ from shoal.model.control.partitioning import DECLARED, Partitioning
 from shoal.model.control.shedding import StreamShedding
 from shoal.model.query.code import trust
 from shoal.model.query.graph import Graph, InstanceId, Operator, OperatorId
-from shoal.runtimes.spark.state.postponed import Postponed, Rest
+from shoal.runtimes.spark.state.postponed import Dropped, Loss, Postponed, Rest
 from shoal.runtimes.spark.state.signed_code import codes_of, signature_of, trust_signed
 from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.storage.codec import Codec
@@ -105,7 +105,7 @@ class EpochPlan(Standing):
 
     `arrived`: the positions in the binding of instances that had another worker in the epoch before. `divided`: the
     instances whose state is partitioned again by key, since it was written under another partitioning. `attempt`: how
-    often the epoch was planned before, for other queries.
+    often the epoch was planned before, for other queries. `dropped`: state that is discarded.
     """
 
     KIND: ClassVar[str] = "plan"
@@ -114,13 +114,15 @@ class EpochPlan(Standing):
     arrived: tuple[int, ...] = ()
     divided: tuple[str, ...] = ()
     attempt: int = 0
+    dropped: tuple[Dropped, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest(Standing):
     """What an epoch has done. Its state is complete, and its results are in the sinks.
 
-    `rests`: how long the state of instances that move on demand with the next epoch can be left alone.
+    `rests`: how long the state of instances that move on demand with the next epoch can be left alone. `losses`: the
+    state that was discarded.
     """
 
     slices: Mapping[str, tuple[SliceRead, ...]] = field(default_factory=dict)
@@ -128,6 +130,7 @@ class Manifest(Standing):
     totals: Mapping[str, int] = field(default_factory=dict)
     streams: tuple[str, ...] = ()
     rests: Mapping[InstanceId, Rest] = field(default_factory=dict)
+    losses: tuple[Loss, ...] = ()
 
     @classmethod
     def of(

@@ -6,6 +6,7 @@ reaches the time at which it is due, otherwise in the background.
 
 from dataclasses import dataclass, replace
 
+from shoal.model.control.messages import MoveReport
 from shoal.model.query.graph import InstanceId
 
 
@@ -40,10 +41,19 @@ class Postponed:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """State that a move of a rebinding has discarded."""
+
+    rebind: str
+    move: MoveReport
+
+
+@dataclass(frozen=True)
 class Dropped:
     """The state of an instance that a move discards.
 
-    `source`: the worker that had the instance. `watermark_us`: that of the state if it is older than the epoch's.
+    `source`: the worker that had the instance, and says what is lost. `watermark_us`: that of the state if it is older
+    than the epoch's.
     """
 
     instance: InstanceId

@@ -14,6 +14,7 @@ import numpy as np
 from shoal.errors import MessageError, QueryError, RunError
 from shoal.kernels.columns.table import Ints
 from shoal.kernels.kernel import NEVER_US
+from shoal.model.control.messages import LostState
 from shoal.model.control.shedding import ShedCount
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.spark.state.postponed import Rest
@@ -131,6 +132,7 @@ class Report:
     instance in `arrived`; `late_bytes`: the part that had to be fetched now. `ahead_bytes`: state being read for the
     next epoch. `lanes`: by number. `load_s`: the part of `cost_s` spent on loading state. `fetched`: instances whose
     state was postponed and is no longer. `rests`: how long state of instances that are about to move can be left alone.
+    `lost`: state that moves have discarded.
     """
 
     worker: int
@@ -145,6 +147,7 @@ class Report:
     arrived: Mapping[InstanceId, StateArrived] = field(default_factory=dict)
     fetched: tuple[InstanceId, ...] = ()
     rests: Mapping[InstanceId, Rest] = field(default_factory=dict)
+    lost: Mapping[InstanceId, LostState] = field(default_factory=dict)
     lanes: Mapping[int, LaneReport] = field(default_factory=dict)
     watermarks_us: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)

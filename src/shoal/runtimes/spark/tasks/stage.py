@@ -28,6 +28,7 @@ from shoal.runtimes.spark.state.postponed import Rest
 from shoal.runtimes.spark.state.store import StateStore
 from shoal.runtimes.spark.state.writing import OLDEST_EPOCHS, REWRITE_BYTES, StateWriter
 from shoal.runtimes.spark.tasks import wire
+from shoal.runtimes.spark.tasks.dropped import losses
 from shoal.runtimes.spark.tasks.on_demand import OnDemand, rests
 from shoal.runtimes.spark.tasks.outbox import Outbox, WireRow
 from shoal.runtimes.spark.tasks.reports import HEADERS, REPORTS, Header, LaneReport, Report, lane_report, received
@@ -67,7 +68,8 @@ class Stage:
         demand = OnDemand()
         if self.plan.postponed:
             demand = OnDemand.of(self.program, self.plan, self.worker, self.depth, self._fresh, watermarks)
-        held = loaded(self.program, self.plan, self.worker, self.depth, self.store, demand.waiting)
+        left_out = {*demand.waiting, *(each.instance for each in self.plan.dropped)}
+        held = loaded(self.program, self.plan, self.worker, self.depth, self.store, left_out)
         held = demand.caught_up(self.program, held, self.plan.watermarks_us)
         loaded_s = time.perf_counter() - loading
         writer = StateWriter(self.plan.epoch, max(REWRITE_BYTES, held.nbytes // OLDEST_EPOCHS))
@@ -92,6 +94,7 @@ class Stage:
             arrived=held.arrived,
             fetched=demand.names,
             rests=self._rests,
+            lost=dict(losses(self.program, self.plan, self.worker, self.depth, self.store)),
             ahead_bytes=sum(ref.bytes for ref in soon if not self.store.is_near(ref.segment)),
             lanes=self._lanes,
             watermarks_us=watermarks,
