@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.small_city import city, result_tables
 
-from shoal.control.journal import Advised, Begun, Decided, Ended, Measured, Scaled
+from shoal.control.journal import Advised, Begun, Decided, Ended, Measured, Refused, Scaled
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
 from shoal.model.control.messages import EpochCommitted
@@ -118,8 +118,14 @@ def test_no_workers_are_refused() -> None:
     run.wait()
 
 
-@pytest.mark.parametrize("on", ["local", "reference", "simulated"])
-def test_the_twin_chooses_a_mechanism_of_the_runtime_and_no_result_changes(on: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("on", "conf"),
+    [("local", {}), ("reference", {}), ("simulated", {}), ("simulated", {"detail": "rows"})],
+    ids=["local", "reference", "simulated step by step", "simulated row by row"],
+)
+def test_the_twin_chooses_a_mechanism_of_the_runtime_and_no_result_changes(
+    on: str, conf: dict[str, str], tmp_path: Path
+) -> None:
     ready = city("W2", events=12_000, rows_per_epoch=1000)
     control = ControlSettings(trigger="periodic:0.01", window_s=0.01, rest_s=0.01, decision="always", split=0)
     run = start(ready.job, on=on, workers=3, policy="greedy", control=control, journal=str(tmp_path), mechanism="auto")
@@ -128,4 +134,5 @@ def test_the_twin_chooses_a_mechanism_of_the_runtime_and_no_result_changes(on: s
     assert run.mechanism == "auto"
     assert {each.mechanism for entry in tables for each in entry.candidates} <= set(run.capabilities.mechanisms)
     assert len(tables) == sum(isinstance(entry, Decided) for entry in read_journal(str(tmp_path)))
+    assert not any(isinstance(entry, Refused) for entry in read_journal(str(tmp_path)))
     assert right(run, ready)

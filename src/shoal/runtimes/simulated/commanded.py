@@ -6,6 +6,7 @@ Time begins at 0 and passes in the thread that iterates over the events.
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -46,9 +47,8 @@ class CommandedRun(Unmeasured, FollowedRun):
     It sets `_now`, `_workers`, `_input` and `_run` when it starts.
     """
 
-    capabilities = CAPABILITIES
-    moves_by: tuple[str, ...] = (MECHANISM,)
-    """The mechanisms that it executes; others need a run that is simulated row by row."""
+    capabilities = replace(CAPABILITIES, mechanisms=(MECHANISM,))
+    """Other mechanisms need a run that is simulated row by row."""
     where = "the simulated runtime with detail=steps"
     _now: Arrangement
     _workers: Workers
@@ -100,7 +100,7 @@ class CommandedRun(Unmeasured, FollowedRun):
                 if refusal:
                     raise BindingError(refusal)
                 if isinstance(command, Rebind):
-                    mechanism_named(command.mechanism or self.moves_by[0], self.moves_by, self.where)
+                    mechanism_named(command.mechanism or MECHANISM, self.capabilities.mechanisms, self.where)
                     yield from self._rebind(command, self._now.after(command, set(self._sources)))
                 elif isinstance(command, ShedInput):
                     self._input.switch(active=command.active)

@@ -20,7 +20,7 @@ from shoal.model.query.graph import Graph, InstanceId
 from shoal.policies.catalog import QUEUED
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.protocol import refuse_dataframes
-from shoal.runtimes.simulated.commanded import CAPABILITIES, ENDING, CommandedRun
+from shoal.runtimes.simulated.commanded import ENDING, CommandedRun
 from shoal.runtimes.simulated.delay.profile_file import read_profile
 from shoal.runtimes.simulated.micro_batch.epoch_costs import EpochCosts, has_epochs, profiled_costs, usual_costs
 from shoal.runtimes.simulated.micro_batch.epoch_events import PlayedEpoch
@@ -55,7 +55,7 @@ def check_settings(settings: SimulatedSettings, policy: str | None) -> None:
 class MicroBatchRuntime(CommandedRun):
     """Runs a graph in micro-batches, in the thread that iterates over `events`."""
 
-    capabilities = replace(CAPABILITIES, shares_queues=False, stops_to_divide=False)
+    capabilities = replace(CommandedRun.capabilities, shares_queues=False, stops_to_divide=False)
     where = "a simulated Spark"
 
     def __init__(

@@ -90,7 +90,6 @@ class RowRuntime(CommandedRun):
     """Runs a graph in the thread that iterates over `events`."""
 
     capabilities = replace(CAPABILITIES, changes_queries=False, shares_queues=False)
-    moves_by = tuple(MECHANISMS)
     where = "the simulated runtime"
 
     def __init__(
