@@ -11,6 +11,8 @@ from shoal.session.digest import differences
 from shoal.session.run import Run, start
 
 STAR = "star:3x1@4Mbit,5ms"
+FAST = ("all-at-once", "meces", "lazy-latency", "window-recreation")
+"""Mechanisms that are always tested over a network; all are, in `make test`, on one host."""
 EXACT = [name for name in MECHANISMS if name not in LOSSY]
 
 
@@ -29,7 +31,9 @@ def moved(mechanism: str, seed: int, **conf: str) -> Run:
     return run
 
 
-@pytest.mark.parametrize("mechanism", EXACT)
+@pytest.mark.parametrize(
+    "mechanism", [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in EXACT]
+)
 def test_no_mechanism_changes_a_result_over_a_slow_network(mechanism: str) -> None:
     run = moved(mechanism, seed=0)
     moves = [move for event in run.finished for move in event.moves if not move.aborted]

@@ -7,7 +7,7 @@ from shoal.mechanisms.transfer import STATIC_BYTES
 from shoal.model.control.fragment import NO_DEADLINE_US, Ids
 from shoal.runtimes.migration.relocation import Shipment
 from shoal.runtimes.simulated.network.crossing import Crossing
-from shoal.runtimes.simulated.network.wires import Wires
+from shoal.runtimes.simulated.network.wires import Bytes, Wires
 
 KEY_BYTES = 8
 
@@ -31,6 +31,25 @@ class Convoy:
         self._wires, self._host_of, self._now_us, self._bytes_per_s = wires, host_of, now_us, bytes_per_s
         self._busy: set[tuple[int, int]] = set()
         self._kicking = False
+        self._sending: dict[int, Bytes | None] = {}
+
+    def interrupt(self, host: int) -> int:
+        """A host is gone for good: the crossings from there end with what has arrived; returns the rows lost."""
+        lost = 0
+        for crossing in [each for each in self.crossings if not each.relocation.finished]:
+            if self._host_of[crossing.source.core] == host:
+                lost += crossing.interrupt(self._passed)
+        self._busy = {way for way in self._busy if host not in way}
+        return lost
+
+    def _passed(self, shipment: Shipment) -> float:
+        """The share of a shipment that has passed; what has not never arrives."""
+        flow = self._sending.get(id(shipment))
+        if flow is None:
+            return 0.0
+        passed = flow.passed(self._wires.now_s)
+        self._wires.cancel(flow)
+        return passed
 
     def kick(self) -> None:
         """Send whatever can be sent now."""
@@ -86,7 +105,9 @@ class Convoy:
 
         def arrived() -> None:
             self._busy.discard(way)
+            del self._sending[id(shipment)]
             crossing.arrive(shipment)
             self.kick()
 
-        self._wires.send(*way, shipment.nbytes, arrived)
+        self._sending[id(shipment)] = None
+        self._sending[id(shipment)] = self._wires.send(*way, shipment.nbytes, arrived)

@@ -43,6 +43,11 @@ class CoreQueues:
         """The cores of hosts that are down."""
         return frozenset(core for core, down in enumerate(self._down) if down)
 
+    def lose(self, core: int) -> None:
+        """A core is gone for good, and the jobs that wait for it with it."""
+        self._waiting[core].clear()
+        self._switch(core, 1)
+
     def _switch(self, core: int, down: int) -> None:
         self._down[core] += down
         self._next(core)

@@ -5,18 +5,20 @@ source has processed everything before that version, and nothing after it. The t
 as far in the stream as the source was. So every event is processed once, on top of the state that it belongs to.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from shoal.kernels.columns.block import Block
+from shoal.kernels.kernel import NO_RESULTS
 from shoal.mechanisms.plan import Batch, Queue, StepKind
 from shoal.model.control.fragment import NEVER_NEEDED_US, Fragments, Ids
 from shoal.runtimes.migration.departure import Departure
 from shoal.runtimes.migration.relocation import Relocation, Shipment
 from shoal.runtimes.migration.takeover import NO_KEYS
-from shoal.runtimes.simulated.network.station import FOREVER, Side, Station
+from shoal.runtimes.simulated.network.station import FOREVER, Item, Side, Station
 
 POSITIONED = frozenset({StepKind.REDIRECT, StepKind.DUPLICATE})
 """Steps that change where events go, from a version on."""
@@ -38,6 +40,7 @@ class Voyage:
     shipment: Shipment
     position: int
     needed_us: int
+    is_there: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Crossing:
     @property
     def frozen_s(self) -> float:
         """The time between the last turn at the source and the first at the target."""
-        return max(0.0, self.started_s - self.stopped_s) if self.stopped_s == self.stopped_s else 0.0
+        return 0.0 if math.isnan(self.stopped_s) else max(0.0, self.started_s - self.stopped_s)
 
     # events
 
@@ -137,7 +140,7 @@ class Crossing:
         if self.target.handler is None and self.relocation.target is not None:
             self.target.handler = self.relocation.target
             self.target.done, self.target.watermark_us = self.source.done, self.source.watermark_us
-        if self.source.last < FOREVER and self.stopped_s != self.stopped_s:
+        if self.source.last < FOREVER and math.isnan(self.stopped_s):
             self.stopped_s = self._outside.now_s()
         self.source.gate = self.source.last
         self.station.pump(self.source)
@@ -150,6 +153,7 @@ class Crossing:
         """A shipment has reached the target; it is taken in when the target has come far enough."""
         voyage = next((each for each in self._under_way if each.shipment is shipment), None)
         voyage = voyage or Voyage(shipment, 0, NEVER_NEEDED_US)
+        voyage.is_there = True
         if shipment.batch is not None and shipment.batch.moves and self._duplicates:
             voyage.position = self._outside.issued()
             self.source.last = self.source.gate = self.target.gate = voyage.position
@@ -159,6 +163,9 @@ class Crossing:
 
     def noticed(self) -> None:
         """Something has been processed: what waited for that may go on."""
+        if self._duplicates:  # the target does not get ahead of the source, whose results count
+            self.target.gate = self.source.done
+            self.station.pump(self.target)
         while self._arrived and self._can_take(self._arrived[0]):
             voyage = self._arrived.pop(0)
             self.station.do(self.target, lambda voyage=voyage: self._taken(voyage), late=True)  # type: ignore[misc]
@@ -174,11 +181,13 @@ class Crossing:
     def _taken(self, voyage: Voyage) -> tuple[int, Block]:
         """Take the steps of the target; returns the rows that waited for it, and their results."""
         relocation = self.relocation
+        if self.station.crossing is not self:  # an interruption has taken it in
+            return 0, NO_RESULTS
         held = self._held
         results = relocation.arrive(voyage.shipment)
         if voyage in self._under_way:
             self._under_way.remove(voyage)
-        if relocation.started and self.started_s != self.started_s:
+        if relocation.started and math.isnan(self.started_s):
             self.started_s = self._outside.now_s()
         released = held if relocation.finished else max(0, held - self._held)
         if relocation.finished:
@@ -209,6 +218,41 @@ class Crossing:
         if new.size:
             self._asked = np.union1d(self._asked, new)
             self._outside.ask(self, new)
+
+    def interrupt(self, passed: Callable[[Shipment], float]) -> int:
+        """The source is gone for good, and so are rows that it has not processed; returns how many.
+
+        `passed`: the share of a shipment that has passed the links. The target takes what has arrived and goes on.
+        """
+        relocation, source, target = self.relocation, self.source, self.target
+        started = target.handler is not None
+        if self._duplicates:
+            self._catch_up()
+        sizes = [(each.shipment, 1.0 if each.is_there else passed(each.shipment)) for each in self._under_way]
+        _, results = relocation.interrupt([(each, int(each.nbytes * share)) for each, share in sizes])
+        if not started:
+            target.done, target.watermark_us = source.done, source.watermark_us
+        missed = range(target.done + 1, min(target.first, self.station.marked + 1))
+        target.items.extendleft(Item(version) for version in reversed(missed))
+        target.first = min(target.first, target.done + 1)
+        if math.isnan(self.started_s):
+            self.started_s = self._outside.now_s()
+        if math.isnan(self.stopped_s):
+            self.stopped_s = self._outside.now_s()
+        self._finish()
+        self.station.do(target, lambda: (0, results), late=True)
+        return sum(item.block.length for item in source.items if item.block is not None)
+
+    def _catch_up(self) -> None:
+        """Let a target that has received duplicates process, silently, what its source has emitted results of."""
+        target, receiver = self.target, self.relocation.target
+        while receiver is not None and target.items and target.items[0].version <= self.source.done:
+            item = target.items.popleft()
+            if item.block is not None:
+                receiver.rows(item.port, item.block)
+            else:
+                target.done, target.watermark_us = item.version, self.station.watermark_us(item.version)
+                receiver.advance(target.watermark_us)
 
     # both
 

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from shoal.runtimes.simulated.network.calendar import Action, Calendar
 from shoal.runtimes.simulated.network.core_queues import CoreQueues
 from shoal.runtimes.simulated.network.row_input import Addressed, Addresses, RowStep
 from shoal.runtimes.simulated.network.station import Side, Station, Surroundings
-from shoal.runtimes.simulated.network.wires import Wires
+from shoal.runtimes.simulated.network.wires import Bytes, Wires
 
 OUTSIDE = -1
 """The place of sources that no core reads."""
@@ -33,6 +34,19 @@ class Entry:
 
     deliver: Action
     arrived: bool = False
+
+
+@dataclass(eq=False)
+class Sending:
+    """Rows on their way between two hosts, to a side of a station."""
+
+    sender: tuple[int, int]
+    core: int
+    version: int
+    addressed: Addressed
+    side: Side
+    entry: Entry
+    flow: Bytes | None = None
 
 
 @dataclass
@@ -66,8 +80,9 @@ class Network:
         self._newest: list[int] = []
         self._marks_of: dict[int, list[int]] = {lane.number: [] for lane in program.lanes}
         self._channels: dict[tuple[int, int, int, int], deque[Entry]] = {}
+        self._sending: list[Sending] = []
         self._source_cost = {stream: delays.stream(stream) for stream in program.inputs}
-        self._source_cores = source_cores
+        self.source_cores = source_cores
         around = Surroundings(self.cores, self._watermark_us, self._emit, self._forward, self._refuse)
         self.stations: dict[tuple[int, int], Station] = {}
         for lane in program.lanes:
@@ -102,7 +117,7 @@ class Network:
         self._newest.append(max(self.newest_us, step.newest_us))
         for lane in self.program.lanes:
             self._marks_of[lane.number].append(lane.watermark_us(step.marks))
-        core, rows = self._source_cores.get(stream, OUTSIDE), sum(block.length for *_, block in step.rows)
+        core, rows = self.source_cores.get(stream, OUTSIDE), sum(block.length for *_, block in step.rows)
         if core == OUTSIDE:
             self._entered(version, step, OUTSIDE)
         else:
@@ -130,12 +145,50 @@ class Network:
         parts = [(station.home, block)] if crossing is None else crossing.addressed(version, port, block)
         for side, rows in parts:
             entry = self._enter(sender, (lane, number), lambda s=side, r=rows: station.take(s, version, port, r))  # type: ignore[misc]
-            size = rows.length * VALUE_BYTES * len(rows.columns)
+            sending = Sending(sender, core, version, (lane, number, port, rows), side, entry)
             if core == OUTSIDE:
                 self._arrive(sender, (lane, number), entry)
             else:
-                there = lambda entry=entry: self._arrive(sender, (lane, number), entry)  # noqa: E731
-                self.wires.send(self.host(core), self.host(side.core), size, there)
+                self._ship(sending)
+
+    def _ship(self, sending: Sending) -> None:
+        rows = sending.addressed[3]
+        self._sending.append(sending)
+
+        def arrived() -> None:
+            self._sending.remove(sending)
+            self._arrive(sending.sender, sending.addressed[:2], sending.entry)
+
+        size = rows.length * VALUE_BYTES * len(rows.columns)
+        sending.flow = self.wires.send(self.host(sending.core), self.host(sending.side.core), size, arrived)
+
+    def lose(self, host: int) -> int:
+        """Rows on their way to a host that is gone go where their instances are now; returns how many are lost.
+
+        Those that come from the host are.
+        """
+        lost = 0
+        for sending in list(self._sending):
+            lane, number, _, rows = sending.addressed
+            if host not in (self.host(sending.core), self.host(sending.side.core)):
+                continue
+            if sending.flow is not None:
+                self.wires.cancel(sending.flow)
+            self._sending.remove(sending)
+            if self.host(sending.core) == host:
+                lost += rows.length
+                sending.entry.deliver = _nothing
+                self._arrive(sending.sender, (lane, number), sending.entry)
+                continue
+            sending.side = self.stations[lane, number].home
+            sending.entry.deliver = partial(self._deliver_again, sending)
+            self._ship(sending)
+        return lost
+
+    def _deliver_again(self, sending: Sending) -> None:
+        lane, number, port, rows = sending.addressed
+        station = self.stations[lane, number]
+        station.take(station.home, sending.version, port, rows)
 
     def _deliver_mark(self, sender: tuple[int, int], receiver: tuple[int, int], version: int) -> None:
         entry = self._enter(sender, receiver, lambda: self.stations[receiver].mark(version))
@@ -203,6 +256,10 @@ class Network:
         emitted, addresses = self.emitted, self.addresses
         self.emitted, self.addresses = Emitted(), Addresses(self.program, {}, 0)
         return emitted, addresses.results, addresses.refused
+
+
+def _nothing() -> None:
+    """Nothing is delivered."""
 
 
 def bandwidth(machine: Machine) -> Callable[[int, int], float]:

@@ -107,7 +107,8 @@ class Station:
         self.received = self.processed = self.late_results = 0
         self.emission_delay_s = 0.0
         self.forwarded = 0
-        self._senders, self._marked, self._coming = senders, 0, dict[int, int]()
+        self.marked = 0
+        self._senders, self._coming = senders, dict[int, int]()
 
     @property
     def state(self) -> State:
@@ -131,13 +132,24 @@ class Station:
     def mark(self, version: int) -> None:
         """One of the senders has sent all of a version; once all have, the sides get its mark."""
         self._coming[version] = self._coming.get(version, self._senders) - 1
-        while self._coming.get(self._marked + 1) == 0:
-            self._marked += 1
-            del self._coming[self._marked]
+        while self._coming.get(self.marked + 1) == 0:
+            self.marked += 1
+            del self._coming[self.marked]
             for side in self.sides:
-                if side.first <= self._marked <= side.last:
-                    side.items.append(Item(self._marked))
+                if side.first <= self.marked <= side.last:
+                    side.items.append(Item(self.marked))
                     self.pump(side)
+
+    def restart(self, core: int) -> tuple[State, int]:
+        """Go on with an empty state on another core; returns the state that is lost, and how many rows."""
+        home, lost = self.home, self.state
+        rows = sum(item.block.length for item in home.items if item.block is not None)
+        state = State(watermark_us=home.watermark_us)
+        self.home = Side(core, Departure(self.kernel, state), done=home.done, watermark_us=home.watermark_us)
+        self.home.items.extend(Item(version) for version in range(home.done + 1, self.marked + 1))
+        self.sides = [self.home]
+        self.pump(self.home)
+        return lost, rows
 
     def pump(self, side: Side) -> None:
         """Give everything that may be processed now to the core of a side."""
@@ -155,7 +167,7 @@ class Station:
 
     def settle(self) -> None:
         """Forward the marks of all versions that nothing more can come of."""
-        while self.forwarded < self._marked and self._complete(self.forwarded + 1):
+        while self.forwarded < self.marked and self._complete(self.forwarded + 1):
             self.forwarded += 1
             self._around.forward(self, self.forwarded)
 

@@ -65,9 +65,10 @@ class Wires:
             flow.version += 1
             self._share_again()
 
-    def up(self, source: int, target: int) -> bool:
-        """Whether all links between two hosts are there."""
-        return not any(self._down[link] for link in self._machine.route(source, target))
+    @property
+    def now_s(self) -> float:
+        """The time."""
+        return self._calendar.now_s
 
     def _switch(self, link: int, down: int) -> None:
         self._down[link] += down
