@@ -18,6 +18,7 @@ from shoal.control.journal import (
     Lost,
     Measured,
     MechanismCost,
+    Migrated,
     Moving,
     Parked,
     Refused,
@@ -27,6 +28,8 @@ from shoal.control.journal import (
     SheddingEnded,
 )
 from shoal.control.story import story_lines
+from shoal.model.control.messages import QueryLoss
+from shoal.model.control.migration_metrics import MigrationMetrics
 
 MOVES = tuple(
     Moving(f"{n:04x}/0", f"aggregate of avg_speed[{n}]", 0, 1, 2_000_000, 0.55, 1.02, 60.0, 0.0001, 1.0199)
@@ -63,6 +66,11 @@ STORY: list[Entry] = [
         MechanismCost("all-at-once", 250.0, 2.0, 200.0, 48.0, 2.0, 10_000_000, 0.125, "events would wait longer"),
         MechanismCost("window-recreation", None, refused="its state depends on events of any age"))),
     Aborted(1005.5, 3, 12, 28, "superseded by a newer rebinding"),
+    Migrated(1005.6, "decision 1", "megaphone", 12, 28,
+             MigrationMetrics(0.5, 3_000_000, 0.02, 0.001, 0.25, 1.5, 0.015, 3, 0.1, 0.2, 1.0)),
+    Migrated(1005.7, "request 1", "drop", 1, 0, MigrationMetrics(state_bytes=0, utility_kept=0.0),
+             (QueryLoss("tolls", 4, 120, 3, 9_000, 1.0, 4.0, {"n": 120.0}), QueryLoss("jams", 1, 1, 1, 90, 1.0))),
+    Migrated(1005.8, "request 2", "rhino", 2, 0, MigrationMetrics(1.0, 50, 0.0, None, 0.0, -2.0, -0.001)),
     Kept(1006.0, 7, "2 s have passed", "guarded", "no move pays", 1.1, 1, (STAYED,)),
     Kept(1009.0, 9, "2 s have passed", "guarded", "no move pays", 1.1, 3),
     Scaled(1010.0, 11, 4, 8, "workers were busy for 93% of their time", 120),

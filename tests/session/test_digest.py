@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.session.digest import differences, result_digest
+from shoal.session.digest import deviation, differences, result_digest
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["a", "b"]), st.floats(0, 1)), max_size=8)
 
@@ -108,3 +108,12 @@ def test_a_null_is_no_value(got: list[object], wanted: list[object], text: str) 
     assert differences({"t": one}, {"t": other}) == [f"table 't': column 'v': {text}"]
     assert result_digest({"t": one}) != result_digest({"t": other})
     assert differences({"t": one}, {"t": one}) == []
+
+
+def test_results_deviate_by_the_share_of_rows_that_differ() -> None:
+    wanted = {"t": pa.table({"n": [1, 2, 3, 4], "x": [0.1, 0.2, 0.3, 0.4]})}
+    same = {"t": pa.table({"n": [4, 3, 2, 1], "x": [0.4, 0.3, 0.2, 0.1 + 1e-16], "query": ["q"] * 4})}
+    other = {"t": pa.table({"n": [1, 2, 9], "x": [0.1, 0.2001, 0.3]})}
+    assert deviation(same, wanted) == 0
+    assert deviation(other, wanted) == 0.75
+    assert deviation({}, wanted) == 1

@@ -10,8 +10,8 @@ from shoal.session.summary import Summary, Tally
 KEYS = [
     *("workload", "runtime", "simulated_time", "policy", "mechanism", "workers", "topology", "seed"),
     *("events", "results", "elapsed_s", "events_per_s", "start_up_s", "latency_ms"),
-    *("epochs", "moves", "state_bytes_moved", "cost_share"),
-    *("result_digest", "oracle", "sink", "dead_letters", "refused_rows", "peak_rss_mb", "parked"),
+    *("epochs", "moves", "state_bytes_moved", "migrations", "cost_share"),
+    *("result_digest", "oracle", "deviation", "sink", "dead_letters", "refused_rows", "peak_rss_mb", "parked"),
 ]
 
 

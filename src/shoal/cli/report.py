@@ -11,6 +11,7 @@ from rich.table import Table
 from shoal.compiler.query_failure import failure_text
 from shoal.connectors.sinks import ConsoleSink, MemorySink, ParquetSink, Sink
 from shoal.control.names import readable
+from shoal.control.story import loss_text
 from shoal.model.query.graph import shortened
 from shoal.session.summary import Summary
 
@@ -35,6 +36,8 @@ def print_summary(summary: Summary, wrong: Sequence[str], *, as_json: bool) -> N
         for name, value in _lines(data):
             table.add_row(name, value)
         console.print(table)
+        for loss in summary.lost:
+            console.print(f"lost state: {loss_text(loss)}", markup=False, soft_wrap=True)
         for line in _shed_lines(data.get("shed")):
             console.print(line, markup=False, soft_wrap=True)
         for line in _refused_lines(data["refused_rows"]):
@@ -46,6 +49,11 @@ def print_summary(summary: Summary, wrong: Sequence[str], *, as_json: bool) -> N
             console.print(f"parked: {text}", markup=False, soft_wrap=True)
     if summary.tally.refused_share > LOUD_SHARE:
         click.echo(_warning(summary), err=True)
+    if summary.lost:
+        names = ", ".join(sorted({loss.query for loss in summary.lost}))
+        click.echo(
+            f"WARNING: state was lost while it moved; results of these queries are without it: {names}", err=True
+        )
 
 
 def address_of(sink: Sink) -> str:

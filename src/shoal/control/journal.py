@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.model.control.messages import QueryLoss
+from shoal.model.control.migration_metrics import MigrationMetrics
+
 MOST_MOVES = 200
 """Moves that a decision lists; the others are only counted."""
 
@@ -161,6 +164,22 @@ class Aborted:
 
 
 @dataclass(frozen=True)
+class Migrated:
+    """The moves of a rebinding have ended: what they cost, and what each query has lost with their state.
+
+    `moved` moves were made and `given_up` were not. The metrics are None where the runtime has not measured.
+    """
+
+    at_s: float
+    rebind: str
+    mechanism: str
+    moved: int
+    given_up: int
+    metrics: MigrationMetrics
+    lost: tuple[QueryLoss, ...] = ()
+
+
+@dataclass(frozen=True)
 class Scaled:
     """The number of workers was changed."""
 
@@ -295,6 +314,7 @@ Entry = (
     | Measured
     | Advised
     | Aborted
+    | Migrated
     | Scaled
     | Divided
     | DivisionMeasured

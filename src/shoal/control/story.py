@@ -17,6 +17,7 @@ from shoal.control.journal import (
     Lost,
     Measured,
     MechanismCost,
+    Migrated,
     Moving,
     Parked,
     Refused,
@@ -26,6 +27,7 @@ from shoal.control.journal import (
     SheddingEnded,
 )
 from shoal.control.names import readable
+from shoal.model.control.messages import QueryLoss
 
 NAMED_MOVES = 3
 """Moves of a decision that are listed by default."""
@@ -58,8 +60,8 @@ def _begun(entry: Begun) -> str:
 def _lines(entry: Entry, most: int | None) -> list[str]:
     if isinstance(entry, Decided | Advised):
         return _decided(entry, most) if isinstance(entry, Decided) else _advised(entry, most)
-    if isinstance(entry, Kept):
-        return _kept(entry, most)
+    if isinstance(entry, Kept | Migrated):
+        return _kept(entry, most) if isinstance(entry, Kept) else _migrated(entry)
     if isinstance(entry, Measured | Aborted):
         return [_measured(entry) if isinstance(entry, Measured) else _aborted(entry)]
     if isinstance(entry, Scaled | SheddingBegun | SheddingEnded):
@@ -139,6 +141,37 @@ def _mechanism_cost(entry: MechanismCost) -> str:
 def _aborted(entry: Aborted) -> str:
     every = entry.made + entry.given_up
     return f"decision {entry.number} was given up after {entry.made:,} of {_number(every, 'move')}: {entry.reason}"
+
+
+def _migrated(entry: Migrated) -> list[str]:
+    """What moves cost, as far as it was measured, and a line for every query that lost state."""
+    metrics = entry.metrics
+    took = f" in {readable(metrics.seconds)}" if metrics.seconds is not None else ""
+    by = f" by {entry.mechanism}" if entry.mechanism else ""
+    parts = [f"{_number(entry.moved, 'instance')} moved{took}{by}, with {_bytes(metrics.state_bytes)} of state"]
+    if metrics.frozen_s is not None:
+        parts.append(f"frozen for at most {readable(metrics.frozen_s)}")
+    if metrics.latency_spike_s is not None and metrics.output_latency_mean_s is not None:
+        mean_s = metrics.output_latency_mean_s
+        each = f"{readable(abs(mean_s))} {'more' if mean_s >= 0 else 'less'} for each result"
+        parts.append(f"latency up to {readable(metrics.latency_spike_s)} over the median before, {each}")
+    if metrics.late_results and metrics.emission_delay_s is not None:
+        parts.append(f"{_number(metrics.late_results, 'result')} late by up to {readable(metrics.emission_delay_s)}")
+    if metrics.utility_kept is not None and metrics.utility_kept < 1:
+        parts.append(f"{metrics.utility_kept:.1%} of the utility of the state arrived")
+    if entry.given_up:
+        parts.append(f"{_number(entry.given_up, 'move')} given up")
+    return ["; ".join(parts), *(f"  {loss_text(each)}" for each in entry.lost)]
+
+
+def loss_text(loss: QueryLoss) -> str:
+    """What a query has lost with state that moved, in words."""
+    most = loss.most_results
+    known = f"at most {most:,.0f} results are missing or different" if most is not None else "any result may be wrong"
+    return (
+        f"query {loss.query!r} lost {_number(loss.rows, 'row')} of {_number(loss.keys, 'key')} "
+        f"({_bytes(loss.state_bytes)}, {loss.share:.1%} of the utility): {known}"
+    )
 
 
 def _divided(entry: Divided | DivisionMeasured) -> str:

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from shoal.model.control.migration_metrics import deviation_of
 
 RELATIVE_TOLERANCE = 1e-9
 SHOWN = 3
@@ -55,6 +57,25 @@ def differences(actual: Mapping[str, pa.Table], expected: Mapping[str, pa.Table]
             continue
         found += [f"table {name!r}: {text}" for text in _table_differences(got.select(wanted.column_names), wanted)]
     return found
+
+
+def deviation(actual: Mapping[str, pa.Table], expected: Mapping[str, pa.Table]) -> float:
+    """The share of expected results that are missing or different, or of actual ones that should not be there.
+
+    Floats are compared to nine digits.
+    """
+    got, wanted = ([*_rows(tables, expected)] for tables in (actual, expected))
+    return deviation_of(got, wanted)
+
+
+def _rows(tables: Mapping[str, pa.Table], like: Mapping[str, pa.Table]) -> Iterator[str]:
+    """Every row as text, with the name of its table and the columns of the table `like`."""
+    for name, wanted in like.items():
+        if (table := tables.get(name)) is None:
+            continue
+        for row in table.select(wanted.column_names).to_pylist():
+            values = [f"{each:.9g}" if isinstance(each, float) else repr(each) for each in row.values()]
+            yield f"{name} {values}"
 
 
 def _table_differences(got: pa.Table, wanted: pa.Table) -> list[str]:

@@ -15,7 +15,7 @@ from shoal.compiler.query_failure import failure_text
 from shoal.compiler.shedding.shed_rules import begun
 from shoal.connectors.sinks import MemorySink, OpenedSink, Sink
 from shoal.control.controller import Controller
-from shoal.control.journal import Begun, Ended
+from shoal.control.journal import Begun, Migrated
 from shoal.control.settings import ControlSettings
 from shoal.control.twin.adviser import AUTO
 from shoal.errors import ConfigError
@@ -103,13 +103,21 @@ class Run:
         Returns the id of its report in `finished`.
         """
         rebind = Rebind(binding, mechanism, f"request {next(self._requests)}")
-        self.runtime.apply(rebind)
+        self._apply(rebind)
         return rebind.id
+
+    def _apply(self, command: Command) -> None:
+        (self.runtime if self.steering is None else self.steering).apply(command)
+
+    @property
+    def migrations(self) -> tuple[Migrated, ...]:
+        """What the newest rebindings have cost, those whose moves have ended."""
+        return () if self.steering is None else tuple(self.steering.migrations.measured)
 
     def attempt(self, command: Command) -> None:
         """Apply a command that may be refused: its refusal is kept in `refused`, and not logged."""
         self._attempts.append(command)
-        self.runtime.apply(command)
+        self._apply(command)
 
     def split(self, instance: InstanceId | str, parts: int = 2) -> None:
         """Divide the keys of an instance, and their state, among several; no result changes.
@@ -238,18 +246,7 @@ class Run:
 
     def _note_end(self, event: RunEnded) -> None:
         if self.steering is not None:
-            tally = self.tally
-            error = "" if event.error is None else str(event.error).partition("\n")[0]
-            ended = Ended(
-                round(event.at_s, 3),
-                tally.epochs,
-                tally.events,
-                tally.moves,
-                tally.state_bytes_moved,
-                tally.cost_share(),
-                error,
-            )
-            self.steering.note([ended])
+            self.steering.note([self.tally.ended(event)])
 
     def shed_report(self) -> ShedReport:
         """What was shed so far, and what that does to the results of every query; an error if nothing may be shed."""
@@ -392,7 +389,7 @@ def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
         return
     among = can.mechanisms if run.asked_mechanism == AUTO else ()
     controller = Controller(run.job.graph, run.policy, control, stops_to_divide=can.stops_to_divide, mechanisms=among)
-    run.steering = Steering(controller, run.runtime, None if journal is None else JournalFile(journal))
+    run.steering = Steering(controller, run.runtime, None if journal is None else JournalFile(journal), run.mechanism)
     changed = {name: value for name, value in vars(control).items() if value != getattr(ControlSettings, name)}
     numbers = run.workers, len(run.job.graph.stateful_instances)
     begun = Begun(round(run.began_s, 3), run.job.name, can.name, run.policy, *numbers, changed, can.simulates_time)

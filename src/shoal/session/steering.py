@@ -4,8 +4,9 @@ import queue
 from collections.abc import Iterable
 
 from shoal.control.controller import NOTHING, Controller, Reaction
+from shoal.control.effects.migrations import Migrations
 from shoal.control.journal import Entry
-from shoal.model.control.messages import Command, EpochCommitted, Event, RunEnded
+from shoal.model.control.messages import Command, EpochCommitted, Event, Rebind, RunEnded
 from shoal.runtimes.protocol import Runtime
 from shoal.session.journal import JournalFile
 
@@ -13,8 +14,11 @@ from shoal.session.journal import JournalFile
 class Steering:
     """Passes events to the controller and its commands to the runtime; used by one thread, `scale` by any."""
 
-    def __init__(self, controller: Controller, runtime: Runtime, journal: JournalFile | None) -> None:
-        """Connect them; no event has come yet."""
+    def __init__(
+        self, controller: Controller, runtime: Runtime, journal: JournalFile | None, mechanism: str = ""
+    ) -> None:
+        """Connect them; no event has come yet. `mechanism`: how state moves if a rebinding does not say."""
+        self.migrations = Migrations(mechanism)
         self.controller = controller
         self._runtime = runtime
         self._journal = journal
@@ -28,14 +32,21 @@ class Steering:
     def take(self, event: Event) -> float:
         """React to an event; returns the processor time of that, which excludes waiting for other threads."""
         began_s = self._runtime.cpu_s()
+        self.note(self.migrations.take(event))
         reaction = self.controller.handle(event)
         self._given = reaction.commands or self._given
         if isinstance(event, EpochCommitted) and not reaction.commands:
             reaction += self._resized(event.epoch, event.at_s)
         for command in reaction.commands:
-            self._runtime.apply(command)
+            self.apply(command)
         self.note(reaction.entries)
         return 0.0 if isinstance(event, RunEnded) else self._runtime.cpu_s() - began_s
+
+    def apply(self, command: Command) -> None:
+        """Give a command to the runtime."""
+        if isinstance(command, Rebind):
+            self.migrations.ask(command)
+        self._runtime.apply(command)
 
     def gave(self, command: Command) -> bool:
         """Whether a command came from the controller, so that its refusal is only for the journal."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import psutil
 
+from shoal.control.journal import Ended, Migrated
 from shoal.model.control.histogram import Histogram, merged
-from shoal.model.control.messages import EpochCommitted, QueriesParked, RefusedRows
+from shoal.model.control.messages import EpochCommitted, QueriesParked, QueryLoss, RefusedRows, RunEnded
 from shoal.model.control.shedding import ShedCount, StreamShedding, added
 from shoal.model.control.topology import Topology
 
@@ -80,6 +81,12 @@ class Tally:
         """Measure the memory of this process and its children."""
         self.peak_rss_mb = max(self.peak_rss_mb, resident_mb())
 
+    def ended(self, event: RunEnded) -> Ended:
+        """The journal's entry of the end of the run."""
+        error = "" if event.error is None else str(event.error).partition("\n")[0]
+        at_s, cost_share = round(event.at_s, 3), self.cost_share()
+        return Ended(at_s, self.epochs, self.events, self.moves, self.state_bytes_moved, cost_share, error)
+
     @property
     def elapsed_s(self) -> float:
         """Time from the first event read to the last result emitted."""
@@ -130,6 +137,14 @@ class Summary:
     """How hosts and links of a simulated machine were used."""
     shed: Mapping[str, Any] | None = None
     """What was shed, if input may be shed: see `ShedReport.data`."""
+    migrations: Sequence[Migrated] = ()
+    deviation: float | None = None
+    """The share of results that differ from those of the oracle; None if it was not asked."""
+
+    @property
+    def lost(self) -> tuple[QueryLoss, ...]:
+        """What queries have lost with state that moved."""
+        return tuple(loss for each in self.migrations for loss in each.lost)
 
     def data(self) -> dict[str, Any]:
         """The summary as plain data."""
@@ -153,9 +168,11 @@ class Summary:
             "epochs": tally.epochs,
             "moves": tally.moves,
             "state_bytes_moved": tally.state_bytes_moved,
+            "migrations": [migration_data(each) for each in self.migrations],
             "cost_share": tally.cost_share(),
             "result_digest": self.result_digest,
             "oracle": self.oracle,
+            "deviation": self.deviation,
             "sink": self.sink,
             "dead_letters": tally.dead_letters,
             "refused_rows": [asdict(kind) for kind in sorted(tally.refused_rows.values(), key=lambda kind: -kind.rows)],
@@ -164,6 +181,17 @@ class Summary:
             **({} if self.machine is None else {"machine": dict(self.machine)}),
             **({} if self.shed is None else {"shed": dict(self.shed)}),
         }
+
+
+def migration_data(entry: Migrated) -> dict[str, Any]:
+    """A migration as plain data: its metrics, null for what was not measured, and what each query has lost."""
+    data = asdict(entry)
+    metrics, lost = data.pop("metrics"), data.pop("lost")
+    return {**data, **{name: _rounded(value) for name, value in metrics.items()}, "lost": lost}
+
+
+def _rounded(value: float | None) -> float | None:
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def described(topology: Topology) -> str:

@@ -23,7 +23,7 @@ from shoal.model.control.shedding import Shedding
 from shoal.policies.binding.static import shuffled
 from shoal.runtimes.protocol import RuntimeKind
 from shoal.runtimes.registry import runtime_kind, runtimes_that
-from shoal.session.digest import differences, result_digest
+from shoal.session.digest import deviation, differences, result_digest
 from shoal.session.partitions import changed, random_changes
 from shoal.session.run import Run, start
 from shoal.session.summary import Summary
@@ -289,11 +289,12 @@ def _summary(
 ) -> tuple[Summary, list[str]]:
     results = _results(sink, run)
     digest = "" if isinstance(sink, ConsoleSink) or counts_only else result_digest(results)
-    oracle, wrong = "not checked", []
+    oracle, wrong, deviates = "not checked", [], None
     if options.check and expected is not None:
         progress.say("computing the oracle with DuckDB ...")
-        wrong = differences(results, expected(run.consumed))
-        oracle = "different" if wrong else "equal"
+        wanted = expected(run.consumed)
+        wrong = differences(results, wanted)
+        oracle, deviates = ("different", deviation(results, wanted)) if wrong else ("equal", 0.0)
     summary = Summary(
         workload=options.target,
         runtime=options.on,
@@ -310,6 +311,8 @@ def _summary(
         parked=run.parked,
         simulated_time=run.capabilities.simulates_time,
         machine=run.runtime.machine_report(),
+        migrations=run.migrations,
+        deviation=deviates,
         shed=run.shed_report().data() if run.load_shedding is not None or run.tally.lacks_input else None,
     )
     return summary, wrong
