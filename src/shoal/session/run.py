@@ -34,6 +34,7 @@ from shoal.model.control.messages import (
     Repartition,
     ReplaceQuery,
     RunEnded,
+    ShedInput,
     WorkersLost,
 )
 from shoal.model.control.parked import parks
@@ -238,7 +239,8 @@ class Run:
 
     def _refuse(self, event: CommandRefused) -> None:
         """Keep and log the refusal of a command; one of the controller's commands is only for the journal."""
-        if self.steering is not None and self.steering.gave(event.command):
+        given = self.steering is not None and self.steering.gave(event.command)
+        if given or isinstance(event.command, ShedInput):
             return
         self.refused.append(event)
         if not any(event.command is attempt for attempt in self._attempts):
