@@ -44,5 +44,5 @@ def test_whole_windows_name_the_first_one_that_is_missing(said: Said) -> None:
     slow = ("--events", "200000", "--set", "per_s=1000", "--shed", "windows:0.3", "--shed-when", "always")
     code, out, _ = said("run", "ysb", "--on", "local", *slow)
     assert code == 0
-    assert "20,000 rows; 2 windows are missing, the first one from 2024-01-01T00:02:30" in out
+    assert "20,000 rows; 2 times of 10 s are missing, the first from 2024-01-01T00:02:30" in out
     assert "query views: views = count() is exact" in out

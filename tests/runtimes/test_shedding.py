@@ -20,7 +20,7 @@ from shoal.model.control.shedding import Shedding
 from shoal.model.query.aggregate import count, sum_
 from shoal.model.query.graph import Query
 from shoal.model.query.schema import Schema
-from shoal.model.query.window import hop, tumbling
+from shoal.model.query.window import hop, sessions, tumbling
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import Run, start
@@ -114,7 +114,7 @@ def test_every_window_that_is_emitted_is_exact_if_whole_windows_are_shed(rows: R
     for on in FAST:
         run = ran(on, Shedding("windows", share, when="always", seed=seed), whole, counts())
         got = _plain(result_tables(run))
-        missing = {start_us + 2 * S for start_us in run.shed_report().missing_windows("cars")}
+        missing = {start_us + 2 * S for start_us in run.shed_report().missing_times("cars")}
         assert got == {row for row in expected if _end_us(row) not in missing}
 
 
@@ -129,7 +129,7 @@ def test_windows_are_whole_although_shedding_begins_and_ends_in_the_middle_of_on
 
     run.wait(switch)
     got = _plain(result_tables(run))
-    missing = {start_us + 2 * S for start_us in run.shed_report().missing_windows("cars")}
+    missing = {start_us + 2 * S for start_us in run.shed_report().missing_times("cars")}
     assert len(run.tally.shedding["cars"].ranges) > 2
     assert missing
     assert got == {row for row in expected if _end_us(row) not in missing} != expected
@@ -143,7 +143,7 @@ def test_windows_are_whole_whenever_shedding_begins_and_ends_on_the_local_runtim
     )
     run.runtime.apply(ShedInput(active=True))
     run.wait(lambda run, event: run.runtime.apply(ShedInput(active=event.epoch % 2 == 1)))
-    missing = {start_us + 2 * S for start_us in run.shed_report().missing_windows("cars")}
+    missing = {start_us + 2 * S for start_us in run.shed_report().missing_times("cars")}
     assert _plain(result_tables(run)) == {row for row in expected if _end_us(row) not in missing}
 
 
@@ -171,22 +171,39 @@ def test_watermarks_do_not_depend_on_what_is_shed() -> None:
         assert 0 < sum(late) < 8
 
 
-def test_a_stream_of_whole_windows_accepts_no_query_with_others() -> None:
-    rows = [{"ts": n * S, "k": 0, "x": 1.0} for n in range(20)]
-    overlapping = CARS.window(hop(4, 2)).aggregate(n=count()).sink("overlapping")
-    with pytest.raises(ConfigError, match="query 'overlapping' has windows hop 4 s every 2 s; use random instead"):
-        ran("reference", Shedding("windows", 0.5), rows, overlapping)
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows_strategy(), st.floats(0.05, 0.95), st.integers(0, 5), st.sampled_from([(4, 1), (3, 3), (2, 1)]))
+def test_windows_that_overlap_are_emitted_if_they_have_all_rows(
+    rows: Rows, share: float, seed: int, window: tuple[int, int]
+) -> None:
+    whole = [row for row in rows if row["x"] is not None and row["x"] == row["x"]]
+    size, slide = window
+    hops = CARS.key_by("k").window(hop(size, slide)).aggregate(n=count(), total=sum_("x")).sink("hops")
+    expected = _plain(result_tables(ran("reference", None, whole, counts(), hops)))
+    for on in FAST:
+        run = ran(on, Shedding("windows", share, when="always", seed=seed), whole, counts(), hops)
+        report = run.shed_report()
+        span_us = int(report.data()["streams"][0].get("span_s", 0) * S) if run.tally.shedding else 0
+        gone = [(start_us, start_us + span_us) for start_us in report.missing_times("cars")]
+        assert _plain(result_tables(run)) == {row for row in expected if not _overlaps(row, size, gone)}
+
+
+def test_a_stream_of_whole_windows_accepts_no_query_that_could_not_leave_any_out() -> None:
+    rows = [{"ts": n * S, "k": 0, "x": 1.0} for n in range(90)]
+    by_gaps = CARS.window(sessions(4)).aggregate(n=count()).sink("by_gaps")
+    with pytest.raises(ConfigError, match=r"query 'by_gaps' has windows session .* use random instead"):
+        ran("reference", Shedding("windows", 0.5), rows, by_gaps)
 
     def add(run: Run, event: EpochCommitted) -> None:
         if event.epoch == 0:
-            run.add(overlapping)
+            run.add(by_gaps)
             run.add(CARS.window(tumbling(3)).aggregate(n=count()).sink("longer"))
 
     job = Job.of("j", [counts()], {"cars": cars(rows, 2)})
-    run = start(job, on="reference", shed=Shedding("windows", 0.5, when="always"))
+    run = start(job, on="reference", shed=Shedding("windows", 0.2, when="always"))
     run.wait(add)
-    assert ["hop 4 s every 2 s" in each.reason for each in run.refused] == [True, False]
-    assert "must divide 2 s while whole windows are shed; got windows that need 6 s" in run.refused[1].reason
+    assert ["query 'by_gaps' has windows session" in each.reason for each in run.refused] == [True]
+    assert set(result_tables(run)) == {"n", "longer"}
 
 
 def test_statistics_have_no_rows_to_shed() -> None:
@@ -219,6 +236,13 @@ def test_spark_cannot_shed_rows_without_positions(spark: "SparkSession") -> None
 
 def _plain(tables: Mapping[str, pa.Table]) -> set[tuple[Any, ...]]:
     return {tuple(row.items()) for table in tables.values() for row in table.to_pylist()}
+
+
+def _overlaps(row: tuple[Any, ...], hop_s: int, gone: list[tuple[int, int]]) -> bool:
+    """Whether the window of a result has a part in a time that was shed."""
+    end_us = _end_us(row)
+    start_us = end_us - (2 if dict(row)["query"] == "n" else hop_s) * S
+    return any(begin < end_us and start_us < end for begin, end in gone)
 
 
 def _end_us(row: tuple[Any, ...]) -> int:

@@ -189,9 +189,9 @@ def _shed_lines(shed: Mapping[str, Any] | None) -> Iterator[str]:
 def _shed_more(stream: Mapping[str, Any]) -> str:
     if "utility_kept" in stream:
         return f"; {stream['utility_kept']:.1%} of the utility was kept"
-    if "windows_missing" in stream:
-        first = f", the first one from {stream['missing'][0]}" if stream["missing"] else ""
-        return f"; {stream['windows_missing']:,} windows are missing{first}"
+    if "times_missing" in stream:
+        first = f", the first from {stream['missing'][0]}" if stream["missing"] else ""
+        return f"; {stream['times_missing']:,} times of {readable(stream['span_s'])} are missing{first}"
     return ""
 
 

@@ -11,10 +11,12 @@ import pyarrow as pa
 from shoal.compiler.lane import BlockCache, Lane, Origin
 from shoal.compiler.program import Program
 from shoal.compiler.query_failure import feed_failure, lane_failure, outlet_failure, raise_instead
+from shoal.compiler.shedding.whole_windows import whole_windows
 from shoal.compiler.watermarks import partition_us
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.kernels.kernel import NEVER_US, Kernel
+from shoal.model.control.shedding import StreamShedding
 from shoal.model.query.schema import TIME
 
 MERGE_ROWS = 200_000
@@ -39,6 +41,8 @@ class Router:
     binding: Sequence[int]
     marks: Mapping[str, int]
     now_us: int
+    shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
+    """Windows that lack rows because of it are not emitted."""
     results: dict[str, list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
     late: list[tuple[Lane, Block]] = field(default_factory=list)
     _buffered: dict[int, list[Tables]] = field(default_factory=lambda: defaultdict(list))
@@ -64,6 +68,8 @@ class Router:
 
     def emit(self, lane: Lane, results: Block) -> None:
         """Send a lane's results to its result tables and to the lanes it feeds."""
+        if self.shedding:
+            results = whole_windows(self.program, lane, results, self.shedding)
         if results.length:
             labelled = lane.labelled(results)
             self._write(lane, labelled)

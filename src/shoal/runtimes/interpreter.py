@@ -13,6 +13,7 @@ from shoal.compiler.late import late_letters
 from shoal.compiler.program import Program
 from shoal.compiler.query_failure import lane_failure, raise_instead
 from shoal.compiler.router import Router
+from shoal.compiler.shedding.whole_windows import shed_by_windows
 from shoal.compiler.watermarks import Reading
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.refused_rows import refused_rows
@@ -108,7 +109,8 @@ class Interpreted:
         return lane.advanced(state, fresh, before_us, after_us)
 
     def _router(self) -> Router:
-        return Router(self._program, [0] * len(self._program.instances), self._before, self._now_us)
+        bound, shed = [0] * len(self._program.instances), shed_by_windows(self._shedding)
+        return Router(self._program, bound, self._before, self._now_us, shed)
 
     def _collect(self, router: Router, dead: Iterable[Any] = (), refused: Mapping[str, int] = EMPTY) -> None:
         """Distribute what a router holds: rows for lanes, results, and late rows."""

@@ -12,7 +12,7 @@ from copy import deepcopy
 
 import pyarrow as pa
 
-from shoal.compiler.shedding.shed_rules import check_spans
+from shoal.compiler.shedding.shed_rules import check_windows
 from shoal.compiler.watermarks import TICK_S, Reading, advanced, moves_with_time
 from shoal.connectors.sources.source import Offset
 from shoal.errors import ConfigError, QueryError, ShoalError
@@ -140,7 +140,7 @@ class ReferenceRuntime(WallClock, Unmeasured, FollowedRun):
                 if isinstance(command, ShedInput):
                     self._shedding = switched(self._shedding, active=command.active)
                 after = self._now.after(command, set(self._sources))
-                check_spans(self._shedding, after.graph)
+                check_windows(self._shedding, after.graph)
             except ShoalError as error:
                 yield CommandRefused(command, str(error), at_s=self.now_s())
                 continue

@@ -53,7 +53,7 @@ from shoal.session.preflight import check, settings_of
 from shoal.session.results import opened, opening_of, written_results
 from shoal.session.shedding.companions import with_companions
 from shoal.session.shedding.load_shedding import LoadShedding
-from shoal.session.shedding.shed_report import ShedReport, warnings
+from shoal.session.shedding.shed_report import ShedReport
 from shoal.session.steering import Steering
 from shoal.session.summary import Tally
 
@@ -239,8 +239,7 @@ class Run:
 
     def _refuse(self, event: CommandRefused) -> None:
         """Keep and log the refusal of a command; one of the controller's commands is only for the journal."""
-        given = self.steering is not None and self.steering.gave(event.command)
-        if given or isinstance(event.command, ShedInput):
+        if isinstance(event.command, ShedInput) or (self.steering and self.steering.gave(event.command)):
             return
         self.refused.append(event)
         if not any(event.command is attempt for attempt in self._attempts):
@@ -370,9 +369,8 @@ def start(  # noqa: PLR0913  (all but the job by name)
         kept = directory if checkpoint is not None and "://" not in checkpoint else None
         _steer(run, steered, journal or kept)
         if shed is not None:
-            for text in warnings(shed, job.graph):
-                LOG.warning("%s", text)
-            run.load_shedding = LoadShedding(shed, runtime.apply, None if run.steering is None else run.steering.note)
+            note = None if run.steering is None else run.steering.note
+            run.load_shedding = LoadShedding(shed, job.graph, runtime.apply, note)
         if isinstance(launch.sink, OpenedSink):
             launch.sink.begin(opening)
         first = chosen if chosen in STATIC else FIRST.get(chosen, "round-robin")

@@ -13,6 +13,8 @@ from shoal.model.query.window import Window, window_from_data
 BEFORE_WINDOWS = frozenset({"source", "filter", "select", "lookup", "window", "aggregate", "sink"})
 """The operators that leave every row in the window of its event time."""
 NUMERIC = ("int64", "float64")
+SIZES = 4
+"""How many times as long as hop windows the times are that are shed."""
 
 
 def shed_rules(shedding: Shedding, graph: Graph) -> dict[str, ShedRule]:
@@ -34,40 +36,43 @@ def begun(shedding: Shedding | None, graph: Graph) -> dict[str, StreamShedding]:
     return {stream: StreamShedding().asked(rule, always=always) for stream, rule in rules.items()}
 
 
-def check_spans(shedding: Mapping[str, StreamShedding], graph: Graph) -> None:
-    """Reject queries whose windows would be emitted in part because others' are shed; called before queries change."""
+def check_windows(shedding: Mapping[str, StreamShedding], graph: Graph) -> None:
+    """Reject queries that could not leave out what lacks rows while whole windows are shed; called before they run."""
     for stream, each in shedding.items():
-        if each.rule is not None and each.rule.span_us and stream in graph.streams:
-            needed_us = span_us(graph, stream)
-            if each.rule.span_us % needed_us:
-                raise ConfigError(
-                    f"windows of queries of stream {stream!r} must divide {each.rule.span_us / 1e6:g} s while whole "
-                    f"windows are shed; got windows that need {needed_us / 1e6:g} s"
-                )
+        if each.rule is not None and each.rule.span_us:
+            for query in graph.queries.values():
+                if stream in query.streams:
+                    _check(query)
 
 
 def span_us(graph: Graph, stream: str) -> int:
-    """The shortest time that consists of whole windows of every query of a stream; raises if there is none."""
-    queries = [query for query in graph.queries.values() if stream in query.streams]
-    return lcm(*(_tumbling_us(query) for query in queries))
+    """The length of the times of which all rows of a stream are shed together; raises if a query does not allow it.
 
-
-def _tumbling_us(query: Query) -> int:
-    """The length of a query's windows, if each row is in the one window of its event time."""
-    fault = windows_fault(query)
-    if fault:
-        raise ConfigError(
-            f"whole windows can be shed if every query has one aggregate over tumbling windows of event time; "
-            f"query {query.name!r} {fault}; use random instead"
-        )
-    return _window_of(query).size_us
+    It consists of whole windows, if all queries have tumbling windows whose lengths fit together. Hop windows reach
+    beyond it, so that it is several times as long as they are: then most results that are lost have lost all rows.
+    """
+    windows = [_window_of(query) for query in graph.queries.values() if stream in query.streams]
+    units = [each.size_us if each.panes == 1 else SIZES * each.size_us for each in windows]
+    together = lcm(*units)
+    return together if together <= SIZES**2 * max(units) else SIZES * max(units)
 
 
 def _window_of(query: Query) -> Window:
+    """The windows of a query, if each row is in those of its event time and nothing else depends on it."""
+    _check(query)
     window = window_from_data(next(each.parameters for each in query.operators if each.kind == "window"))
     if not isinstance(window, Window):
         raise GraphError(f"query {query.name!r} has no windows of time")
     return window
+
+
+def _check(query: Query) -> None:
+    fault = windows_fault(query)
+    if fault:
+        raise ConfigError(
+            f"whole windows can be shed if every query has one aggregate over tumbling or hop windows of event time; "
+            f"query {query.name!r} {fault}; use random instead"
+        )
 
 
 def windows_fault(query: Query) -> str:
@@ -80,7 +85,7 @@ def windows_fault(query: Query) -> str:
     if len(query.streams) > 1:
         return f"reads streams {', '.join(query.streams)}"
     window = window_from_data(next(each.parameters for each in query.operators if each.kind == "window"))
-    if not isinstance(window, Window) or window.panes > 1 or window.clock != "event" or window.on:
+    if not isinstance(window, Window) or window.clock != "event" or window.on:
         return f"has windows {window}"
     time = query.sources[0].parameters["time"]
     if any(_retimes(each, time) for each in _before_window(query)):

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from shoal.compiler.shedding.shed_rules import check_spans
+from shoal.compiler.shedding.shed_rules import check_windows
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ShoalError
@@ -105,7 +105,7 @@ class CommandedRun(Unmeasured, FollowedRun):
                 elif isinstance(command, ShedInput):
                     self._input.switch(active=command.active)
                 else:
-                    check_spans(self._input.shedding, self._now.after(command, set(self._sources)).graph)
+                    check_windows(self._input.shedding, self._now.after(command, set(self._sources)).graph)
                     yield from self._changed(command)
             except ShoalError as error:
                 yield CommandRefused(command, str(error), at_s=self.now_s())

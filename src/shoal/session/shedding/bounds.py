@@ -9,7 +9,7 @@ from typing import Any
 
 from shoal.compiler.shedding.shed_rules import windows_fault
 from shoal.model.control.shedding import Shedding
-from shoal.model.query.graph import STATEFUL, Graph, Operator, Query
+from shoal.model.query.graph import STATEFUL, Graph, Operator, Query, shortened
 from shoal.model.query.schema import NOT_NULL
 from shoal.model.query.window import Window, window_from_data
 
@@ -59,6 +59,8 @@ class QueryBounds:
     """Length of the windows."""
     placed: bool = False
     """Whether results say which window they are of."""
+    overlaps: bool = False
+    """Whether windows overlap."""
 
     @property
     def unbounded(self) -> tuple[str, ...]:
@@ -71,6 +73,15 @@ class QueryBounds:
 def bounds(shedding: Shedding, graph: Graph) -> list[QueryBounds]:
     """The bounds of all queries."""
     return [_of_query(shedding, query) for query in graph.queries.values()]
+
+
+def warnings(shedding: Shedding, graph: Graph) -> list[str]:
+    """What a user should know before input is shed: the results that will have no bound."""
+    found: dict[str, list[str]] = {}
+    for each in bounds(shedding, graph):
+        for text in each.unbounded:
+            found.setdefault(text, []).append(each.query)
+    return [f"no bound on the error of {shortened(names, 'queries')}: {text}" for text, names in found.items()]
 
 
 def _of_query(shedding: Shedding, query: Query) -> QueryBounds:
@@ -86,7 +97,8 @@ def _of_query(shedding: Shedding, query: Query) -> QueryBounds:
     named = _named(query, aggregate)
     placed = WINDOW_END in query.columns and not _redefined(query, WINDOW_END)
     made = tuple(_bound(shedding, query, aggregate, named, column) for column in named)
-    return QueryBounds(name, table, streams, made, "", window.size_us if isinstance(window, Window) else 0, placed)
+    size_us, panes = (window.size_us, window.panes) if isinstance(window, Window) else (0, 1)
+    return QueryBounds(name, table, streams, made, "", size_us, placed, panes > 1)
 
 
 def _window(query: Query) -> object:

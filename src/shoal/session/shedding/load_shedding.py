@@ -8,6 +8,8 @@ from shoal.control.journal import Entry, SheddingBegun, SheddingEnded
 from shoal.control.overload import Overload
 from shoal.model.control.messages import Command, EpochCommitted, RunEnded
 from shoal.model.control.shedding import Shedding
+from shoal.model.query.graph import Graph
+from shoal.session.shedding.bounds import warnings
 
 LOG = logging.getLogger("shoal")
 
@@ -16,9 +18,18 @@ class LoadShedding:
     """Begins and ends shedding by the reports of a run, and keeps when and why; used by one thread."""
 
     def __init__(
-        self, shedding: Shedding, apply: Callable[[Command], None], note: Callable[[Iterable[Entry]], None] | None
+        self,
+        shedding: Shedding,
+        graph: Graph,
+        apply: Callable[[Command], None],
+        note: Callable[[Iterable[Entry]], None] | None,
     ) -> None:
-        """`apply` gives a command to the runtime, `note` an entry to the journal, if there is one."""
+        """Warn of results that will have no bound.
+
+        `apply` gives a command to the runtime, `note` an entry to the journal, if there is one.
+        """
+        for text in warnings(shedding, graph):
+            LOG.warning("%s", text)
         self.shedding = shedding
         self.entries: list[SheddingBegun | SheddingEnded] = []
         self._overload = Overload(shedding)

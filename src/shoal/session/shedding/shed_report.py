@@ -15,15 +15,15 @@ from shoal.errors import ConfigError
 from shoal.language.python.flow import QUERY
 from shoal.model.control.shed_hashes import shed_spans
 from shoal.model.control.shedding import BEGINNING_US, ShedCount, Shedding, StreamShedding
-from shoal.model.query.graph import Graph, shortened
+from shoal.model.query.graph import Graph
 from shoal.session.shedding.bounds import WINDOW_END, QueryBounds, bounds
 from shoal.session.shedding.estimates import Estimate, Shares, estimate
 from shoal.session.shedding.load_shedding import LoadShedding
 from shoal.session.summary import Tally
 
-SEARCHED_WINDOWS = 1_000_000
-LISTED_WINDOWS = 100
-"""Missing windows that a report lists; all are counted."""
+SEARCHED_TIMES = 1_000_000
+LISTED_TIMES = 100
+"""Missing times that a report lists; all are counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,26 +95,33 @@ class ShedReport:
             kept = 1 - count.utility / count.utility_read if count.utility_read else 1.0
             found["utility_kept"] = round(kept, 6)
         if self.shedding.kind == "windows":
-            missing = self.missing_windows(stream)
-            found["windows_missing"] = len(missing)
-            found["missing"] = [_iso(start_us) for start_us in missing[:LISTED_WINDOWS]]
+            missing = self.missing_times(stream)
+            found["times_missing"] = len(missing)
+            found["span_s"] = max((each.rule.span_us for each in state.ranges), default=0) / 1e6
+            found["missing"] = [_iso(start_us) for start_us in missing[:LISTED_TIMES]]
         return found
 
-    def missing_windows(self, stream: str) -> list[int]:
-        """The beginnings, in microseconds since 1970, of the windows without results because all their rows were shed.
+    def missing_times(self, stream: str) -> list[int]:
+        """The beginnings, in microseconds since 1970, of the times of which all rows were shed.
 
-        Windows that would have had no rows are among them. Of every range only the newest million are searched.
+        Windows with a part in one of them have no result. Times that would have had no rows are among them. Of every
+        range only the newest million are searched.
         """
         state = self.streams.get(stream, StreamShedding())
         first_us = self._first_us(stream)
         found: list[int] = []
         for each in state.ranges:
             if each.rule.span_us and state.newest_us != BEGINNING_US:
-                last_us = min(each.end_us - 1, state.newest_us)
-                begin_us = max(each.start_us, first_us // each.rule.span_us * each.rule.span_us)
-                begin_us = max(begin_us, last_us - SEARCHED_WINDOWS * each.rule.span_us)
-                found += shed_spans(each.rule, begin_us, last_us)
+                span_us, reach_us = each.rule.span_us, self._reach_us(stream, each.rule.span_us)
+                last_us = min(each.end_us - 1, state.newest_us + reach_us)
+                begin_us = max(each.start_us, (first_us - reach_us) // span_us * span_us)
+                found += shed_spans(each.rule, max(begin_us, last_us - SEARCHED_TIMES * span_us), last_us)
         return found
+
+    def _reach_us(self, stream: str, span_us: int) -> int:
+        """How far before or after its rows a window of a stream can have a part in a time that was shed."""
+        read = [each for each in self._bounds if stream in each.streams and each.size_us]
+        return max((each.size_us for each in read if each.overlaps or span_us % each.size_us), default=0)
 
     def _first_us(self, stream: str) -> int:
         """The first event time of a stream that was shed, or the beginning of the first window with results."""
@@ -197,12 +204,3 @@ def _widths(made: Estimate, table: pa.Table, column: str) -> dict[str, Any]:
 
 def _iso(us: int) -> str:
     return datetime.fromtimestamp(us / 1e6, UTC).isoformat()
-
-
-def warnings(shedding: Shedding, graph: Graph) -> list[str]:
-    """What a user should know before input is shed: the results that will have no bound."""
-    found: dict[str, list[str]] = {}
-    for each in bounds(shedding, graph):
-        for text in each.unbounded:
-            found.setdefault(text, []).append(each.query)
-    return [f"no bound on the error of {shortened(names, 'queries')}: {text}" for text, names in found.items()]

@@ -1,7 +1,7 @@
 """Nodes with state: a lane, or the part of it on one worker, with an input per feed."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class LaneNode(Node):
         self._emitted_us = NEVER_US
         self._emitted_idle = False
         self._portions = [0] * len(self.inputs)
+        self.whole: Callable[[Block], Block] | None = None
+        """Leaves out results of windows that lack rows, if whole windows may be shed."""
 
     @property
     def phase(self) -> int:
@@ -112,6 +114,10 @@ class LaneNode(Node):
 
     def _emit(self, results: Block, marker_s: float | None) -> None:
         """Emit results, or the watermark after all of them."""
+        if results.length and self.whole is not None:
+            results = self.whole(results)
+            if not results.length:
+                return
         if not results.length:
             self._emitted_us, self._emitted_idle = self._output_watermark_us(), self._idle
         held_us = self.lane.kernel.hold_us if self.lane.kernel is not None else 0

@@ -5,16 +5,19 @@ to workers, a lane becomes a node per worker, and the nodes downstream up to the
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from shoal.compiler.codegen.fused import Chain, Types, fused, types_after
 from shoal.compiler.lane import Feed, Lane, Origin
 from shoal.compiler.program import Program
+from shoal.compiler.shedding.whole_windows import whole_windows
 from shoal.compiler.steps import Step
 from shoal.connectors.sources.source import Source
+from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE
 from shoal.model.control.binding import Binding
 from shoal.model.control.shedding import StreamShedding
@@ -80,9 +83,22 @@ class Wiring:
         for lane in lanes:
             self._add_outlets(lane)
         self._link()
+        if any(each.rule is not None and each.rule.span_us for each in self.shedding.values()):
+            self._leave_out_parts()
         if self.fused and self.chained:
             self._fuse()
         return self.nodes
+
+    def _leave_out_parts(self) -> None:
+        """Let lanes emit no windows that lack rows; the ranges in which rows are shed are those of the sources."""
+        sources = [node for node in self.nodes if isinstance(node, SourceNode)]
+        for node in self.nodes:
+            if isinstance(node, LaneNode):
+                node.whole = partial(self._whole, node.lane, sources)
+
+    def _whole(self, lane: Lane, sources: Sequence[SourceNode], results: Block) -> Block:
+        shedders = [node.shedder for node in sources if node.shedder is not None]
+        return whole_windows(self.program, lane, results, {each.stream: each.shedding for each in shedders})
 
     def _fuse(self) -> None:
         """Compile steps that process all events of a stream; results of lanes are too few to be worth it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from shoal.compiler.program import Program
-from shoal.compiler.shedding.shed_rules import check_spans
+from shoal.compiler.shedding.shed_rules import check_windows
 from shoal.errors import PartitioningError
 from shoal.kernels.kernel import NEVER_US
 from shoal.mechanisms.catalog import mechanism_named
@@ -211,7 +211,7 @@ def changed(position: Position, command: Command, streams: set[str], mechanism: 
     if isinstance(command, ShedInput):
         return replace(position, shedding=switched(position.shedding, active=command.active))
     after = position.arranged(position.arrangement.after(command, streams))
-    check_spans(position.shedding, after.graph)
+    check_windows(position.shedding, after.graph)
     if isinstance(command, AddQuery | ReplaceQuery):
         return _from_outside(after, command.query.name)
     if isinstance(command, RemoveQuery):

@@ -17,6 +17,7 @@ from shoal.compiler.lane import Lane
 from shoal.compiler.program import Program
 from shoal.compiler.query_failure import lane_failure, raise_instead
 from shoal.compiler.router import Router
+from shoal.compiler.shedding.whole_windows import shed_by_windows
 from shoal.compiler.watermarks import Reading, advanced
 from shoal.errors import RunError
 from shoal.kernels.columns.parts import table_from_arrow
@@ -74,7 +75,8 @@ class Stage:
         loaded_s = time.perf_counter() - loading
         writer = StateWriter(self.plan.epoch, max(REWRITE_BYTES, held.nbytes // OLDEST_EPOCHS))
         soon = ahead(self.plan, self.worker if self.depth == 1 else NO_WORKER, demand.ahead())
-        router = Router(self.program, self.plan.binding, self.plan.watermarks_us, self.plan.now_us)
+        plan, shed = self.plan, shed_by_windows(self.plan.shedding)
+        router = Router(self.program, plan.binding, plan.watermarks_us, plan.now_us, shed)
         for lane in self.program.lanes:
             if lane.kernel and lane.depth == self.depth:
                 marks_us = lane.watermark_us(self.plan.watermarks_us), lane.watermark_us(watermarks)
