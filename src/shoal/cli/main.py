@@ -12,11 +12,12 @@ from shoal.cli.commands.bench import BenchOptions, run_bench
 from shoal.cli.commands.explain import explain, mechanisms, policies
 from shoal.cli.commands.graph import write_graph
 from shoal.cli.commands.instances import instances
+from shoal.cli.commands.planning import plan
 from shoal.cli.commands.profile import ProfileOptions, run_profile
 from shoal.cli.commands.queries import queries
 from shoal.cli.commands.run import RunOptions, run_target
 from shoal.cli.commands.validate import ValidateOptions, run_validation
-from shoal.cli.target import code_options
+from shoal.cli.target import code_options, pairs
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError, RunError, ShoalError, reason_of
 from shoal.experiments.engines.engine import ENGINES
@@ -180,9 +181,9 @@ def run(
 ) -> None:
     """Run TARGET: a workload (see `shoal workloads`), a graph FILE.yaml, a FILE.sql, or FILE.py:NAME of a job."""
     chosen = RunOptions(
-        settings=_pairs(settings, "--set"),
-        conf=_pairs(conf, "--conf"),
-        control=ControlSettings.of(_pairs(control, "--control")),
+        settings=pairs(settings, "--set"),
+        conf=pairs(conf, "--conf"),
+        control=ControlSettings.of(pairs(control, "--control")),
         shed=_shedding(shed, shed_when, shed_above_ms, int(str(options["seed"])), intervals=shed_intervals),
         **options,  # type: ignore[arg-type]
     )
@@ -211,7 +212,7 @@ def _shedding(
 @code_options
 def graph(target: str, output: str | None, settings: Sequence[str], functions: str | None, allow_pickle: bool) -> None:
     """Write the graph of TARGET as YAML, which `shoal run FILE.yaml` takes."""
-    write_graph(target, output, _pairs(settings, "--set"), functions, allow_pickle=allow_pickle)
+    write_graph(target, output, pairs(settings, "--set"), functions, allow_pickle=allow_pickle)
 
 
 @cli.command()
@@ -242,7 +243,7 @@ def graph(target: str, output: str | None, settings: Sequence[str], functions: s
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
 def bench(settings: Sequence[str], conf: Sequence[str], **options: object) -> None:
     """Measure WORKLOAD (ysb, nyt, linear-road, mixed, skew) on several engines, or on variants of one."""
-    run_bench(BenchOptions(settings=_pairs(settings, "--set"), conf=_pairs(conf, "--conf"), **options))  # type: ignore[arg-type]
+    run_bench(BenchOptions(settings=pairs(settings, "--set"), conf=pairs(conf, "--conf"), **options))  # type: ignore[arg-type]
 
 
 @cli.command()
@@ -256,7 +257,7 @@ def bench(settings: Sequence[str], conf: Sequence[str], **options: object) -> No
 @click.option("--json", "as_json", is_flag=True, help="Print the profile as one JSON object.")
 def profile(settings: Sequence[str], **options: object) -> None:
     """Measure what the operators of TARGET cost, on one local worker or on Spark, also for the simulator."""
-    run_profile(ProfileOptions(settings=_pairs(settings, "--set"), **options))  # type: ignore[arg-type]
+    run_profile(ProfileOptions(settings=pairs(settings, "--set"), **options))  # type: ignore[arg-type]
 
 
 @cli.command()
@@ -290,7 +291,7 @@ def profile(settings: Sequence[str], **options: object) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
 def validate(settings: Sequence[str], **options: object) -> None:
     """Run TARGET for real and simulated, and compare; exit code 1 if their results differ."""
-    sys.exit(run_validation(ValidateOptions(settings=_pairs(settings, "--set"), **options)))  # type: ignore[arg-type]
+    sys.exit(run_validation(ValidateOptions(settings=pairs(settings, "--set"), **options)))  # type: ignore[arg-type]
 
 
 @cli.command()
@@ -321,18 +322,9 @@ def operators(as_json: bool) -> None:
 cli.add_command(instances)
 cli.add_command(queries)
 cli.add_command(explain)
+cli.add_command(plan)
 cli.add_command(policies)
 cli.add_command(mechanisms)
-
-
-def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"{option} takes KEY=VALUE; got {text!r}")
-        pairs[key] = value
-    return pairs
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Targets: the job that a command-line argument stands for, and the options that name the code it may use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -134,6 +134,17 @@ def _from_file(path: Path, attribute: str, source: Source | None) -> Job:
     if len(job.sources) != 1:
         raise ConfigError(f"--source replaces the source of a job with one stream; {path} has {len(job.sources)}")
     return Job(job.name, job.graph, dict.fromkeys(job.sources, source))
+
+
+def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    """Settings as KEY=VALUE; `option` is what an error calls them."""
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"{option} takes KEY=VALUE; got {text!r}")
+        pairs[key] = value
+    return pairs
 
 
 def source_from_uri(uri: str, rows_per_epoch: int | None) -> Source:

@@ -48,6 +48,10 @@ class Deadlines:
             raise ConfigError(f"deadline_ms is for policy {DEADLINE_AWARE}; got policy {policy}")
         if not given and policy == DEADLINE_AWARE:
             raise ConfigError(f"policy {DEADLINE_AWARE} needs deadlines; add deadline_ms, e.g. deadline_ms=50")
+        self.check_names(queries)
+
+    def check_names(self, queries: Collection[str]) -> None:
+        """Reject deadlines of queries that do not exist."""
         for name in self.named:
             if name not in queries:
                 raise ConfigError(

@@ -111,8 +111,14 @@ class MachineUse:
             }
             for at in _most(share + 1e-18 * (sent + received))
         ]
+        could = machine.link_bytes_per_s * max(self._at_s, 1e-12)
         links = [
-            {"name": machine.links[at].name, "bytes": round(float(self._carried[at]))} for at in _most(self._carried)
+            {
+                "name": machine.links[at].name,
+                "bytes": round(float(self._carried[at])),
+                "busy_share": round(float(self._carried[at] / could[at]), 6),
+            }
+            for at in _most(self._carried)
         ]
         return {
             "hosts": hosts,
