@@ -201,7 +201,8 @@ class MoveReport:
     worker waited for state when it was first needed, `seconds` the time from the beginning of the move to its end.
     `late_results` were emitted late because their state was, the last of them by `emission_delay_s`, all of them
     together by `emission_delay_sum_s`. `lost` is what was shed or could not be sent. `aborted` says why the move was
-    not made; empty if it was.
+    not made; empty if it was. `active_s` is the time from the beginning of the move until the new worker could process
+    events of the instance.
     """
 
     instance: InstanceId
@@ -216,6 +217,7 @@ class MoveReport:
     emission_delay_s: float | None = None
     emission_delay_sum_s: float | None = None
     lost: LostState | None = None
+    active_s: float | None = None
 
 
 @dataclass(frozen=True)

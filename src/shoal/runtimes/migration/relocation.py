@@ -77,6 +77,7 @@ class Relocation:
         self._waiting = deque(batches)
         self._asked: deque[Batch] = deque()
         self._keys_of = self._keys(batches)
+        self._batch_of = {key: name for name, keys in self._keys_of.items() for key in keys.tolist()}
         self.fetches = any(batch.fetched for batch in batches)
         self._moved = NO_KEYS
         self._all_moved = self._both = False
@@ -177,15 +178,12 @@ class Relocation:
 
     def ask(self, keys: Ids) -> Shipment | None:
         """The target asks for keys: their batches leave next. Returns an answer if some of them have no state."""
-        wanted = [
-            each for each in self._waiting if each.fetched and np.isin(self._keys_of.get(id(each), NO_KEYS), keys).any()
-        ]
-        for batch in wanted:
-            self._asked.append(batch)
+        batches = {self._batch_of.get(key) for key in keys.tolist()}
+        wanted = [each for each in self._waiting if each.fetched and id(each) in batches]
+        self._asked.extend(wanted)
         asked = {id(batch) for batch in wanted}
         self._waiting = deque(batch for batch in self._waiting if id(batch) not in asked)
-        some = np.concatenate([NO_KEYS, *self._keys_of.values()])
-        empty = keys[~np.isin(keys, some)]
+        empty = keys[[key not in self._batch_of for key in keys.tolist()]]
         return Shipment(None, STATIC_BYTES, keys=empty) if empty.size else None
 
     def _can_leave(self, batch: Batch) -> bool:

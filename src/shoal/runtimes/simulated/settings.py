@@ -10,7 +10,7 @@ from shoal.policies.catalog import QUEUED, QUEUES_OF
 from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.setting_value import setting_value
 from shoal.runtimes.simulated.delay.measured_contention import Contention
-from shoal.runtimes.simulated.delay.model import DELAY_MODELS, DelayModel, delay_model
+from shoal.runtimes.simulated.delay.model import DELAY_MODELS, DelayModel, delay_model, weights_of
 from shoal.runtimes.simulated.delay.profile_file import read_profile
 from shoal.runtimes.simulated.delivery import Delivery
 from shoal.runtimes.simulated.engine.simulation import NO_LIMIT, QUEUES, Rules
@@ -70,6 +70,8 @@ class SimulatedSettings:
     """The delay model: uniform, state-dependent, or traced, which needs a trace."""
     trace: str = ""
     """A profile of the target, written by `shoal profile --output`."""
+    weights: str = ""
+    """Times per event of kinds of operators, such as `join=10us,select=1us`, instead of those of the delay model."""
     work_factor: float = 1.0
     """Factor of all costs of the delay model, to calibrate it to an engine by one number."""
     source: str = "worker"
@@ -118,6 +120,7 @@ class SimulatedSettings:
         if not 0 <= self.delivery_s < float("inf"):
             raise ConfigError(f"delivery_s must be 0 or more; got {self.delivery_s}")
         self._check_trace()
+        weights_of(self.weights)
         if self.arrival == "step" and self.source != "outside":
             raise ConfigError("arrival=step needs source=outside: a worker that is late would read them late")
         if self.topology:
@@ -164,7 +167,8 @@ class SimulatedSettings:
     def delays(self, program: Program, *, limited: bool = False) -> DelayModel:
         """The delay model for a program; `limited`: whether some source is read as fast as it can be."""
         profile = None if not self.trace else read_profile(self.trace)
-        return delay_model(self.delay, program, profile, divided=True, slowed=self._contention(limited=limited))
+        slowed = self._contention(limited=limited)
+        return delay_model(self.delay, program, profile, weights_of(self.weights), divided=True, slowed=slowed)
 
     def rules(self, *, limited: bool) -> Rules:
         """The rules of the core; `limited`: whether some source is read as fast as it can be."""

@@ -16,6 +16,7 @@ from shoal.runtimes.simulated.delay.model import DELAY_MODELS, delay_model
 from shoal.runtimes.simulated.delay.state_dependent import WEIGHT_S
 from shoal.runtimes.simulated.delay.traced import TURN_EVENTS
 from shoal.runtimes.simulated.delay.uniform import EVENT_S
+from shoal.runtimes.simulated.settings import SimulatedSettings
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
 
@@ -190,3 +191,24 @@ def test_mistakes_are_named() -> None:
         delay_model("traced", program("traffic", regions="2"), profile)
     with pytest.raises(ConfigError, match="stream must be one of ad_events; got 'ads'"):
         delay_model("traced", compiled, profile).stream("ads")
+
+
+def test_weights_are_read_from_a_setting() -> None:
+    compiled = program("ysb")
+    found = SimulatedSettings.of({"delay": "uniform", "weights": "aggregate=1ms, filter=2us"}).delays(compiled)
+    same = delay_model("uniform", compiled, weights={"aggregate": 1e-3, "filter": 2e-6})
+    assert [found.lane(lane) for lane in compiled.lanes] == [same.lane(lane) for lane in compiled.lanes]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("join", "weights must be KIND=TIME, each kind once, such as join=10us,select=1us; got 'join'"),
+        ("join=1us,join=2us", "each kind once"),
+        ("join=soon", "weight 'join' must be a number of seconds"),
+        ("join=-1us", "weight 'join' must be"),
+    ],
+)
+def test_a_setting_of_weights_that_makes_no_sense_is_refused(weights: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        SimulatedSettings.of({"weights": weights})

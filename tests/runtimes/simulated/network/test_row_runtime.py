@@ -64,7 +64,7 @@ def test_an_instance_is_frozen_while_its_state_moves_unless_its_source_goes_on()
     assert frozen_s("state-recreation") == 0.0
 
 
-@pytest.mark.parametrize("setting", ["mode=statistical", "contention=profile", "scheduling=fcfs"])
+@pytest.mark.parametrize("setting", ["mode=statistical", "contention=profile", "scheduling=fcfs", "work_factor=2"])
 def test_settings_without_a_meaning_are_refused(setting: str) -> None:
     name, _, value = setting.partition("=")
     with pytest.raises(ConfigError, match=name):

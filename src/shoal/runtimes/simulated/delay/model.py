@@ -11,6 +11,7 @@ from shoal.runtimes.simulated.delay.measured_contention import Contention
 from shoal.runtimes.simulated.delay.state_dependent import StateDependent
 from shoal.runtimes.simulated.delay.traced import Traced, nodes_of
 from shoal.runtimes.simulated.delay.uniform import Uniform
+from shoal.runtimes.simulated.machine.quantity import seconds
 
 DELAY_MODELS = ("uniform", "state-dependent", "traced")
 
@@ -59,3 +60,20 @@ def delay_model(
         return Traced(program, profile or {}, divided and "divided" in (profile or {}), slowed)
     made = Uniform if name == "uniform" else StateDependent
     return made(program, profile, weights or {})
+
+
+def weights_of(text: str) -> Mapping[str, float]:
+    """Seconds per kind of operator from a text such as `join=10us,select=1us`; empty for none.
+
+    >>> weights_of("join=10us, select=0.5us")
+    {'join': 1e-05, 'select': 5e-07}
+    """
+    found = dict[str, float]()
+    for part in filter(None, map(str.strip, text.split(","))):
+        kind, given, value = part.partition("=")
+        if not given or kind.strip() in found:
+            raise ConfigError(f"weights must be KIND=TIME, each kind once, such as join=10us,select=1us; got {part!r}")
+        found[kind.strip()] = seconds(value.strip(), f"weight {kind.strip()!r}")
+        if not 0 <= found[kind.strip()] < float("inf"):
+            raise ConfigError(f"weight {kind.strip()!r} must be 0 or more; got {value.strip()}")
+    return found

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from shoal.mechanisms.plan import Queue
+from shoal.mechanisms.plan import Batch, Queue
 from shoal.mechanisms.transfer import STATIC_BYTES
 from shoal.model.control.fragment import NO_DEADLINE_US, Ids
 from shoal.runtimes.migration.relocation import Shipment
-from shoal.runtimes.simulated.network.crossing import Crossing
+from shoal.runtimes.simulated.network.crossing import Crossing, stops_together
 from shoal.runtimes.simulated.network.wires import Bytes, Wires
 
 KEY_BYTES = 8
@@ -31,6 +31,7 @@ class Convoy:
         self._wires, self._host_of, self._now_us, self._bytes_per_s = wires, host_of, now_us, bytes_per_s
         self._busy: set[tuple[int, int]] = set()
         self._kicking = False
+        self._fixed: set[int] = set()
         self._sending: dict[int, Bytes | None] = {}
 
     def interrupt(self, host: int) -> int:
@@ -40,6 +41,7 @@ class Convoy:
             if self._host_of[crossing.source.core] == host:
                 lost += crossing.interrupt(self._passed)
         self._busy = {way for way in self._busy if host not in way}
+        self._notice()
         return lost
 
     def _passed(self, shipment: Shipment) -> float:
@@ -73,6 +75,11 @@ class Convoy:
 
         self._wires.send(target, source, STATIC_BYTES + KEY_BYTES * keys.size, asked)
 
+    def complete(self, batch: Batch) -> bool:
+        """Whether a batch has arrived with all of its transfers."""
+        waiting = (each for each in self.crossings if each.belongs_to(batch) and each.completed is not batch)
+        return all(each.relocation.finished for each in waiting)
+
     def _way(self, crossing: Crossing) -> tuple[int, int]:
         return self._host_of[crossing.source.core], self._host_of[crossing.target.core]
 
@@ -83,13 +90,25 @@ class Convoy:
         mine = [each for each in self.crossings if self._way(each) == way and not each.relocation.finished]
         ranked = [(self._rank(each, way), place, each) for place, each in enumerate(mine) if each.next_queue()]
         for _, _, crossing in sorted(ranked, key=lambda entry: entry[:2]):
-            if crossing.in_position():
+            if self._in_position(crossing):
                 shipment = crossing.leave()
                 if shipment is not None:
                     self._send(way, crossing, shipment)
                     return True
             return False  # its source has to come to a certain place first
         return False
+
+    def _in_position(self, crossing: Crossing) -> bool:
+        """Whether a crossing's next batch can leave; instances that stop together do so at the same version."""
+        batch = crossing.relocation.next_batch
+        if batch is not None and stops_together(batch) and id(batch) not in self._fixed:
+            stopping = [each for each in self.crossings if each.belongs_to(batch) and not each.relocation.finished]
+            if any(each.relocation.next_batch is not batch for each in stopping):
+                return False
+            self._fixed.add(id(batch))
+            for each in stopping:
+                each.in_position()
+        return crossing.in_position()
 
     def _rank(self, crossing: Crossing, way: tuple[int, int]) -> tuple[float, int]:
         """The queue of a crossing's next shipment; one with a deadline before those fetched, if it would be late."""
@@ -100,6 +119,12 @@ class Convoy:
                 return Queue.FETCH - 0.5, due_us
         return float(queue), due_us
 
+    def _notice(self) -> None:
+        """Let crossings go on that waited for others of their batch."""
+        for crossing in list(self.crossings):
+            if not crossing.relocation.finished:
+                crossing.noticed()
+
     def _send(self, way: tuple[int, int], crossing: Crossing, shipment: Shipment) -> None:
         self._busy.add(way)
 
@@ -107,6 +132,8 @@ class Convoy:
             self._busy.discard(way)
             del self._sending[id(shipment)]
             crossing.arrive(shipment)
+            if shipment.batch is not None and stops_together(shipment.batch):
+                self._notice()
             self.kick()
 
         self._sending[id(shipment)] = None

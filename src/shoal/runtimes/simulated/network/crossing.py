@@ -24,6 +24,11 @@ POSITIONED = frozenset({StepKind.REDIRECT, StepKind.DUPLICATE})
 """Steps that change where events go, from a version on."""
 
 
+def stops_together(batch: Batch) -> bool:
+    """Whether a batch stops several instances at once, none of which resumes before all have arrived."""
+    return len(batch.transfers) > 1 and batch.moves and StepKind.PAUSE in batch.kinds
+
+
 @dataclass(frozen=True)
 class Change:
     """From a version on, events of some keys, or of all, go to the target; to both if they are duplicated."""
@@ -48,13 +53,14 @@ class Outside:
     """What a crossing needs of the network.
 
     `issued` says which version was issued last. `kick` asks for the next shipment, `ask` sends a request for keys to
-    the source.
+    the source. `complete` says whether a batch has arrived with all of its transfers, which resume together.
     """
 
     issued: Callable[[], int]
     now_s: Callable[[], float]
     kick: Callable[[], None]
     ask: "Callable[[Crossing, Ids], None]"
+    complete: Callable[[Batch], bool]
 
 
 class Crossing:
@@ -68,6 +74,7 @@ class Crossing:
         self.begun_s = outside.now_s()
         self.stopped_s = self.started_s = self.finished_s = float("nan")
         self._under_way: list[Voyage] = []
+        self.completed: Batch | None = None
         self._arrived: list[Voyage] = []
         self._changes: list[Change] = []
         self._position: int | None = None
@@ -79,6 +86,10 @@ class Crossing:
     def frozen_s(self) -> float:
         """The time between the last turn at the source and the first at the target."""
         return 0.0 if math.isnan(self.stopped_s) else max(0.0, self.started_s - self.stopped_s)
+
+    def belongs_to(self, batch: Batch) -> bool:
+        """Whether a batch moves it."""
+        return any(transfer.instance == self.station.instance for transfer in batch.transfers)
 
     # events
 
@@ -159,6 +170,8 @@ class Crossing:
             self.source.last = self.source.gate = self.target.gate = voyage.position
             self._changes.append(Change(voyage.position + 1, None))
         self._arrived.append(voyage)
+        if shipment.batch is not None and shipment.batch.moves:
+            self.completed = shipment.batch
         self.noticed()
 
     def noticed(self) -> None:
@@ -173,6 +186,9 @@ class Crossing:
         self._outside.kick()
 
     def _can_take(self, voyage: Voyage) -> bool:
+        batch = voyage.shipment.batch
+        if batch is not None and stops_together(batch) and not self._outside.complete(batch):
+            return False
         hands_over = any(change.both for change in self._changes) and voyage.shipment.batch is not None
         if hands_over and voyage.shipment.batch.moves and self.source.done < voyage.position:  # type: ignore[union-attr]
             return False

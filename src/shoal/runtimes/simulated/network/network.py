@@ -1,5 +1,6 @@
 """The network: stations of all instances, the channels between them, and the versions that pass through them."""
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from shoal.runtimes.simulated.machine.machine import Machine
 from shoal.runtimes.simulated.network.calendar import Action, Calendar
 from shoal.runtimes.simulated.network.core_queues import CoreQueues
 from shoal.runtimes.simulated.network.row_input import Addressed, Addresses, RowStep
-from shoal.runtimes.simulated.network.station import Side, Station, Surroundings
+from shoal.runtimes.simulated.network.station import FOREVER, Side, Station, Surroundings
 from shoal.runtimes.simulated.network.wires import Bytes, Wires
 
 OUTSIDE = -1
@@ -46,6 +47,7 @@ class Sending:
     addressed: Addressed
     side: Side
     entry: Entry
+    most_rows: int = FOREVER
     flow: Bytes | None = None
 
 
@@ -76,9 +78,10 @@ class Network:
         self.issued = 0
         self.emitted = Emitted()
         self.addresses = Addresses(program, {}, 0)
-        self._steps: list[RowStep] = []
+        self._due: list[float] = []
         self._newest: list[int] = []
         self._marks_of: dict[int, list[int]] = {lane.number: [] for lane in program.lanes}
+        self._passed_of: dict[int, list[int]] = {lane.number: [] for lane in program.lanes}
         self._channels: dict[tuple[int, int, int, int], deque[Entry]] = {}
         self._sending: list[Sending] = []
         self._source_cost = {stream: delays.stream(stream) for stream in program.inputs}
@@ -113,10 +116,12 @@ class Network:
         """Let the rows of a step enter, and its mark after them."""
         self.issued += 1
         version = self.issued
-        self._steps.append(step)
+        self._due.append(step.due_s)
         self._newest.append(max(self.newest_us, step.newest_us))
         for lane in self.program.lanes:
-            self._marks_of[lane.number].append(lane.watermark_us(step.marks))
+            mark_us, passed = lane.watermark_us(step.marks), self._passed_of[lane.number]
+            self._marks_of[lane.number].append(mark_us)
+            passed.append(max(mark_us, passed[-1]) if passed else mark_us)
         core, rows = self.source_cores.get(stream, OUTSIDE), sum(block.length for *_, block in step.rows)
         if core == OUTSIDE:
             self._entered(version, step, OUTSIDE)
@@ -137,15 +142,20 @@ class Network:
         before = {feed.origin for feed in lane.feeds if isinstance(feed.origin, int)}
         return int(streams) + sum(len(self.program.lanes[number].instances) for number in before)
 
-    def _send(self, sender: tuple[int, int], core: int, version: int, addressed: Addressed) -> None:
-        """Send rows to the side or sides of a station that they belong to."""
+    def _send(
+        self, sender: tuple[int, int], core: int, version: int, addressed: Addressed, most_rows: int = FOREVER
+    ) -> None:
+        """Send rows to the side or sides of a station that they belong to.
+
+        `most_rows`: rows before the steps between; a step that makes more of them runs where they arrive.
+        """
         lane, number, port, block = addressed
         station = self.stations[lane, number]
         crossing = station.crossing
         parts = [(station.home, block)] if crossing is None else crossing.addressed(version, port, block)
         for side, rows in parts:
             entry = self._enter(sender, (lane, number), lambda s=side, r=rows: station.take(s, version, port, r))  # type: ignore[misc]
-            sending = Sending(sender, core, version, (lane, number, port, rows), side, entry)
+            sending = Sending(sender, core, version, (lane, number, port, rows), side, entry, most_rows)
             if core == OUTSIDE:
                 self._arrive(sender, (lane, number), entry)
             else:
@@ -159,7 +169,7 @@ class Network:
             self._sending.remove(sending)
             self._arrive(sending.sender, sending.addressed[:2], sending.entry)
 
-        size = rows.length * VALUE_BYTES * len(rows.columns)
+        size = min(rows.length, sending.most_rows) * VALUE_BYTES * len(rows.columns)
         sending.flow = self.wires.send(self.host(sending.core), self.host(sending.side.core), size, arrived)
 
     def lose(self, host: int) -> int:
@@ -227,12 +237,13 @@ class Network:
         if late:
             station.late_results += results.length
             station.emission_delay_s = max(station.emission_delay_s, float(latencies_s.max()))
+            station.emission_delay_sum_s += float(latencies_s.sum())
         written = self.addresses.write(lane, labelled)
         if written:
             self._count(lane, latencies_s, written)
         sender = lane.number, station.number
         for addressed in self.addresses.taken(lane.number, labelled):
-            self._send(sender, side.core, station.forwarded + 1, addressed)
+            self._send(sender, side.core, station.forwarded + 1, addressed, results.length)
 
     def _count(self, lane: Lane, latencies_s: "np.ndarray[tuple[int], np.dtype[np.float64]]", written: int) -> None:
         self.emitted.latency.record_all(latencies_s, np.ones(latencies_s.size, np.int64))
@@ -243,12 +254,11 @@ class Network:
 
     def _due_s(self, lane: Lane, results: Block) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
         """When each result could have been there: when the last event it needs came, or what closed its window."""
-        times = results.columns[TIME]
+        times, place = np.unique(results.columns[TIME], return_inverse=True)  # few: of one event, or of a window
         on_arrival = lane.kernel is not None and lane.kernel.on_arrival
-        passed = np.array(self._newest if on_arrival else self._marks_of[lane.number])
-        places = np.searchsorted(np.maximum.accumulate(passed), times, side="left" if on_arrival else "right")
-        due_s = np.array([step.due_s for step in self._steps])
-        found: np.ndarray[tuple[int], np.dtype[np.float64]] = due_s[np.minimum(places, due_s.size - 1)]
+        passed, find = (self._newest, bisect_left) if on_arrival else (self._passed_of[lane.number], bisect_right)
+        steps = [min(find(passed, at_us), len(passed) - 1) for at_us in times.tolist()]
+        found: np.ndarray[tuple[int], np.dtype[np.float64]] = np.array([self._due[step] for step in steps])[place]
         return found
 
     def taken(self) -> tuple[Emitted, Mapping[str, list[pa.RecordBatch]], Mapping[str, int]]:

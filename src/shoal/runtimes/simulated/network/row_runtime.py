@@ -41,6 +41,7 @@ REFUSED = {
     "scheduling": "",
     "arrival": "spread",
     "buffer_rows": 0,
+    "work_factor": 1.0,
 }
 """Settings that have no meaning row by row, with the only value that is taken."""
 RESCUE = "rescue"
@@ -90,8 +91,8 @@ class RowRebinding:
 
     @property
     def finished(self) -> bool:
-        """Whether every instance has arrived."""
-        return all(crossing.relocation.finished for crossing, _, _ in self.crossings)
+        """Whether every instance has arrived, and results that waited for it are emitted."""
+        return all(crossing.relocation.finished and not crossing.station.releasing for crossing, _, _ in self.crossings)
 
     def reports(self) -> tuple[MoveReport, ...]:
         """What became of the moves."""
@@ -111,6 +112,8 @@ class RowRebinding:
             late_results=station.late_results,
             emission_delay_s=station.emission_delay_s,
             lost=crossing.relocation.loss.lost_state(station.kernel, queries_of(station.lane)),
+            emission_delay_sum_s=station.emission_delay_sum_s,
+            active_s=crossing.started_s - crossing.begun_s,
         )
 
 
@@ -316,10 +319,11 @@ class RowRuntime(CommandedRun):
         plan = MECHANISMS[command.mechanism or self._mechanism].plan(transfers, LinkCosts())
         self._workers, self._now = workers, after
         self._rebinding = RowRebinding(command.id)
-        outside = Outside(lambda: self._network.issued, self.now_s, self._convoy.kick, self._convoy.ask)
+        convoy = self._convoy
+        outside = Outside(lambda: self._network.issued, self.now_s, convoy.kick, convoy.ask, convoy.complete)
         for move, transfer in zip(moves, transfers, strict=True):
             station: Station = stations[move.instance]
-            station.late_results, station.emission_delay_s = 0, 0.0
+            station.late_results, station.emission_delay_s, station.emission_delay_sum_s = 0, 0.0, 0.0
             mine = [batch for batch in plan.batches if transfer in batch.transfers]
             crossing = Crossing(station, workers.cores[move.target], mine, outside)
             self._convoy.crossings.append(crossing)

@@ -105,8 +105,8 @@ class Station:
         self.crossing: Crossing | None = None
         self.work = StationLoad()
         self.received = self.processed = self.late_results = 0
-        self.emission_delay_s = 0.0
-        self.forwarded = 0
+        self.emission_delay_s = self.emission_delay_sum_s = 0.0
+        self.forwarded = self.releasing = 0
         self.marked = 0
         self._senders, self._coming = senders, dict[int, int]()
 
@@ -145,6 +145,7 @@ class Station:
         home, lost = self.home, self.state
         rows = sum(item.block.length for item in home.items if item.block is not None)
         state = State(watermark_us=home.watermark_us)
+        self.releasing = 0
         self.home = Side(core, Departure(self.kernel, state), done=home.done, watermark_us=home.watermark_us)
         self.home.items.extend(Item(version) for version in range(home.done + 1, self.marked + 1))
         self.sides = [self.home]
@@ -163,6 +164,7 @@ class Station:
             rows, results = job()
             return self._seconds(rows, results), lambda: self._emitted(side, results, late=late)
 
+        self.releasing += 1
         self._around.cores.submit(side.core, self.lane.depth, act)
 
     def settle(self) -> None:
@@ -207,6 +209,7 @@ class Station:
         return seconds
 
     def _emitted(self, side: Side, results: Block, *, late: bool) -> None:
+        self.releasing = max(0, self.releasing - 1)  # a restart has none
         if results.length:
             self._around.emit(self, side, results, late)
         self.settle()
