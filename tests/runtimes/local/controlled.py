@@ -19,7 +19,7 @@ from shoal.compiler.program import compile_graph
 from shoal.connectors.sinks import MemorySink
 from shoal.kernels.columns.block import arrow_schema
 from shoal.kernels.columns.table import INSTANCE
-from shoal.mechanisms.catalog import MECHANISMS
+from shoal.mechanisms.catalog import LOSSY, MECHANISMS
 from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import Binding, WorkerId
 from shoal.model.control.costs import LinkCosts
@@ -36,7 +36,7 @@ from shoal.runtimes.local.migration.executor import MECHANISMS as LOCAL
 from shoal.runtimes.local.migration.moving_lane import MovingLane
 from shoal.runtimes.local.migration.ownership import Ownership
 from shoal.runtimes.local.migration.part_messages import Arrival, ForwardedRows
-from shoal.runtimes.local.migration.way import MoveWay, way_of
+from shoal.runtimes.local.migration.way import Ahead, MoveWay, way_of
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
@@ -51,8 +51,14 @@ def way_named(name: str) -> MoveWay | None:
     return way_of(MECHANISMS[name].plan([transfer], LinkCosts()))
 
 
-EXACT_WAYS = [way for name in LOCAL if name != "drop" and (way := way_named(name)) is not None]
+EXACT_WAYS = [way for name in LOCAL if name not in LOSSY and (way := way_named(name)) is not None]
 """The ways that lose no state."""
+
+
+def exact_ways(parts: Sequence[MovingLane]) -> list[MoveWay]:
+    """The ways that lose no state of some parts: not all state can be recreated from rows."""
+    bounded = all(part.lane.kernel is not None and part.lane.kernel.bounded for part in parts)
+    return EXACT_WAYS if bounded else [way for way in EXACT_WAYS if way.ahead is not Ahead.ROWS]
 
 
 def sources_of(graph: Graph, rows: Rows, *, as_given: bool = False) -> dict[str, RowSource]:
@@ -105,7 +111,7 @@ class Controlled:
         """Some worker requests some instance, whose state may come later."""
         if self.parts:
             part = draw.choice(self.parts)
-            part.request(draw.choice(live_numbers(part.ownership)), draw.choice(EXACT_WAYS))
+            part.request(draw.choice(live_numbers(part.ownership)), draw.choice(exact_ways([part])))
 
     def change(self, draw: random.Random) -> None:
         """Move all instances to workers drawn at random, at a barrier."""
@@ -136,7 +142,7 @@ class Controlled:
         """Sometimes change the target; then request all instances that are not at theirs."""
         if draw.random() < 0.3:
             self.set_target(draw)
-        self.divided_lanes.request_all(draw.choice(EXACT_WAYS))
+        self.divided_lanes.request_all(draw.choice(exact_ways(self.parts)))
 
     def run(
         self,

@@ -62,6 +62,8 @@ class Witness:
         add, advance = LaneState.add, LaneState.advance
 
         def observed_add(state: LaneState, port: int, block: Block, *, shared: bool) -> Block:
+            if state.load is None:  # a replica, of which nothing is emitted
+                return add(state, port, block, shared=shared)
             lane, name = state._lane.number, "n" if "n" in block.columns else "m"
             instances = block.columns[INSTANCE]
             with self._alone(lane, np.unique(instances).tolist()):
@@ -71,6 +73,8 @@ class Witness:
                 return add(state, port, block, shared=shared)
 
         def observed_advance(state: LaneState, watermark_us: int) -> Block:
+            if state.load is None:
+                return advance(state, watermark_us)
             with self._alone(state._lane.number, np.flatnonzero(state.counts).tolist()):
                 return advance(state, watermark_us)
 

@@ -10,6 +10,7 @@ from tests.runtimes.local.nudged import Nudge, Nudged
 from shoal.connectors.sinks import MemorySink
 from shoal.errors import ConfigError, MechanismError
 from shoal.language.python.stream import Stream
+from shoal.mechanisms.catalog import LOSSY
 from shoal.mechanisms.catalog import MECHANISMS as CATALOG
 from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind
 from shoal.mechanisms.transfer import Transfer
@@ -17,9 +18,9 @@ from shoal.model.control.binding import WorkerId
 from shoal.model.control.costs import LinkCosts
 from shoal.model.control.messages import MovesFinished, Rebind, Repartition
 from shoal.model.control.partitioning import Regroup, operator_of
-from shoal.model.query.aggregate import count
+from shoal.model.query.aggregate import count, sum_
 from shoal.model.query.graph import Graph
-from shoal.model.query.window import tumbling
+from shoal.model.query.window import rows, tumbling
 from shoal.policies.binding.static import round_robin, shuffled
 from shoal.runtimes.local.memory.blocks import Sizes
 from shoal.runtimes.local.migration.executor import ENDED, MECHANISMS, SUPERSEDED
@@ -27,7 +28,7 @@ from shoal.runtimes.local.migration.way import way_of
 from shoal.runtimes.local.runtime import LocalSetup
 
 GRAPH = witness.graph()
-EXACT = [name for name in MECHANISMS if name != "drop"]
+EXACT = [name for name in MECHANISMS if name not in LOSSY]
 WAYS: dict[str, Callable[[Nudged], str]] = {
     **{name: lambda _, name=name: name for name in EXACT},  # type: ignore[misc]
     "each in turn": lambda nudged: nudged.draw.choice(EXACT),
@@ -136,10 +137,10 @@ def test_a_plan_with_a_step_that_threads_do_not_have_is_refused() -> None:
 def test_what_is_dropped_is_what_results_miss_whatever_supersedes_the_rebinding() -> None:
     left = Stream("left", witness.SCHEMA, time="ts")
     counted = left.partition_by("k", groups=witness.KEYS).window(tumbling(0.05)).aggregate(rows=count())
-    rows, asked = {"left": witness.numbered(1_500)["left"]}, list[Rebind]()
+    numbered, asked = {"left": witness.numbered(1_500)["left"]}, list[Rebind]()
     ask = asking(asked, lambda nudged: nudged.draw.choice(["drop", *MECHANISMS]), share=0.4)
     options = {"most_workers": 4, "sizes": Sizes(16, 2, 2)}
-    nudged = Nudged(Graph.of([counted.sink("counted")]), rows, 3, ask, options=options).run()
+    nudged = Nudged(Graph.of([counted.sink("counted")]), numbered, 3, ask, options=options).run()
     reported = finished(nudged)
     assert sorted(event.rebind for event in reported) == sorted(rebind.id for rebind in asked)
     lost = sum(move.lost.rows for event in reported for move in event.moves if move.lost is not None)
@@ -170,3 +171,15 @@ def test_no_instance_is_split_while_others_are_dropped() -> None:
     reasons = {reason.split(" while ")[0] for reason in nudged.refused if "while" in reason}
     assert reasons
     assert reasons <= {"instances cannot be split or merged", "no instance can be dropped"}
+
+
+def test_window_recreation_of_state_of_any_age_is_refused_and_nothing_moves() -> None:
+    left = Stream("left", witness.SCHEMA, time="ts")
+    counted = left.partition_by("k", groups=witness.KEYS).window(rows(20)).aggregate(total=sum_("n"))
+    ask = asking([], lambda _: "window-recreation", share=0.5)
+    nudged = Nudged(Graph.of([counted.sink("counted")]), {"left": witness.numbered(600)["left"]}, 3, ask).run()
+    nudged.assert_right()
+    (reason,) = {reason.split("; ")[-1] for reason in nudged.refused if reason.startswith("window-recreation")}
+    assert reason == "use state-recreation"
+    assert sum(report.moves for report in nudged.reports) == 0
+    assert finished(nudged) == []

@@ -14,6 +14,7 @@ from tests.runtimes.local.nudged import Nudge, Nudged
 from tests.runtimes.local.witness import Witness
 
 from shoal.errors import ConfigError
+from shoal.mechanisms.catalog import LOSSY
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import Rebind
 from shoal.model.query.graph import Graph, InstanceId
@@ -23,7 +24,7 @@ from shoal.runtimes.local.migration.executor import MECHANISMS
 from shoal.runtimes.local.scheduling.bound_pool import QUEUES
 
 MOST_WORKERS = 5
-EXACT = [name for name in MECHANISMS if name != "drop"]
+EXACT = [name for name in MECHANISMS if name not in LOSSY]
 
 
 def shuffle(nudged: Nudged) -> None:

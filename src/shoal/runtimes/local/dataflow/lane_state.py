@@ -55,7 +55,7 @@ class LaneState:
         self.watermark_us = watermark_us
         self.load = load
         self._slots = slots
-        self._size = len(lane.instances) if load is None else load.size
+        self._size = len(lane.instances) if slots is None else slots.declared.size
         self._counted: tuple[Tables | None, Ints] = (None, self._none())
         self.fresh_counts = self._none()
         self.merge: StateMerge | None = None
@@ -163,6 +163,20 @@ class LaneState:
             taken = found[instance] = self.emptied()
             taken.keep(tables[part], [each[part] for each in received])
             taken.fresh_counts = np.where(part_of == part, fresh, 0)
+        return found
+
+    def copied(self, instances: Iterable[int]) -> "dict[int, LaneState]":
+        """Copies of the states of some instances, whose rows no load counts; tables are shared, not copied."""
+        wanted = list(instances)
+        part_of = np.full(self._size, -1)
+        part_of[wanted] = np.arange(len(wanted))
+        tables = split_tables(self.tables, part_of, len(wanted))
+        received = [split_tables(each, part_of, len(wanted)) for each in self.fresh]
+        found = {}
+        for part, instance in enumerate(wanted):
+            copy = found[instance] = self.emptied()
+            copy.load = None
+            copy.keep(tables[part], [each[part] for each in received])
         return found
 
     def emptied(self) -> "LaneState":

@@ -17,7 +17,13 @@ every worker has one part of the lane with the state of its instances. An instan
    it from an input, no more rows come by that input (`InputDrained`), and the target processes what it has buffered.
 6. Settling. When all inputs are drained and the watermarks are equal, the instance joins the others at the target.
 
-A request says in which way the instance is to move (`way`). Its state comes with it, is dropped, or comes later:
+A request says in which way the instance is to move (`way`). Its state comes with it, is dropped, or there is a step
+before the others or after them:
+
+0. Preparing. The target asks for a replica (`PrepareRequest`). The owner sends a copy of the state (`CopiedState`), or
+   an empty one and from then on all rows as well (`MirroredRows`); nothing that the replica brings is emitted. When the
+   replica, with what has changed since, is all that the target needs, the owner says so (`Prepared`), and the target
+   sends its request. A preparation ends with a hand-over to another worker or a split (`Unprepared`).
 
 7. Following. The owner keeps the states that it has taken out (`FollowingStates`) and sends instances without state in
    step 2. It then sends one state per turn (`StateArrival`), in an order that the way says, and sooner what the target

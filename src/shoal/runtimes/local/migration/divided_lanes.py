@@ -18,12 +18,11 @@ from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.load import Floats, Ints
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.split import MovingSplit
-from shoal.runtimes.local.migration.live_instances import LiveInstances
 from shoal.runtimes.local.migration.moving_lane import MovingLane
 from shoal.runtimes.local.migration.ownership import Ownership
 from shoal.runtimes.local.migration.part_messages import HandOver
 from shoal.runtimes.local.migration.reassignment import Reassignment
-from shoal.runtimes.local.migration.repartition import Repartitions
+from shoal.runtimes.local.migration.repartition import LiveInstances, Repartitions
 from shoal.runtimes.local.migration.stop_the_world import PausedLane, change_owners
 from shoal.runtimes.local.migration.way import AT_ONCE, MoveWay
 
@@ -105,6 +104,11 @@ class DividedLanes:
     def asked_partitioning(self) -> Partitioning:
         """The partitioning after all queued changes."""
         return self._repartitions.last
+
+    @property
+    def target_binding(self) -> Binding:
+        """The binding that is the target."""
+        return self._target
 
     def set_target(self, binding: Binding) -> str:
         """Make a binding the target; returns the reason if that is impossible, else an empty text."""

@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from shoal.errors import BindingError
+from shoal.errors import BindingError, MechanismError
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.mechanisms.mechanism import Mechanism
 from shoal.mechanisms.plan import Plan
 from shoal.mechanisms.transfer import Transfer
-from shoal.model.control.binding import Move, WorkerId
+from shoal.model.control.binding import Binding, Move, WorkerId
 from shoal.model.control.costs import LinkCosts
 from shoal.model.control.messages import LostState, MoveReport, Rebind, Repartition
 from shoal.model.control.topology import Topology
@@ -30,7 +30,17 @@ from shoal.runtimes.local.migration.way import AT_ONCE, MoveWay, StateComes, way
 from shoal.runtimes.local.scheduling.bound_pool import BoundPool
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
-MECHANISMS = ("megaphone", "all-at-once", "meces", "lazy-latency", "lazy-utility", "drop")
+MECHANISMS = (
+    "megaphone",
+    "all-at-once",
+    "rhino",
+    "meces",
+    "lazy-latency",
+    "lazy-utility",
+    "window-recreation",
+    "state-recreation",
+    "drop",
+)
 """The mechanisms that can be executed between threads; the first is the default."""
 DIVIDED = "split or merged before it was moved"
 SUPERSEDED = "superseded by a newer rebinding"
@@ -138,22 +148,32 @@ class Migration:
         with self._lock:
             if mechanism.name == "drop" and lanes.repartitioning:
                 raise BindingError("no instance can be dropped while others are split or merged; try again later")
-            reason = lanes.set_target(command.binding)
-            if reason:
-                raise BindingError(reason)
+            moves, plan = self._planned(command.binding, mechanism)
             began_s = time.perf_counter()
             self._record_finished()  # moves that have finished belong to the rebindings before
             if isinstance(self._pool, BoundPool) and self._pool.threads != workers:
                 self._pool.resize(self._topology_of(workers).node_of)
-            moves = {move.instance: move for move in lanes.moves()}
             for before in (each for each in self._open if not each.drops):
                 before.abort(SUPERSEDED, lambda i: moves[i].source if i in moves else lanes.target(i))
-            plan = mechanism.plan(self._transfers(moves.values(), workers), LinkCosts())
             way = way_of(plan)
             reports = {i: MoveReport(i, move.source, move.target) for i, move in moves.items()}
             drops = way is not None and way.comes is StateComes.NEVER
             self._open.append(Rebinding(command.id, reports, began_s, drops))
             self._execute(plan, way)
+
+    def _planned(self, binding: Binding, mechanism: Mechanism) -> tuple[dict[InstanceId, Move], Plan]:
+        """Make a binding the target; returns the moves to it, and their plan. If there is none, nothing changes."""
+        lanes = self._lanes
+        before = lanes.target_binding
+        reason = lanes.set_target(binding)
+        if reason:
+            raise BindingError(reason)
+        moves = {move.instance: move for move in lanes.moves()}
+        try:
+            return moves, mechanism.plan(self._transfers(moves.values(), binding.workers), LinkCosts())
+        except MechanismError:
+            lanes.set_target(before)
+            raise
 
     def _transfers(self, moves: Collection[Move], workers: int) -> list[Transfer]:
         most = max([workers, *(1 + max(move.source, move.target) for move in moves)])

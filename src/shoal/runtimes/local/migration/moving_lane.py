@@ -5,48 +5,49 @@ The package docstring lists the steps of a move; the methods here name the step 
 
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.compiler.lane import Feed, Lane
 from shoal.compiler.program import Input
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE
 from shoal.runtimes.local.dataflow.channel import Channel, Packet
-from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.lane_state import LaneState
-from shoal.runtimes.local.dataflow.load import LaneLoad
 from shoal.runtimes.local.dataflow.node import EMPTY
 from shoal.runtimes.local.dataflow.parking import LaneGuard
 from shoal.runtimes.local.dataflow.sleep import Sleep
-from shoal.runtimes.local.migration.following_states import FollowingStates, lost_with, query_of
+from shoal.runtimes.local.migration.giving_lane import GivingLane, by_instance
 from shoal.runtimes.local.migration.ownership import Ownership
 from shoal.runtimes.local.migration.part_messages import (
     Arrival,
+    CopiedState,
     FetchState,
     ForwardedRows,
     Gone,
     InputDrained,
     Message,
     MigrationRequest,
-    StateArrival,
+    MirroredRows,
+    OfIncoming,
+    OfReplica,
+    Prepared,
+    PrepareRequest,
     WatermarkPromise,
 )
-from shoal.runtimes.local.migration.reassignment import Reassigner, Reassignment
-from shoal.runtimes.local.migration.transit import IncomingInstance, OutgoingInstance
-from shoal.runtimes.local.migration.way import AT_ONCE, First, MoveWay, StateComes
+from shoal.runtimes.local.migration.preparation import Replica
+from shoal.runtimes.local.migration.reassignment import Reassignment
+from shoal.runtimes.local.migration.transit import IncomingInstance
+from shoal.runtimes.local.migration.way import AT_ONCE, Ahead, MoveWay
 
 
-class MovingLane(LaneNode):
-    """The part of a lane on one worker.
+class MovingLane(GivingLane):
+    """The part of a lane on one worker, which gives instances away and takes others in.
 
-    `load` counts the work of its instances, `moving_s` is the time spent on moves so far. `_to_request` are instances
-    to be requested, `_requested` those requested, with the watermark of the request, and `_requests` those that other
-    workers have requested. `_own` are the instances settled here, `_following` states that follow their instances,
-    `_observed` the version of the ownership that was read from each input. Only the worker that runs the part touches
-    these, except where a method says otherwise.
+    `_to_request` are instances to be requested. `_preparing` are those that are prepared, `_replicas` what is here of
+    them, by instance and owner, and `_copied` those whose copy is here while others are copied. `_incoming` have come
+    and are not settled yet. Only the worker that runs the part touches these, except where a method says otherwise.
     """
 
     def __init__(
@@ -59,21 +60,12 @@ class MovingLane(LaneNode):
         guard: LaneGuard | None = None,
     ) -> None:
         """A part that reads the channels of its feeds."""
-        super().__init__(lane, feeds, inputs, home)
-        self.ownership = ownership
-        self.load = LaneLoad(ownership.owner.size)
-        self.moving_s = 0.0
-        self._state = LaneState(lane, load=self.load, slots=ownership.slots, guard=guard)
+        super().__init__(lane, feeds, inputs, ownership, home, guard)
         self._to_request: deque[tuple[int, MoveWay]] = deque()
-        self._requested: dict[int, int] = {}
-        self._requests: list[MigrationRequest] = []
-        self._outgoing: dict[int, OutgoingInstance] = {}
+        self._preparing: dict[int, MoveWay] = {}
+        self._copied: list[int] = []
+        self._replicas: dict[tuple[int, int], Replica] = {}
         self._incoming: dict[int, IncomingInstance] = {}
-        self._following = FollowingStates()
-        self._observed = [0] * len(self.inputs)
-        mine, declared = np.flatnonzero(ownership.owner == home), len(lane.instances)
-        self._own = set(mine[mine < declared].tolist())
-        self._reassigner = Reassigner(self._state.kernel, ownership, home, mine[mine >= declared].tolist())
         self.sleep = Sleep(phase=0 if self._own else 1)
         ownership.sleep(home, asleep=self.sleep.asleep)
 
@@ -104,24 +96,27 @@ class MovingLane(LaneNode):
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of state, incoming instances and states to be sent included."""
-        incoming = sum(incoming.state.nbytes for incoming in list(self._incoming.values()))
-        return super().state_bytes + incoming + self._following.nbytes
+        """Bytes of state, incoming instances, replicas and states to be sent included."""
+        incoming = sum(each.state.nbytes for each in list(self._incoming.values()))
+        replicas = sum(each.state.nbytes for each in list(self._replicas.values()))
+        return super().state_bytes + incoming + replicas + self._following.nbytes
 
     @property
     def busy(self) -> bool:
         """Whether an instance moves in or out, or is split or merged."""
-        moving = self._to_request or self._requested or self._requests or self._outgoing or self._incoming
-        return bool(moving or self._following.states) or self._reassigner.busy
+        return bool(self._taking or self._incoming or self._giving) or self._reassigner.busy
+
+    @property
+    def _taking(self) -> bool:
+        """Whether an instance is to come, and has not."""
+        return bool(self._to_request or self._requested or self._preparing or self._copied or self._replicas)
 
     @property
     def in_transit(self) -> bool:
         """Whether an instance or a message is between two workers, so that a barrier cannot move instances."""
-        if self._to_request or self._requested or self._requests or self._outgoing or self._following.states:
+        if self._taking or self._giving or any(self.ownership.messages[self.home]):
             return True
-        return any(self.ownership.messages[self.home]) or not all(
-            incoming.complete for incoming in list(self._incoming.values())
-        )
+        return not all(incoming.complete for incoming in list(self._incoming.values()))
 
     def turn(self, events: int) -> int:
         """Process rows and emit results; then advance all moves of this part."""
@@ -132,6 +127,7 @@ class MovingLane(LaneNode):
             began = time.perf_counter()
             self._reassign()
             self._send_requests()
+            self._prepare()
             self._serve_requests()
             self._send_states()
             self._forward_watermarks()
@@ -168,6 +164,7 @@ class MovingLane(LaneNode):
 
     def _reassign(self) -> None:
         if self._reassigner.busy:
+            self._cancel(self._reassigner.concerned if self._prepared else ())
             missing = self._reassigner.advance(self._state, self._own, self._observed)
             asked = {number for number, _ in self._to_request}
             self._to_request.extend((number, AT_ONCE) for number in missing if number not in asked)
@@ -179,66 +176,14 @@ class MovingLane(LaneNode):
         while self._to_request and self.sleep.confirmed:
             instance, way = self._to_request.popleft()
             owner = int(self.ownership.owner[instance])
-            if owner != self.home and instance not in self._requested:
+            if owner == self.home or instance in self._requested:
+                continue
+            if way.ahead is Ahead.NOTHING:
                 self._requested[instance] = self._emitted_us
                 self._messages_to(owner).append(MigrationRequest(instance, self.home, self._emitted_us, way))
-
-    def _serve_requests(self) -> None:
-        """Grant the requests that can be granted now (step 2); keep the others, or forward them to the owner."""
-        waiting, self._requests = self._requests, []
-        ready: dict[int, MigrationRequest] = {}
-        kept, unused = self._reassigner.kept if waiting else set(), self._reassigner.unused
-        for request in waiting:
-            instance, target, watermark_us, _ = request
-            owner = ready[instance].target if instance in ready else int(self.ownership.owner[instance])
-            if owner == target == self.home:
-                self._requested.pop(instance, None)
-            elif owner != self.home:
-                self._messages_to(owner).append(request)
-            elif instance in unused:
-                self._messages_to(target).append(Gone(instance))
-            elif instance not in self._own or instance in kept or self._state.watermark_us < watermark_us:
-                self._requests.append(request)  # until it has settled here and the watermark has been reached
-            else:
-                ready[instance] = request
-        if ready:
-            self._hand_over(ready)
-
-    def _hand_over(self, requests: Mapping[int, MigrationRequest]) -> None:
-        """Send the instances first, with or without their states; then publish all new owners as one value."""
-        for instance, state in self._state.take_out(requests).items():
-            self._own.remove(instance)
-            self._messages_to(requests[instance].target).append(self._arrival(instance, state, requests[instance]))
-        version = self.ownership.give(self.home, {instance: each.target for instance, each in requests.items()})
-        for instance, request in requests.items():
-            self._outgoing[instance] = OutgoingInstance(
-                request.target, version, self._state.watermark_us, set(range(len(self.inputs)))
-            )
-
-    def _arrival(self, instance: int, state: LaneState, request: MigrationRequest) -> Arrival:
-        """What the new owner of an instance gets at once."""
-        left_s, way = time.perf_counter(), request.way
-        if way.comes is StateComes.AT_ONCE:
-            return Arrival(instance, state, self.home, self._left(state), left_s)
-        if way.comes is StateComes.NEVER or way.first is not First.REQUESTED:  # which ask for all fragments
-            self._emit_some(state.settle())
-        if way.comes is StateComes.NEVER:
-            query = query_of(self.lane, int(self.ownership.slots.declared[instance]))
-            return Arrival(instance, state.emptied(), self.home, 0, left_s, lost=lost_with(instance, state, query))
-        missing = self._following.add(instance, state, request.target, way)
-        return Arrival(instance, state.emptied(), self.home, 0, left_s, missing)
-
-    def _left(self, state: LaneState) -> int:
-        """Count the bytes of a state that leaves."""
-        state_bytes = state.nbytes
-        self.ownership.moved_bytes[self.home] += state_bytes
-        return state_bytes
-
-    def _send_states(self) -> None:
-        """Send states that follow their instances (step 7)."""
-        for each in self._following.next() if self._following.states else ():
-            message = StateArrival(each.instance, each.state, self._left(each.state))
-            self._messages_to(each.target).append(message)
+            elif instance not in self._preparing:
+                self._preparing[instance] = way
+                self._messages_to(owner).append(PrepareRequest(instance, self.home, way))
 
     def _fetch_states(self) -> None:
         """Ask for states that instances need now (step 7)."""
@@ -248,13 +193,6 @@ class MovingLane(LaneNode):
                 if incoming.missing is not None:
                     incoming.missing = incoming.missing._replace(rows_fetch=False, results_fetch=False)
                     self._messages_to(incoming.report.source).append(FetchState(instance))
-
-    def _emit_some(self, results: Block) -> None:
-        if results.length:
-            self._emit(results, None)
-
-    def _messages_to(self, target: int) -> deque[Message]:
-        return self.ownership.messages[target][self.home]
 
     def _take(self, number: int, taken: int, events: int) -> Packet | None:
         packet = super()._take(number, taken, events)
@@ -272,19 +210,18 @@ class MovingLane(LaneNode):
     def _read(self, message: Message) -> None:
         if isinstance(message, MigrationRequest):
             self._requests.append(message)
-            return
-        if isinstance(message, Arrival):
+        elif isinstance(message, Arrival):
             self._arrive(message)
         elif isinstance(message, Gone):
             self._requested.pop(message.instance, None)
         elif isinstance(message, FetchState):
             self._following.fetch(message.instance)
+        elif isinstance(message, OfIncoming):
+            self._read_of_incoming(self._incoming[message.instance], message)
         else:
-            self._read_of(self._incoming[message.instance], message)
+            self._read_of_replica(message)
 
-    def _read_of(
-        self, incoming: IncomingInstance, message: ForwardedRows | WatermarkPromise | InputDrained | StateArrival
-    ) -> None:
+    def _read_of_incoming(self, incoming: IncomingInstance, message: OfIncoming) -> None:
         if isinstance(message, ForwardedRows):
             incoming.add(message.number, message.block, message.watermark_us)
         elif isinstance(message, WatermarkPromise):
@@ -295,12 +232,42 @@ class MovingLane(LaneNode):
             message.state.load = self.load
             incoming.complete_with(message)
 
+    def _read_of_replica(self, message: OfReplica) -> None:
+        """Read what leads to a replica (step 0)."""
+        instance = message.instance
+        if isinstance(message, PrepareRequest):
+            self._to_prepare.append(message)
+        elif isinstance(message, CopiedState):
+            self._replicas[instance, message.source] = Replica(message.state, message.state_bytes)
+        elif isinstance(message, MirroredRows):
+            self._replicas[instance, message.source].add(
+                self._ports[message.number], message.block, message.watermark_us
+            )
+        elif isinstance(message, Prepared):
+            way = self._preparing.pop(instance, None)
+            if way is not None and way.ahead is Ahead.COPY:
+                self._copied.append(instance)
+            elif way is not None:
+                self._to_request.append((instance, AT_ONCE))
+        else:
+            self._replicas.pop((instance, message.source), None)
+            self._preparing.pop(instance, None)
+        if self._copied and all(way.ahead is not Ahead.COPY for way in self._preparing.values()):
+            self._to_request.extend((each, AT_ONCE) for each in self._copied)  # all are copied: move them together
+            self._copied.clear()
+
     def _arrive(self, message: Arrival) -> None:
-        incoming = self._receive(message.instance, message.state, set(range(len(self.inputs))))
+        instance, state = message.instance, message.state
+        self._preparing.pop(instance, None)
+        replica = None
+        if message.rest is not None:
+            replica = self._replicas.pop((instance, message.source))
+            state = replica.taken_over(message.rest, state.watermark_us)
+        incoming = self._receive(instance, state, set(range(len(self.inputs))))
         incoming.missing = message.missing
         report = incoming.report
         report.source, report.left_s, report.lost = message.source, message.left_s, message.lost
-        report.arrived(message.state_bytes)
+        report.arrived(message.state_bytes + (0 if replica is None else replica.state_bytes))
 
     def _receive(self, instance: int, state: LaneState, open_: set[int]) -> IncomingInstance:
         state.load = self.load
@@ -313,6 +280,8 @@ class MovingLane(LaneNode):
         """Route rows of incoming and outgoing instances apart from the others (steps 3 and 4)."""
         if self._reassigner.busy:
             block = self._reassigner.relabel(self._ports[number], block, self.load)
+        if self._prepared:
+            self._mirror(number, block)
         if self._incoming or self._outgoing:
             chosen = self._among(block, {*self._incoming, *self._outgoing})
             if chosen.any():
@@ -324,12 +293,6 @@ class MovingLane(LaneNode):
                     self._route(instance, number, rows)
         if block.length:
             super()._add(number, block, packet)
-
-    def _among(self, block: Block, instances: Collection[int]) -> NDArray[np.bool_]:
-        """The rows of a block that belong to some instances, as a mask."""
-        special = np.zeros(self.load.size, bool)
-        special[list(instances)] = True
-        return special[block.columns[INSTANCE]]
 
     def _route(self, instance: int, number: int, block: Block) -> None:
         incoming = self._incoming.get(instance)
@@ -377,24 +340,3 @@ class MovingLane(LaneNode):
     def _output_watermark_us(self) -> int:
         marks = [incoming.state.watermark_us for incoming in self._incoming.values()]
         return max(self._emitted_us, min([self._state.watermark_us, *marks, *self._requested.values()]))
-
-    def _forward_watermarks(self) -> None:
-        """Tell targets which inputs are drained (step 5), and the watermark for those that are not (step 3)."""
-        for instance, outgoing in list(self._outgoing.items()):
-            messages = self._messages_to(outgoing.target)
-            for number in [each for each in outgoing.open if self._observed[each] >= outgoing.version]:
-                outgoing.open.remove(number)
-                messages.append(InputDrained(instance, number))
-            if outgoing.open and self._state.watermark_us > outgoing.promised_us:
-                outgoing.promised_us = self._state.watermark_us
-                messages.append(WatermarkPromise(instance, outgoing.promised_us))
-            if not outgoing.open:
-                del self._outgoing[instance]
-                self.ownership.moves[self.home] += 1
-
-
-def by_instance(block: Block) -> Iterator[tuple[int, Block]]:
-    """The rows of each instance of a block, in order."""
-    instances = block.columns[INSTANCE]
-    for instance in np.unique(instances).tolist():
-        yield instance, block.take(np.flatnonzero(instances == instance))

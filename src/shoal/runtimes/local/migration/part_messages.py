@@ -6,6 +6,7 @@ from shoal.kernels.columns.block import Block
 from shoal.model.control.messages import LostState
 from shoal.runtimes.local.dataflow.lane_state import LaneState
 from shoal.runtimes.local.migration.way import AT_ONCE, MoveWay
+from shoal.runtimes.migration.state_copy import Difference
 
 
 class MigrationRequest(NamedTuple):
@@ -29,10 +30,22 @@ class MissingState(NamedTuple):
     results_fetch: bool = False
 
 
+class RestOfState(NamedTuple):
+    """What turns the replica of an instance into its state; without a difference, the replica is that already."""
+
+    difference: Difference | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes to send."""
+        return 0 if self.difference is None else self.difference.nbytes
+
+
 class Arrival(NamedTuple):
     """An instance with its state, its old owner, the size of the state, and when it was taken out there.
 
-    `missing`: the state is empty, and the real one follows. `lost`: the real one was dropped.
+    `missing`: the state is empty, and the real one follows. `lost`: the real one was dropped. `rest`: the real one is
+    made of the replica.
     """
 
     instance: int
@@ -42,6 +55,7 @@ class Arrival(NamedTuple):
     left_s: float
     missing: MissingState | None = None
     lost: LostState | None = None
+    rest: RestOfState | None = None
 
 
 class FetchState(NamedTuple):
@@ -87,9 +101,49 @@ class Gone(NamedTuple):
     instance: int
 
 
-Message = (
-    MigrationRequest | Arrival | FetchState | StateArrival | ForwardedRows | InputDrained | WatermarkPromise | Gone
-)
+class PrepareRequest(NamedTuple):
+    """A worker is to have an instance, and wants a replica of it first."""
+
+    instance: int
+    target: int
+    way: MoveWay
+
+
+class CopiedState(NamedTuple):
+    """The beginning of a replica: a copy of the state of an instance, or an empty state, and its size."""
+
+    instance: int
+    state: LaneState
+    source: int
+    state_bytes: int
+
+
+class MirroredRows(NamedTuple):
+    """Rows of an instance that its owner has got from one input, at a watermark, for the replica."""
+
+    instance: int
+    number: int
+    block: Block
+    watermark_us: int
+    source: int
+
+
+class Prepared(NamedTuple):
+    """The replica of an instance is all that its worker needs beside the rest."""
+
+    instance: int
+
+
+class Unprepared(NamedTuple):
+    """An instance is not prepared any more: what there is of a replica is of no use."""
+
+    instance: int
+    source: int
+
+
+OfReplica = PrepareRequest | CopiedState | MirroredRows | Prepared | Unprepared
+OfIncoming = ForwardedRows | InputDrained | WatermarkPromise | StateArrival
+Message = MigrationRequest | Arrival | FetchState | Gone | OfIncoming | OfReplica
 
 
 class HandOver(NamedTuple):

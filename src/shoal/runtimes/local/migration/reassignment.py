@@ -75,6 +75,11 @@ class Reassigner:
         return bool(self.queue or self._pending or self._unsettled)
 
     @property
+    def concerned(self) -> set[int]:
+        """The instances that wait to be reassigned."""
+        return {number for order in (*list(self.queue), *self._pending) for number in order.before}
+
+    @property
     def kept(self) -> set[int]:
         """The instances that must not be given away now."""
         pending = (number for order in self._pending for number in order.before)

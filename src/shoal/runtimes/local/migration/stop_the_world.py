@@ -18,7 +18,8 @@ from shoal.kernels.columns.block import Block
 from shoal.runtimes.local.dataflow.lane_state import LaneState
 from shoal.runtimes.local.dataflow.load import Ints
 from shoal.runtimes.local.dataflow.node import EMPTY
-from shoal.runtimes.local.migration.moving_lane import MovingLane, by_instance
+from shoal.runtimes.local.migration.giving_lane import by_instance
+from shoal.runtimes.local.migration.moving_lane import MovingLane
 from shoal.runtimes.local.migration.ownership import Ownership
 from shoal.runtimes.local.migration.part_messages import HandOver
 

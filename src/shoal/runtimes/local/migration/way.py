@@ -29,6 +29,18 @@ class First(StrEnum):
     """That with the largest utility per byte."""
 
 
+class Ahead(StrEnum):
+    """What the new owner gets before it gets the instance."""
+
+    NOTHING = "nothing"
+    COPY = "copy"
+    """A copy of the state; what has changed since comes with the instance."""
+    ROWS = "rows"
+    """All rows, until no state is left that it cannot make of them."""
+    STATE_AND_ROWS = "state and rows"
+    """A copy of the state, and all rows from then on."""
+
+
 @dataclass(frozen=True)
 class MoveWay:
     """How an instance moves without a stop.
@@ -39,17 +51,12 @@ class MoveWay:
     comes: StateComes = StateComes.AT_ONCE
     first: First = First.REQUESTED
     fetched: bool = False
+    ahead: Ahead = Ahead.NOTHING
 
 
 AT_ONCE = MoveWay()
 
-STEPS = frozenset(StepKind) - {
-    StepKind.PREAMBLE,
-    StepKind.REPLICA,
-    StepKind.DUPLICATE,
-    StepKind.TELL,
-    StepKind.EXPIRE,
-}
+STEPS = frozenset(StepKind) - {StepKind.REPLICA, StepKind.TELL}
 """The steps that can be executed between threads, where whole instances move."""
 
 
@@ -62,13 +69,18 @@ def way_of(plan: Plan) -> MoveWay | None:
     >>> from shoal.model.query.graph import InstanceId
     >>> from shoal.mechanisms.transfer import Transfer
     >>> move = Transfer(InstanceId("op/0"), WorkerId(0), WorkerId(1))
-    >>> way_of(MECHANISMS["meces"].plan([move], LinkCosts()))
-    MoveWay(comes=<StateComes.LATER: 'later'>, first=<First.REQUESTED: 'requested'>, fetched=True)
+    >>> found = way_of(MECHANISMS["meces"].plan([move], LinkCosts()))
+    >>> found is not None and (found.comes.value, found.first.value, found.fetched)
+    ('later', 'requested', True)
     """
     _check(plan)
     kinds = plan.kinds
     if StepKind.DROP in kinds:
         return MoveWay(StateComes.NEVER)
+    if StepKind.PREAMBLE in kinds:
+        return MoveWay(ahead=Ahead.COPY)
+    if StepKind.DUPLICATE in kinds:
+        return MoveWay(ahead=Ahead.STATE_AND_ROWS if StepKind.EXTRACT in kinds else Ahead.ROWS)
     if any(batch.queue is Queue.PREAMBLE and StepKind.REDIRECT in batch.kinds for batch in plan.batches):
         fetched = any(batch.fetched for batch in plan.batches)
         return MoveWay(StateComes.LATER, _first(plan), fetched)
