@@ -23,7 +23,6 @@ from shoal.kernels.columns.table import INSTANCE
 from shoal.kernels.kernel import Kernel, State
 from shoal.language.python.stream import Stream
 from shoal.mechanisms.catalog import MECHANISMS
-from shoal.mechanisms.plan import StepKind
 from shoal.mechanisms.shedding.capacity import TransferLink
 from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import WorkerId
@@ -169,13 +168,11 @@ class Trial:
     waited_s: float = 0.0
     duplicates: int = 0
     end_s: float | None = None
-    lost: float = 0.0
     emitted: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     under_way: deque[tuple[float, float, Shipment]] = field(default_factory=deque)
     requests: deque[tuple[float, Ids]] = field(default_factory=deque)
     answers: deque[Shipment] = field(default_factory=deque)
     asked: set[int] = field(default_factory=set)
-    arrived: list[Ids] = field(default_factory=list)
     free_s: float = 0.0
     sent: float = 0.0
     idle: bool = False
@@ -187,33 +184,28 @@ class Trial:
 
     def begin(self, mechanism: str, replica: StateCopy | None) -> None:
         """Begin the migration."""
-        self.listed = self.kernel.fragments(self.state)
         kernel = self.kernel
         transfer = Transfer(
             InstanceId("op/0"),
             WorkerId(0),
             WorkerId(1),
-            fragments=self.listed,
+            fragments=kernel.fragments(self.state),
             on_arrival=kernel.on_arrival,
             bounded=kernel.bounded,
             replicated=self.scenario.replicated,
         )
         plan = MECHANISMS[mechanism].plan([transfer], LinkCosts())
-        self.dropped = StepKind.DROP in plan.kinds
-        self.copies = bool({StepKind.PREAMBLE, StepKind.REPLICA} & plan.kinds)
         self.relocation = Relocation(kernel, self.state, plan.batches, replica)
 
     def run(self) -> None:
-        """Run until the migration is over and everything is processed, or the link is cut."""
+        """Run until the migration is over and everything is processed."""
         cut_s = self.scenario.left_s
         ticks = [(number + 1) * TICK_S for number in range(round(HORIZON_S / TICK_S))]
         places = np.searchsorted(self.rows.at_s, [0.0, *ticks]).astype(np.int64)
         for number, tick_s in enumerate(ticks):
-            if self.relocation is not None and cut_s <= tick_s:
+            if self.now_s < cut_s <= tick_s:
                 self._until(cut_s)
-                if not self.relocation.finished:
-                    self._cut(cut_s, int(places[number]))
-                    return
+                self._cut(cut_s)
             self._until(tick_s)
             self._tick(tick_s, np.arange(places[number], places[number + 1]))
             if self.relocation is not None and self.relocation.finished:
@@ -334,7 +326,6 @@ class Trial:
         _, _, shipment = self.under_way.popleft()
         if moving is None:
             return
-        self._note(shipment)
         results = moving.arrive(shipment)
         released = held - self._held()
         if released > 0:
@@ -345,11 +336,6 @@ class Trial:
         self._emit(results)
         self._ask()
         self.idle = False
-
-    def _note(self, shipment: Shipment, share: float = 1.0) -> None:
-        if shipment.piece is not None:
-            part = shipment.piece.first(self.kernel, math.floor(shipment.piece.nbytes * share))
-            self.arrived.append(part.fragments.ids)
 
     def _ask(self) -> None:
         moving = self.relocation
@@ -366,42 +352,31 @@ class Trial:
             self.answers.append(answer)
         self.idle = False
 
-    # the end
-
-    def _cut(self, cut_s: float, place: int) -> None:
-        """The link is cut: the target continues with what it has."""
+    def _cut(self, cut_s: float) -> None:
+        """The source is gone: the target continues with what has arrived."""
+        moving = self.relocation
+        if moving is None or moving.finished:
+            return
         self._at(cut_s)
-        held = 0 if self._both else self._held()
+        held, both, arrived = self._held(), self._both, list[tuple[Shipment, int]]()
         for at_s, left_s, shipment in self.under_way:
-            on_way_s = at_s - self.link.latency_s - left_s
-            share = min(1.0, max(0.0, (cut_s - self.link.latency_s - left_s) / on_way_s)) if on_way_s > 0 else 0.0
-            sent = min(1.0, (cut_s - left_s) / on_way_s) if on_way_s > 0 else 1.0
+            on_way_s = max(at_s - self.link.latency_s - left_s, 1e-12)
+            there, sent = (
+                min(1.0, max(0.0, each / on_way_s)) for each in (cut_s - self.link.latency_s - left_s, cut_s - left_s)
+            )
             self.sent -= shipment.nbytes * (1 - sent)
-            self._note(shipment, share)
-        self.lost = self._lost_share()
-        released = np.full(held, cut_s)
-        later = self.rows.at_s[place:]
+            arrived.append((shipment, math.floor(shipment.nbytes * there)))
+        _, results = moving.interrupt([each for each in arrived if each[0].batch is not None])
+        waits_s = self.target.serve(np.full(held, cut_s))
+        self.waited_s += 0.0 if both else waits_s
+        self.under_way.clear()
         self.end_s = cut_s
-        waits_s = self.target.serve(released)
-        self.waited_s += waits_s + self.target.serve(later[later >= cut_s])
+        self._emit(results)
 
-    def _lost_share(self) -> float:
-        """The utility of what is neither at the target nor used up, of that of all state."""
-        moving, listed = self.relocation, self.listed
-        total = float(listed.utility.sum())
-        if moving is None or not total > 0:
-            return 0.0
-        differences = [each.difference for _, _, each in self.under_way if each.difference is not None]
-        here, copied = moving.source.fragments.ids, self.copies
-        if copied and not moving.stopped and not self._both:
-            differences.append(moving.source.difference())
-        pieces = [each.piece.fragments.ids for _, _, each in self.under_way if each.piece is not None and not copied]
-        left = np.concatenate([here, *pieces, *(each.added.fragments.ids for each in differences)])
-        arrived = np.concatenate([np.zeros(0, np.uint64), *self.arrived])
-        for each in differences:
-            arrived = arrived[~np.isin(arrived, each.removed)]
-        lost = np.isin(listed.ids, left) & ~np.isin(listed.ids, arrived)
-        return float(listed.utility[lost].sum()) / total
+    @property
+    def lost(self) -> float:
+        """The share of the utility that was lost."""
+        return 0.0 if self.relocation is None else 1 - self.relocation.loss.utility_kept
 
 
 class Trials:
@@ -478,7 +453,7 @@ class Trials:
         trial.begin(mechanism, self.replica if self.scenario.replicated else None)
         trial.run()
         end_s = HORIZON_S if trial.end_s is None else trial.end_s
-        delay_s, late = self._emission(trial.emitted, end_s, cut=end_s == self.scenario.left_s)
+        delay_s, late = self._emission(trial.emitted)
         return Prediction(
             mechanism,
             latency_s=trial.waited_s,
@@ -486,16 +461,14 @@ class Trials:
             late_results=late,
             seconds=end_s,
             sent_bytes=trial.sent + trial.duplicates * self.row_bytes,
-            lost=float(len(self.fragments) > 0) if trial.dropped else trial.lost,
+            lost=trial.lost,
         )
 
-    def _emission(self, emitted: dict[int, list[float]], end_s: float, *, cut: bool) -> tuple[float, int]:
-        """By how much results were late in sum, and how many; after a cut, what was due counts as emitted then."""
+    def _emission(self, emitted: dict[int, list[float]]) -> tuple[float, int]:
+        """By how much results were late in sum, and how many; those that were lost are counted elsewhere."""
         delay_s, late = 0.0, 0
         for each, due in self.due.items():
-            got = sorted(emitted.get(each, ()))
-            for number, due_s in enumerate(sorted(due)):
-                at_s = got[number] if number < len(got) else max(due_s, end_s) if cut else due_s
+            for due_s, at_s in zip(sorted(due), sorted(emitted.get(each, ())), strict=False):
                 if at_s > due_s + 1e-9:
                     delay_s, late = delay_s + at_s - due_s, late + 1
         return delay_s, late

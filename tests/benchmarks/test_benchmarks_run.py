@@ -25,7 +25,7 @@ def run(name: str, *options: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", [*WITH_DATA, "window_growth", "soak", "local", "policies"])
+@pytest.mark.parametrize("name", [*WITH_DATA, "window_growth", "soak", "local", "policies", "twin"])
 def test_the_quick_mode_checks_its_results_and_keeps_its_numbers(name: str, tmp_path: Path) -> None:
     said = run(name, "--quick", *(["--data", str(tmp_path)] if name in WITH_DATA else []))
     written = re.search(r"written to (.+\.json)", said)

@@ -35,4 +35,4 @@ def test_times_bytes_and_losses_are_as_predicted(left_s: float) -> None:
         found, wanted = predict(profile, mechanism), trials.measured(mechanism)
         assert found.seconds == pytest.approx(wanted.seconds, rel=0.25, abs=0.1), mechanism
         assert found.sent_bytes == pytest.approx(wanted.sent_bytes, rel=0.25), mechanism
-        assert found.lost == pytest.approx(wanted.lost, abs=0.1), mechanism
+        assert found.lost == pytest.approx(wanted.lost, abs=0.25), mechanism

@@ -59,6 +59,7 @@ class Journey:
     _copied_s: float | None = None
     _both: bool = False
     _moved: bool = False
+    _told: bool = False
 
     def followed(self) -> list[Leg]:
         """All batches, in the order in which they leave."""
@@ -114,9 +115,15 @@ class Journey:
         if StepKind.EXPIRE in batch.kinds:
             now_s = max(now_s, self._expired_s())
         nbytes = self._bytes(batch, places, now_s)
-        free_s = now_s + on_link_s(self.profile.link, nbytes)
+        free_s = now_s + on_link_s(self.profile.link, nbytes) * self._shared(batch)
         self.legs.append(Leg(batch, now_s, free_s + self.profile.link.latency_s, nbytes, places))
         return free_s
+
+    def _shared(self, batch: Batch) -> float:
+        """How much longer a batch takes because answers cross the link: that keys asked for have no state."""
+        if not batch.fetched or self._told:
+            return 1.0
+        return 1 / (1 - min(0.9, self.profile.new_rate * on_link_s(self.profile.link, STATIC_BYTES)))
 
     def _expired_s(self) -> float:
         """When nothing is left of the state."""
@@ -131,6 +138,7 @@ class Journey:
             self._copied_s = now_s - (profile.replica_age_s if replica else 0.0)
             return STATIC_BYTES + (0 if replica else profile.state_bytes)
         if StepKind.TELL in kinds:
+            self._told = True
             return STATIC_BYTES + ESSENTIAL_BYTES * float(profile.weight[profile.key_of].sum())
         if StepKind.EXTRACT not in kinds:
             return STATIC_BYTES

@@ -94,10 +94,11 @@ def predict(profile: MigrationProfile, mechanism: str, most_keys: int = MOST_KEY
     plan = MECHANISMS[mechanism].plan([small.transfer()], LinkCosts())
     journey = Journey(small, plan)
     legs = journey.followed()
-    course = _course(small, legs, journey.first_s).cut(small.left_s)
+    planned = _course(small, legs, journey.first_s)
+    course = planned.cut(small.left_s)
     arrived_s = arrivals_s(small, legs)
-    latency_s, longest_s, backlog = _latency(small, course)
-    emission_s, late = _emission(small, course, legs, backlog, latency_s)
+    latency_s, longest_s, backlogs = _latency(small, course)
+    emission_s, late = _emission(small, course, legs, backlogs, latency_s)
     begun, ended = course.both_s
     return Prediction(
         mechanism,
@@ -108,7 +109,7 @@ def predict(profile: MigrationProfile, mechanism: str, most_keys: int = MOST_KEY
         late_results=late,
         seconds=course.end_s,
         sent_bytes=_sent(small, legs) + small.rate * (ended - begun) * small.event_bytes,
-        lost=_lost(small, course, legs, arrived_s),
+        lost=_lost(small, planned, legs, arrived_s),
     )
 
 
@@ -165,8 +166,8 @@ def _frozen_s(course: _Course) -> float:
     return max(0.0, float(course.here_s.min() - course.redirected_s.max()))
 
 
-def _latency(profile: MigrationProfile, course: _Course) -> tuple[float, float, Backlog]:
-    """The summed time that events wait, the longest wait, and the backlog of the target."""
+def _latency(profile: MigrationProfile, course: _Course) -> tuple[float, float, tuple[Backlog, Backlog]]:
+    """The summed time that events wait, the longest wait, and the backlogs of source and target."""
     until_s = profile.horizon_s
     rates = np.append(profile.rates * profile.weight, profile.new_rate)
     leaves = np.minimum(np.append(course.redirected_s, course.new_redirected_s), until_s)
@@ -187,11 +188,11 @@ def _latency(profile: MigrationProfile, course: _Course) -> tuple[float, float, 
     latency_s += at_target.waiting_s(bursts, starts, until_s, target_s)
     waits = gaps + at_target.before(starts) * (gaps > 0)
     longest = max(float(waits[rates > 0].max(initial=0.0)), float(at_target.after_s.max()))
-    return latency_s, longest, at_target
+    return latency_s, longest, (at_source, at_target)
 
 
 def _emission(
-    profile: MigrationProfile, course: _Course, legs: list[Leg], backlog: Backlog, latency_s: float
+    profile: MigrationProfile, course: _Course, legs: list[Leg], backlogs: tuple[Backlog, Backlog], latency_s: float
 ) -> tuple[float, float]:
     """The summed delay of windows that close during the migration, and how many are late."""
     if not profile.slide_s:
@@ -200,6 +201,7 @@ def _emission(
         return 0.0, 0.0
     slide_us = round(profile.slide_s * 1e6)
     first_s = (slide_us - profile.watermark_us % slide_us) / 1e6
+    at_source, backlog = backlogs
     busy = backlog.at_s[backlog.after_s > 0]
     until_s = min(profile.horizon_s, max(course.end_s, float(busy.max(initial=0.0)) + profile.slide_s))
     number = max(0, int((until_s - first_s) / profile.slide_s) + 1)
@@ -211,7 +213,8 @@ def _emission(
     delay = np.maximum(0.0, there_s - closings)
     moved = course.redirected_s[:, None] <= closings
     emitted = np.where(moved, closings + delay, 0.0)
-    delay = np.where(moved, delay + backlog.before(emitted.ravel()).reshape(emitted.shape), 0.0)
+    queued = backlog.before(emitted.ravel()).reshape(emitted.shape)
+    delay = np.where(moved, delay + queued, at_source.before(closings))
     alive = closings <= profile.key_deadline_s[:, None]
     size_s = float(np.where(profile.deadline_s < LONGEST_S, profile.deadline_s, 0.0).max(initial=0.0))
     results = np.where(alive, 1.0, profile.touched(size_s)[:, None]) * profile.weight[:, None] * step
@@ -253,18 +256,25 @@ def _sent(profile: MigrationProfile, legs: list[Leg]) -> float:
 
 
 def _lost(profile: MigrationProfile, course: _Course, legs: list[Leg], arrived_s: Floats) -> float:
-    """The share of utility that is not at the target when the link is cut, and was not used up before."""
+    """The share of utility that is not at the target when the link is cut.
+
+    State that the source has dropped by then, since its time was over, has been replaced by as much that is new. The
+    target has that if it processed the events, or if it was sent after it was new. `course` is that without a cut.
+    """
     utility = profile.fragments.utility * profile.weight[profile.key_of]
-    total = float(utility.sum())
+    total, cut_s = float(utility.sum()), profile.left_s
     if not total > 0:
         return 0.0
     if StepKind.DROP in legs[-1].batch.kinds:
         return 1.0
-    missing = (arrived_s > profile.left_s).astype(np.float64)
+    if legs[-1].arrived_s <= cut_s:
+        return 0.0
+    missing = (arrived_s > cut_s).astype(np.float64)
     copied = next((leg for leg in legs if {StepKind.PREAMBLE, StepKind.REPLICA} & set(leg.batch.kinds)), None)
-    if copied is not None and legs[-1].arrived_s > profile.left_s and profile.rewrites:  # the copy is out of date
+    if copied is not None and profile.rewrites:  # the copy is out of date
         age_s = profile.replica_age_s if StepKind.REPLICA in copied.batch.kinds else 0.0
-        changed = profile.touched(min(profile.left_s, legs[-1].left_s) - copied.left_s + age_s)[profile.key_of]
+        changed = profile.touched(min(cut_s, legs[-1].left_s) - copied.left_s + age_s)[profile.key_of]
         missing = np.maximum(missing, np.where(profile.is_newest, changed, 0.0))
-    used_s = np.minimum(course.redirected_s, profile.left_s)[profile.key_of]
-    return float(utility @ np.where(profile.deadline_s <= used_s, 0.0, missing)) / total
+    replaced = profile.deadline_s <= np.minimum(course.redirected_s[profile.key_of], cut_s)
+    renewed = 1.0 if copied is not None else 0.0 if course.both_s[1] > course.both_s[0] else missing
+    return float(utility @ np.where(replaced, renewed, missing)) / total

@@ -158,7 +158,7 @@ class MigrationProfile:
     def changed_bytes(self, seconds: float) -> float:
         """How many bytes of the state are expected to be new or changed after a time."""
         if not self.rewrites:
-            return self.new_bytes * self.rate * seconds
+            return min(self.new_bytes * self.rate * seconds, self.state_bytes)
         slides = 1 + (seconds / self.slide_s if self.slide_s else 0.0)
         newest = self.is_newest
         return float(self.touched(seconds / slides)[self.key_of[newest]] @ self.sizes[newest]) * slides

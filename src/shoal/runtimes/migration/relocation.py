@@ -41,7 +41,10 @@ from shoal.runtimes.migration.takeover import (
 
 @dataclass(frozen=True, eq=False)
 class Shipment:
-    """What is sent at once: a batch of the plan, or the answer to a request for keys that have no state."""
+    """What is sent at once: a batch of the plan, or the answer to a request for keys that have no state.
+
+    `keys`: all keys whose events need to wait no longer once it has arrived.
+    """
 
     batch: Batch | None
     nbytes: int
@@ -219,14 +222,16 @@ class Relocation:
         if self._copy is not None:
             difference = self.source.difference()
             return Shipment(batch, difference.nbytes, difference=difference)
+        keys = NO_KEYS
         if batch.ids is None:
             piece = self.source.take()
         elif isinstance(self.target, KeyedTakeover):  # a key may have other fragments than when the plan was made
-            piece = self.source.take_keys(self._keys_of[id(batch)])
+            keys = self._keys_of[id(batch)]
+            piece = self.source.take_keys(keys)
         else:
             piece = self.source.take(batch.ids)
         self._taken.append(piece.fragments)
-        return Shipment(batch, piece.nbytes, piece)
+        return Shipment(batch, piece.nbytes, piece, keys=keys)
 
     def _redirect(self, batch: Batch) -> None:
         if self.target is None:
@@ -259,6 +264,8 @@ class Relocation:
         if batch is None:
             return target.nothing_of(shipment.keys) if isinstance(target, KeyedTakeover) else NO_RESULTS
         results = [self._imported(shipment)]
+        if shipment.keys.size and isinstance(target, KeyedTakeover):  # some may have no state any more
+            results.append(target.nothing_of(shipment.keys))
         self.started = self.started or not {StepKind.START, StepKind.RESUME}.isdisjoint(batch.kinds)
         if batch.moves:
             results += self._resumed()
