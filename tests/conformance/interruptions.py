@@ -10,6 +10,7 @@ from tests.conformance.kernel_case import KernelCase, processed
 from tests.conformance.migrations import Blocks, begun
 from tests.conformance.oracles import PORT, Event, Result
 
+from shoal.kernels.aggregate.windowed import AggregateKernel
 from shoal.kernels.columns.table import Tables
 from shoal.kernels.kernel import FOREVER_US, State
 from shoal.mechanisms.plan import StepKind
@@ -200,7 +201,10 @@ class Interrupted:
         return [(step, set(piece.fragments.ids.tolist())) for step, piece in steps], number
 
     def _note_unchanged(self, moving: Relocation, pairs: Sequence[tuple[Shipment, int]]) -> None:
-        """Note the fragments that are as they were when they were copied, if the copy has arrived."""
+        """Note the fragments that are as they were when they were copied, if the copy has arrived.
+
+        Panes that began after events were duplicated are at both workers.
+        """
         if moving.target is not None and self.mechanism in COPYING:
             return  # the truth is that of the hand-over
         arrived = set(self.copied) if self.mechanism == "checkpoint-assisted" else set[int]()
@@ -212,6 +216,8 @@ class Interrupted:
                 arrived = set(each.piece.fragments.ids.tolist()).difference(beyond(each.piece, payload))
         now = contents(self.case, self.truth)
         self.unchanged = {id_ for id_ in arrived if now.get(id_) == self.copied[id_]}
+        if moving.target is not None and isinstance(self.case.kernel, AggregateKernel):
+            self.unchanged |= set(now) - set(self.copied)  # panes that began after the duplication
 
 
 def beyond(piece: Piece, nbytes: int) -> list[int]:

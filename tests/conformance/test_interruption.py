@@ -145,7 +145,7 @@ def test_a_report_of_a_move_adds_up_the_losses_of_its_queries() -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @every_kernel
 def test_a_migration_loses_what_its_report_says_in_many_more_runs(case: KernelCase, mechanism: str) -> None:
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=12)
     @given(STREAMS, st.integers(0, 2**32))
     def holds(events: list[Event], seed: int) -> None:
         check(case, mechanism, events, seed)
