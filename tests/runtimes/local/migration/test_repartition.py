@@ -12,6 +12,7 @@ from tests.random_graphs import cases
 from tests.runtimes.local import witness
 from tests.runtimes.local.controlled import Controlled, Rows
 from tests.runtimes.local.fragile import losing
+from tests.runtimes.local.migration.test_rebinding import shuffle_in_any_way
 from tests.runtimes.local.nudged import Nudged
 from tests.runtimes.local.witness import Witness
 from tests.small_city import city, digest, result_tables
@@ -132,6 +133,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     **{design: {"queues": design} for design in QUEUES},
     "at barriers": {"mechanism": "all-at-once"},
 }
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_on_threads_moves_by_any_mechanism_change_no_result_while_instances_are_split_and_merged(seed: int) -> None:
+    def act(nudged: Nudged) -> None:
+        change(nudged)
+        shuffle_in_any_way(nudged)
+
+    nudged = Nudged(witness.graph(), witness.numbered(300), 3, act, seed).run()
+    nudged.assert_right()
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)

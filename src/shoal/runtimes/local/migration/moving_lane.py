@@ -45,9 +45,10 @@ from shoal.runtimes.local.migration.way import AT_ONCE, Ahead, MoveWay
 class MovingLane(GivingLane):
     """The part of a lane on one worker, which gives instances away and takes others in.
 
-    `_to_request` are instances to be requested. `_preparing` are those that are prepared, `_replicas` what is here of
-    them, by instance and owner, and `_copied` those whose copy is here while others are copied. `_incoming` have come
-    and are not settled yet. Only the worker that runs the part touches these, except where a method says otherwise.
+    `_to_request` are instances to be requested, `_gathered` those of them that are to be split or merged. `_preparing`
+    are those that are prepared, `_replicas` what is here of them, by instance and owner, and `_copied` those whose copy
+    is here while others are copied. `_incoming` have come and are not settled yet. Only the worker that runs the part
+    touches these, except where a method says otherwise.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class MovingLane(GivingLane):
         """A part that reads the channels of its feeds."""
         super().__init__(lane, feeds, inputs, ownership, home, guard)
         self._to_request: deque[tuple[int, MoveWay]] = deque()
+        self._gathered: set[int] = set()
         self._preparing: dict[int, MoveWay] = {}
         self._copied: list[int] = []
         self._replicas: dict[tuple[int, int], Replica] = {}
@@ -164,10 +166,10 @@ class MovingLane(GivingLane):
 
     def _reassign(self) -> None:
         if self._reassigner.busy:
-            self._cancel(self._reassigner.concerned if self._prepared else ())
+            self._cancel(self._reassigner.received())
             missing = self._reassigner.advance(self._state, self._own, self._observed)
-            asked = {number for number, _ in self._to_request}
-            self._to_request.extend((number, AT_ONCE) for number in missing if number not in asked)
+            self._to_request.extend((number, AT_ONCE) for number in missing if number not in self._gathered)
+            self._gathered.update(missing)
 
     def _send_requests(self) -> None:
         if self._to_request and self.sleep.asleep:
@@ -175,6 +177,7 @@ class MovingLane(GivingLane):
         self.sleep.confirmed = self.sleep.acknowledged
         while self._to_request and self.sleep.confirmed:
             instance, way = self._to_request.popleft()
+            self._gathered.discard(instance)
             owner = int(self.ownership.owner[instance])
             if owner == self.home or instance in self._requested:
                 continue

@@ -74,10 +74,11 @@ class Reassigner:
         """Whether a reassignment is not settled."""
         return bool(self.queue or self._pending or self._unsettled)
 
-    @property
-    def concerned(self) -> set[int]:
-        """The instances that wait to be reassigned."""
-        return {number for order in (*list(self.queue), *self._pending) for number in order.before}
+    def received(self) -> set[int]:
+        """Receive what is queued; returns the instances that wait to be reassigned. Called before `advance`."""
+        while self.queue:
+            self._pending.append(self.queue.popleft())
+        return {number for order in self._pending for number in order.before}
 
     @property
     def kept(self) -> set[int]:
@@ -87,12 +88,10 @@ class Reassigner:
         return {*pending, *unsettled}
 
     def advance(self, state: LaneState, own: set[int], observed: Sequence[int]) -> list[int]:
-        """Settle and apply what can be; returns the instances to request. Called in every turn while `busy`.
+        """Settle and apply what was received; returns the instances to request. Called in every turn while `busy`.
 
         `own` are the instances settled here; it is updated. `observed` is the version read from every input.
         """
-        while self.queue:
-            self._pending.append(self.queue.popleft())
         self._settle(min(observed))
         self._carry_out([order for order in self._pending if own.issuperset(order.before)], state, own)
         waiting = [number for order in self._pending for number in order.before]
