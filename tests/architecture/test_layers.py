@@ -36,7 +36,7 @@ OUTSIDE_WORLD = {
 }
 
 ABOVE_RUNTIMES = ["session", "cli", "control", "policies", "experiments", "workloads"]
-RUNTIME_DOOR = {"shoal.runtimes.protocol", "shoal.runtimes.registry"}
+RUNTIME_DOOR = {"shoal.runtimes.protocol", "shoal.runtimes.registry", "shoal.runtimes.profile_file"}
 PEERS = {"shoal.experiments.engines.spark_sql -> shoal.runtimes.spark.cluster.session"}
 """Plain Spark, which is measured beside Shoal, starts with the same settings."""
 

@@ -9,13 +9,14 @@ import pytest
 
 from shoal.cli.main import main
 from shoal.compiler.program import compile_graph
+from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
 from shoal.model.control.binding import Binding
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.messages import EpochCommitted
 from shoal.model.control.snapshot import Snapshot
 from shoal.session.job import Job
-from shoal.session.validation import Figures, TwoRuns, Validation, measured
+from shoal.session.validation import Figures, TwoRuns, Validation, enough_events, measured
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
 
@@ -96,6 +97,26 @@ def test_results_of_an_epoch_without_a_histogram_have_the_latency_of_the_epoch()
 def test_the_time_of_epochs_is_compared_on_spark_only() -> None:
     assert "epoch_ms" not in Validation("local", 2, "round-robin", (measures(1.0),), measures(1.0)).compared
     assert "epoch_ms" in Validation("spark", 2, "round-robin", (measures(1.0),), measures(1.0)).compared
+
+
+@pytest.mark.parametrize(
+    ("usual", "rate", "wanted"),
+    [
+        pytest.param(1000, None, 10_000, id="two workers for five seconds, each as fast as in the profile"),
+        pytest.param(50_000, None, 50_000, id="the usual events take long enough"),
+        pytest.param(1000, "300", 1500, id="five seconds at a rate"),
+        pytest.param(1000, "100,500@4", 1000, id="the usual events take long enough at a rate that changes"),
+    ],
+)
+def test_a_run_without_a_number_of_events_is_long_enough_for_its_warm_up(
+    usual: int, rate: str | None, wanted: int
+) -> None:
+    profile = {"events": 2000, "cpu_s": 2.0}
+    assert enough_events(usual, None if rate is None else Rate.of(rate), profile, 2, 1.0) == wanted
+
+
+def test_a_profile_that_does_not_say_how_fast_a_worker_is_leaves_the_usual_events() -> None:
+    assert enough_events(1000, None, {"epochs": {}}, 2, 1.0) == 1000
 
 
 def test_a_run_is_validated_against_a_real_runtime_only() -> None:

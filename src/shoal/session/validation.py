@@ -1,5 +1,6 @@
 """Validation: the same run for real and simulated, by a profile, with the errors of what the simulation says."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from statistics import median
@@ -8,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from shoal.connectors.sinks import MemorySink
+from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
 from shoal.model.control.histogram import Histogram, merged
 from shoal.model.control.messages import EpochCommitted
@@ -18,6 +20,8 @@ from shoal.session.run import start
 
 POLICY = "round-robin"
 """The policy if none is given: the simulated runtime always binds instances, so the real one must, too."""
+LEAST_S = 4.0
+"""How long a run should take after its warm-up, if the number of its events is not given."""
 LIMITS: Mapping[str, float | None] = {
     "mean_ms": 0.15,
     "p50_ms": None,
@@ -84,6 +88,19 @@ def measured(epochs: Sequence[EpochCommitted], workers: int, warm_up_s: float, w
         seconds=seconds,
         results=latency.total,
     )
+
+
+def enough_events(usual: int, rate: Rate | None, profile: Mapping[str, Any], workers: int, warm_up_s: float) -> int:
+    """The usual number of events of a target, or as many as a run of some seconds after its warm-up needs.
+
+    Without a rate, workers are taken to be as fast as the one thread of the profile, so that a run is rather too long.
+    Where a profile does not say that, as on Spark, the usual number has to do.
+    """
+    seconds = warm_up_s + LEAST_S
+    if rate is not None:
+        return max(usual, rate.due(seconds))
+    events, cpu_s = profile.get("events", 0), profile.get("cpu_s", 0.0)
+    return max(usual, math.ceil(workers * events / cpu_s * seconds)) if cpu_s else usual
 
 
 def _latency(epoch: EpochCommitted) -> Histogram:

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ from shoal.cli.progress import Progress
 from shoal.cli.target import target
 from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
+from shoal.runtimes.profile_file import read_profile
 from shoal.runtimes.registry import runtime_kind
 from shoal.session.job import Job
 from shoal.session.profile import profiled
-from shoal.session.validation import POLICY, TwoRuns, Validation
+from shoal.session.validation import POLICY, TwoRuns, Validation, enough_events
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 
@@ -57,8 +58,9 @@ class ValidateOptions:
 def run_validation(options: ValidateOptions) -> int:
     """Profile, run twice, and print; returns the exit code."""
     of_simulation = _of_simulation(options)
+    usual = _usual_events(options)
     both = TwoRuns(
-        _job(options, options.seed, options.rate),
+        _job(options, options.seed, options.rate, usual),
         options.against,
         options.workers,
         options.policy or POLICY,
@@ -67,20 +69,40 @@ def run_validation(options: ValidateOptions) -> int:
         options.seed,
         options.repeat,
     )
-    with Progress(quiet=options.as_json) as progress:
-        if options.profile is not None:
-            found = both.validated(options.profile, progress.say)
-        else:
-            with tempfile.TemporaryDirectory(prefix="shoal-validate-") as directory:
-                file = Path(directory) / "profile.json"
-                profile = profiled(_job(options, options.seed + 1, None), options.against, progress.say)
-                file.write_text(json.dumps(profile), encoding="utf-8")
-                found = both.validated(str(file), progress.say)
+    with (
+        Progress(quiet=options.as_json) as progress,
+        tempfile.TemporaryDirectory(prefix="shoal-validate-") as directory,
+    ):
+        file = options.profile or str(Path(directory) / "profile.json")
+        if options.profile is None:
+            measured = profiled(_job(options, options.seed + 1, None, usual), options.against, progress.say)
+            Path(file).write_text(json.dumps(measured), encoding="utf-8")
+        events = _events(options, read_profile(file))
+        if events != usual:
+            both = replace(both, job=_job(options, options.seed, options.rate, events))
+        found = both.validated(file, progress.say)
     if options.as_json:
-        click.echo(json.dumps({"target": options.target, "seed": options.seed, "rate": options.rate, **found.data()}))
+        asked = {"target": options.target, "seed": options.seed, "rate": options.rate, "events": events}
+        click.echo(json.dumps({**asked, **found.data()}))
     else:
         _print(found)
+        if events is not None and events != usual:
+            click.echo(f"{events:,} events instead of the usual {usual:,}, so that runs take long enough")
     return WRONG if found.wrong else DONE
+
+
+def _usual_events(options: ValidateOptions) -> int | None:
+    """The events that are asked for, or those that the workload has by default; None for other targets."""
+    workload = WORKLOADS.get(options.target)
+    return options.events or (workload.events if workload is not None else None)
+
+
+def _events(options: ValidateOptions, profile: Mapping[str, Any]) -> int | None:
+    """The events of both runs: more than usual if none are asked for, and the usual ones end too soon."""
+    usual, rate = _usual_events(options), None if options.rate is None else Rate.of(options.rate)
+    if usual is None or options.events is not None:
+        return usual
+    return enough_events(usual, rate, profile, options.workers, options.warm_up)
 
 
 def _of_simulation(options: ValidateOptions) -> dict[str, str]:
@@ -90,7 +112,7 @@ def _of_simulation(options: ValidateOptions) -> dict[str, str]:
     return {name: value for name, value in options.settings.items() if name in known and name not in of_workload}
 
 
-def _job(options: ValidateOptions, seed: int, rate: str | None) -> Job:
+def _job(options: ValidateOptions, seed: int, rate: str | None, events: int | None) -> Job:
     """The target with a seed and a rate; a target with events of its own has only one of each."""
     generated = options.target in WORKLOADS
     limits = {"--events": options.events, "--rate": options.rate, "--epoch-rows": options.epoch_rows}
@@ -99,7 +121,6 @@ def _job(options: ValidateOptions, seed: int, rate: str | None) -> Job:
             raise ConfigError(f"{name} is for generated events; {options.target} has its own")
     workload = WORKLOADS.get(options.target)
     rows = options.epoch_rows or (Amount.rows_per_epoch if workload is None else workload.rows_per_epoch)
-    events = options.events or (workload.events if workload is not None else None)
     amount = Amount(events, None if rate is None else Rate.of(rate), rows)
     own = _of_simulation(options)
     settings = {name: value for name, value in options.settings.items() if name not in own}

@@ -8,10 +8,10 @@ from shoal.compiler.program import Program
 from shoal.errors import ConfigError, did_you_mean
 from shoal.policies.catalog import QUEUED, QUEUES_OF
 from shoal.policies.scheduling.catalog import SCHEDULING
+from shoal.runtimes.profile_file import read_profile
 from shoal.runtimes.setting_value import setting_value
 from shoal.runtimes.simulated.delay.measured_contention import Contention
 from shoal.runtimes.simulated.delay.model import DELAY_MODELS, DelayModel, delay_model, weights_of
-from shoal.runtimes.simulated.delay.profile_file import read_profile
 from shoal.runtimes.simulated.delivery import Delivery
 from shoal.runtimes.simulated.engine.simulation import NO_LIMIT, QUEUES, Rules
 from shoal.runtimes.simulated.machine.machine import Machine
