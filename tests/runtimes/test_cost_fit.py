@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shoal.runtimes.cost_fit import PARTS, fitted, non_negative, turns_of, usual
 
-RANGES = ((1e-5, 1e-3), (5e-9, 1e-6), (1e-8, 1e-6), (1e-10, 1e-8), (1e-8, 1e-6), (1e-10, 1e-8))
+RANGES = ((1e-5, 1e-3), (5e-9, 1e-6), (1e-8, 1e-6), (1e-10, 1e-8), (1e-8, 1e-6), (5e-9, 1e-6), (1e-10, 1e-8))
 """Seconds of the parts of a cost."""
 
 
@@ -34,8 +34,8 @@ def test_costs_are_found_again_from_noisy_turns(seed: int, costs: tuple[float, .
     random = np.random.default_rng(seed)
     size = 600
     events = 10 ** random.uniform(2, 5, size)
-    rows, pairs = 10 ** random.uniform(2, 5, size), 10 ** random.uniform(3, 6, size)
-    turns = turns_of(events, events * random.uniform(0, 0.5, size), 10 ** random.uniform(4, 6.5, size), rows, pairs)
+    merged = (10 ** random.uniform(2, most, size) for most in (5, 5, 6))
+    turns = turns_of(events, events * random.uniform(0, 0.5, size), 10 ** random.uniform(4, 6.5, size), *merged)
     seconds = turns @ costs * random.lognormal(-0.02, 0.2, size)
     found = fitted(turns, seconds)
     parts = [getattr(found, name) for name in PARTS]

@@ -130,7 +130,7 @@ def profile_of(job: Job) -> dict[str, Any]:
     lane = compile_graph(job.graph).lanes[0]
     operators = sorted({str(instance).rpartition("/")[0] for instance in lane.instances})
     cost = {"fixed_s": 1e-5, "event_s": 1e-8, "result_s": 1e-7, "spread": 0.1}
-    cost |= dict.fromkeys(("state_byte_s", "merged_row_s", "pair_s"), 0.0)
+    cost |= dict.fromkeys(("state_byte_s", "merged_row_s", "merged_event_s", "pair_s"), 0.0)
     made: list[tuple[Any, ...]] = [
         ("source ad_events", "source", [], 1000, 1000),
         ("filter", "steps", ["source ad_events"], 1000, 300),

@@ -23,12 +23,12 @@ SMALL = 0.1
 """The share of the smallest turns that do not count for the spread: the clock is too coarse for them."""
 SLOW = 6.0
 """Turns that cost so many times what others of their size cost are exceptions, such as memory that has to grow."""
-PARTS = ("fixed_s", "event_s", "result_s", "state_byte_s", "merged_row_s", "pair_s")
+PARTS = ("fixed_s", "event_s", "result_s", "state_byte_s", "merged_row_s", "merged_event_s", "pair_s")
 
 
 @dataclass(frozen=True)
 class FittedCost:
-    """Seconds per turn, event, result and byte of state, per new row that is merged with state, and per pair of rows.
+    """Seconds per turn, event, result and byte of state, per row and event merged with state, and per pair of rows.
 
     `spread` is the standard deviation of the logarithm of measured over modelled cost. `error` is the relative error of
     the total cost of held-out turns, modelled without them, positive if it is too large; None if there were too few.
@@ -39,6 +39,7 @@ class FittedCost:
     result_s: float = 0.0
     state_byte_s: float = 0.0
     merged_row_s: float = 0.0
+    merged_event_s: float = 0.0
     pair_s: float = 0.0
     spread: float = 0.0
     error: float | None = None
@@ -54,10 +55,16 @@ class FittedCost:
 
 
 def turns_of(
-    events: ArrayLike, results: ArrayLike, state_bytes: ArrayLike, merged_rows: ArrayLike = 0.0, pairs: ArrayLike = 0.0
+    events: ArrayLike,
+    results: ArrayLike,
+    state_bytes: ArrayLike,
+    merged_rows: ArrayLike = 0.0,
+    merged_events: ArrayLike = 0.0,
+    pairs: ArrayLike = 0.0,
 ) -> Floats:
-    """The explaining columns of turns: one, events, results, bytes of state, rows merged with it, pairs of rows."""
-    columns = [np.asarray(each, float) for each in (events, results, state_bytes, merged_rows, pairs)]
+    """The explaining columns of turns: one, events, results, bytes of state, what is merged with it, pairs of rows."""
+    given = (events, results, state_bytes, merged_rows, merged_events, pairs)
+    columns = [np.asarray(each, float) for each in given]
     size = columns[0].size
     return np.column_stack([np.ones(size), *(np.broadcast_to(each, size) for each in columns)])
 
@@ -99,9 +106,12 @@ def relative_error(modelled_s: float, measured_s: float) -> float | None:
 def non_negative(columns: Floats, values: Floats) -> Floats:
     """The non-negative coefficients with the least squared error, for a few columns.
 
-    The best ones are the plain least squares of the columns that they use. So all sets of columns are tried.
+    The best ones are the plain least squares of the columns that they use. So all sets of columns are tried, after a
+    rotation that leaves no more rows than columns.
     """
     width = columns.shape[1]
+    rotation, columns = np.linalg.qr(columns)
+    values = rotation.T @ values
     best, least = np.zeros(width), float(values @ values)
     for size in range(1, width + 1):
         for chosen in combinations(range(width), size):

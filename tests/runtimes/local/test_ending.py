@@ -1,5 +1,6 @@
 """The end of a local run: whatever it reads and writes, and however it ends, no thread of it is left."""
 
+import gc
 import subprocess
 import sys
 import threading
@@ -224,3 +225,22 @@ def test_a_process_that_leaves_a_run_behind_ends_it_and_says_so() -> None:
     assert ended.stderr == (
         "the process exits while a run goes on, so its results are incomplete; call Run.wait before\n"
     )
+
+
+class Frozen(MemorySink):
+    """Remembers how many objects are left out of garbage collections when it gets results."""
+
+    counts: list[int]
+
+    def write(self, table: str, epoch: int, rows: pa.Table) -> None:
+        self.counts = [*getattr(self, "counts", []), gc.get_freeze_count()]
+        super().write(table, epoch, rows)
+
+
+def test_what_was_there_before_a_run_is_not_looked_at_by_garbage_collections_until_it_ends() -> None:
+    stream = Stream("events", SCHEMA, time="ts")
+    query = stream.key_by("k").window(tumbling(1)).aggregate(n=count()).sink("n")
+    sink = Frozen()
+    start(Job.of("job", [query], {"events": Generator(Events(), ROWS)}), on="local", sink=sink).wait()
+    assert min(sink.counts) > 10_000
+    assert gc.get_freeze_count() == 0

@@ -23,6 +23,7 @@ FITTED = {
     "result_s": "ns/result",
     "state_byte_s": "ns/state byte",
     "merged_row_s": "ns/merged row",
+    "merged_event_s": "ns/merged event",
     "pair_s": "ns/pair",
 }
 """Parts of a cost and their columns; those in which all is 0 are left out."""

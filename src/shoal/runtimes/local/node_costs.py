@@ -44,7 +44,7 @@ PARTS_OF = {
     "source": ("fixed_s", "event_s"),
     "split": ("fixed_s", "event_s"),
     "steps": ("fixed_s", "event_s", "result_s"),
-    "lane": ("fixed_s", "event_s", "result_s", "state_byte_s", "merged_row_s", "pair_s"),
+    "lane": ("fixed_s", "event_s", "result_s", "state_byte_s", "merged_row_s", "merged_event_s", "pair_s"),
     "outlet": ("fixed_s", "event_s"),
 }
 """What the cost of a node may depend on, by its kind."""
@@ -66,6 +66,8 @@ class _Measured:
     nodes: Sequence[Node] = ()
     turns: list[list[list[TracedTurn]]] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
+    choosing_s: float = 0.0
+    decisions: int = 0
 
     def of(self, group: NodeGroup) -> list[list[TracedTurn]]:
         """The turns of all nodes of a group, run by run."""
@@ -94,7 +96,7 @@ def node_costs(
     return {
         "runs": measured.runs,
         "turns": sum(len(run) for turns in measured.turns for run in turns),
-        "worker": _worker([turn for turns in measured.turns for run in turns for turn in run]),
+        "worker": _worker(measured, 1 if queues is None else DIVIDED),
         "nodes": nodes,
     }
 
@@ -148,6 +150,8 @@ def _traced(graph: Graph, run: _Run, queues: str | None, measured: _Measured) ->
     measured.turns = measured.turns or [[] for _ in turns]
     for known, new in zip(measured.turns, turns, strict=True):
         known.append(new)
+    measured.choosing_s += runtime.pool.deciding_s
+    measured.decisions += runtime.pool.decisions
     busy_s = sum(turn.cpu_s + (turn.loop_s or 0.0) for each in turns for turn in each)
     measured.runs.append(
         {
@@ -170,6 +174,7 @@ def columns_of(turns: Sequence[TracedTurn]) -> Floats:
         [turn.results for turn in turns],
         [turn.merged_bytes for turn in turns],
         [turn.merged_rows for turn in turns],
+        [turn.merged_events for turn in turns],
         [turn.pairs for turn in turns],
     )
 
@@ -228,8 +233,13 @@ def _error_of_run(number: int, nodes: Sequence[_NodeTurns]) -> float | None:
     return relative_error(modelled_s, sum(turn.cpu_s for node in nodes for turn in node.runs[number]))
 
 
-def _worker(turns: Sequence[TracedTurn]) -> dict[str, Any]:
-    """What a worker spends between turns: on a decision, and on a poll without a turn; and how long such a poll is."""
+def _worker(measured: _Measured, workers: int) -> dict[str, Any]:
+    """What a worker spends between turns: on a decision, and on a poll without a turn; and how long such a poll is.
+
+    The thread chose among the nodes of all workers; a worker chooses among its own.
+    """
+    turns = [turn for of_node in measured.turns for run in of_node for turn in run]
+    saved_s = measured.choosing_s / max(1, measured.decisions) * (1 - 1 / workers)
     between = [(turn.polls, turn.loop_s, turn.pause_s) for turn in turns if turn.loop_s is not None]
     none = [0.0] * len(between)
     polls = turns_of([number for number, _, _ in between], none, none)
@@ -237,7 +247,7 @@ def _worker(turns: Sequence[TracedTurn]) -> dict[str, Any]:
     pauses = [pause_s / number for number, _, pause_s in between if number]
     cpu_s, wall_s = sum(turn.cpu_s for turn in turns), sum(turn.wall_s for turn in turns)
     return {
-        "decision_s": cost.fixed_s,
+        "decision_s": max(0.0, cost.fixed_s - saved_s),
         "idle_poll_s": cost.event_s,
         "idle_wait_s": float(np.median(pauses)) if pauses else None,
         "wall_over_cpu": wall_s / cpu_s if cpu_s else None,

@@ -3,6 +3,7 @@
 It keeps no checkpoint: a run that is stopped reads no more events, emits the results of all open windows and ends.
 """
 
+import gc
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
@@ -177,6 +178,8 @@ class LocalRuntime(WallClock):
         program = compile_graph(graph)
         warm_up(program)
         left_behind = ExitStack()
+        left_behind.callback(gc.unfreeze)
+        gc.freeze()  # a full collection of what is there by now would stop all workers for tens of milliseconds
         try:
             self._wire(program, binding, most, left_behind)
             self._pool = self._pool_for(binding.workers, most)

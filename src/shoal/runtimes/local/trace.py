@@ -20,8 +20,9 @@ from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 class TracedTurn:
     """One turn of a node.
 
-    `merged_rows`, `merged_bytes`, `pairs`: the new rows that the turn merged with state, the bytes of that state, and
-    the pairs of rows of one instance, new or not; 0 if it only collected rows. `others`: the workers that were in a
+    `merged_rows`, `merged_events`, `merged_bytes`, `pairs`: the new rows that the turn merged with state, the events
+    behind them, the bytes of that state, and the pairs of rows of one instance, new or not; 0 if it only collected
+    rows. `others`: the workers that were in a
     turn when `worker` began this one, at `began_s`. `loop_s` is the processor time of the worker since its turn before,
     `polls` how often it found no turn meanwhile, and `pause_s` the time that passed. `loop_s` is None for the first
     turn of a run, and with several workers.
@@ -36,6 +37,7 @@ class TracedTurn:
     polls: int
     pause_s: float
     merged_rows: int = 0
+    merged_events: int = 0
     pairs: float = 0.0
     others: int = 0
     worker: int = 0
@@ -113,6 +115,7 @@ class TracedRuntime(LocalRuntime):
                     polls=0 if loop is None else decisions - loop.decisions - 1,
                     pause_s=pause_s,
                     merged_rows=0 if merged is None else merged.rows,
+                    merged_events=0 if merged is None else merged.events,
                     pairs=0.0 if merged is None else float(np.square(merged.fresh + merged.kept, dtype=float).sum()),
                     others=others,
                     worker=self.pool.current_node.index(place),

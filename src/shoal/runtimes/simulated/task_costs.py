@@ -30,6 +30,7 @@ class TaskCosts:
         of_instances = [costs[task] for task in plan.instance_tasks]
         self._state_byte_s = factor * np.array([cost.state_byte_s for cost in of_instances])
         self._merged_row_s = factor * np.array([cost.merged_row_s for cost in of_instances])
+        self._merged_event_s = factor * np.array([cost.merged_event_s for cost in of_instances])
         self._pair_s = factor * np.array([cost.pair_s for cost in of_instances])
         self._rows_per_event = np.array([cost.rows_per_event for cost in of_instances])
         self._emit_s = factor * np.array([cost.emit_s for cost in costs])
@@ -47,9 +48,10 @@ class TaskCosts:
         active = (counts.events > 0) | (counts.results > 0)
         once_s, chosen = np.zeros_like(work_s), self._plan.instance_tasks
         merged = counts.merged if counts.merged is not None else self._estimated(counts)
-        work_s[chosen] += self._merged_row_s * merged.rows
+        merging_s = self._merged_row_s * merged.rows + self._merged_event_s * merged.events
+        work_s[chosen] += merging_s
         once_s[chosen] = self._state_byte_s * merged.state_bytes + self._pair_s * merged.pairs
-        active[chosen] |= (once_s[chosen] > 0) | (self._merged_row_s * merged.rows > 0)
+        active[chosen] |= (once_s[chosen] > 0) | (merging_s > 0)
         if self._emit_s.any():
             work_s += self._emitting_s(counts.results > 0)
         if self._spread.any():
@@ -66,8 +68,9 @@ class TaskCosts:
     def _estimated(self, counts: Counts) -> Merged:
         """What instances merge if that is not counted: those with results their state, new rows as they come."""
         chosen = self._plan.instance_tasks
-        rows: Floats = self._rows_per_event * counts.events[chosen].astype(float)
-        return Merged(rows, np.where(counts.results[chosen] > 0, counts.state_bytes, 0.0), np.zeros(len(chosen)))
+        events = counts.events[chosen].astype(float)
+        state_bytes = np.where(counts.results[chosen] > 0, counts.state_bytes, 0.0)
+        return Merged(self._rows_per_event * events, events, state_bytes, np.zeros(len(chosen)))
 
     def _emitting_s(self, emitting: NDArray[np.bool_]) -> Floats:
         """What tasks with results cost more: once for those of a lane on one worker, divided among them."""

@@ -28,7 +28,7 @@ def program(name: str, **settings: str) -> Program:
 
 
 def costs(fixed_s: float = 0.0, event_s: float = 0.0, result_s: float = 0.0) -> dict[str, float]:
-    nothing = dict.fromkeys(("state_byte_s", "merged_row_s", "pair_s"), 0.0)
+    nothing = dict.fromkeys(("state_byte_s", "merged_row_s", "merged_event_s", "pair_s"), 0.0)
     return {"fixed_s": fixed_s, "event_s": event_s, "result_s": result_s, "spread": 0.1, **nothing}
 
 

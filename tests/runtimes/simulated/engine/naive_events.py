@@ -7,7 +7,7 @@ again for all flows whenever one begins or ends, and nothing is ever forgotten.
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from math import inf
+from math import inf, sqrt
 
 import numpy as np
 from tests.runtimes.simulated.engine.naive_clock import NaiveClock
@@ -229,7 +229,9 @@ class NaiveSimulation(NaiveClock):
         busy = sum(self._is_busy(each) for each in self.workers if each.host == at.host)
         first, turn_slowdown = self._first(number), self.machine.turn_slowdown or self.machine.slowdown
         drawn = self._drawn(self.machine.shuffled_waits(), busy, first, number)
-        work_s *= 1 + (self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)] - 1) * drawn
+        if work_s > 0:
+            varied = 1 + (drawn - 1) * sqrt(task.fixed_s / (task.fixed_s + work_s))
+            work_s *= 1 + (self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)] - 1) * varied
         if at.last != (task.group, first):
             work_s += task.fixed_s * drawn * turn_slowdown[min(busy, len(turn_slowdown) - 1)]
         at.last = (task.group, first)

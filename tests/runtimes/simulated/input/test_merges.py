@@ -61,6 +61,7 @@ def test_a_lane_merges_all_rows_since_the_last_window_when_the_next_one_ends(row
         ends = now_s > last_s or number == last
         assert step.merged.rows.sum() == (waiting if ends else 0)
         waiting, last_s = (0 if ends else waiting), now_s
+        assert (step.merged.events > 0).all() == ends
         assert (step.merged.pairs >= np.square(step.merged.rows)).all()
 
 
@@ -78,7 +79,7 @@ def test_new_rows_add_up_over_the_steps_of_a_turn_and_state_is_paid_once() -> No
             return Cost(event_s=1e-6 * bool(stream))
 
         def lane(self, lane: object) -> Cost:
-            return Cost(merged_row_s=1.0, state_byte_s=10.0, pair_s=100.0) if lane else Cost()
+            return Cost(merged_row_s=1.0, merged_event_s=0.5, state_byte_s=10.0, pair_s=100.0) if lane else Cost()
 
     plan, steps = steps_of(1000, 3000)
     costs = TaskCosts(plan, Merging(), seed=0)  # type: ignore[arg-type]
@@ -87,5 +88,5 @@ def test_new_rows_add_up_over_the_steps_of_a_turn_and_state_is_paid_once() -> No
         assert merged is not None
         assert given_.once_s is not None
         instances = plan.instance_tasks
-        assert given_.work_s[instances].sum() == float(merged.rows.sum())
+        assert given_.work_s[instances].sum() == float((merged.rows + merged.events / 2).sum())
         assert given_.once_s[instances].sum() == float((10 * merged.state_bytes + 100 * merged.pairs).sum())

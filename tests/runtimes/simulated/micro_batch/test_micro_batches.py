@@ -122,7 +122,8 @@ def test_a_run_without_executors_ends(tmp_path: Path) -> None:
 
 def profile_of(ready: Ready, *, fixed_s: float) -> dict[str, Any]:
     """A profile as `shoal profile --on spark` writes it, in which only the driver's epochs take time."""
-    nothing = dict.fromkeys(("fixed_s", "event_s", "result_s", "state_byte_s", "merged_row_s", "pair_s", "spread"), 0.0)
+    merging = ("state_byte_s", "merged_row_s", "merged_event_s", "pair_s")
+    nothing = dict.fromkeys(("fixed_s", "event_s", "result_s", *merging, "spread"), 0.0)
     program = compile_graph(ready.job.graph)
     lanes: list[dict[str, Any]] = [
         {"kind": "lane", "lane": lane.number, "operators": sorted({str(i).rpartition("/")[0] for i in lane.instances})}

@@ -21,9 +21,10 @@ FEW_ROWS = 1 << 16
 
 
 class StateMerge(NamedTuple):
-    """A merge of new rows into the state: their number, and of every instance the new rows and those it had."""
+    """A merge of new rows into the state: their number and that of their events, and by instance new and old rows."""
 
     rows: int
+    events: int
     fresh: Ints
     kept: Ints
 
@@ -52,6 +53,7 @@ class LaneState:
         self.tables: Tables = {}
         self.fresh: list[Tables] = []
         self.fresh_rows = 0
+        self._fresh_events = 0
         self.watermark_us = watermark_us
         self.load = load
         self._slots = slots
@@ -90,6 +92,7 @@ class LaneState:
             lifted = {number: table.owned() for number, table in lifted.items()}
         self.fresh.append(lifted)
         self.fresh_rows += _rows(lifted)
+        self._fresh_events += block.length
         if self.load is not None:
             per_instance(lifted, self.fresh_counts)
         return refused
@@ -113,7 +116,8 @@ class LaneState:
     def _merge(self, before_us: int) -> Block:
         received = self.kernel.concatenated(self.fresh) if self.fresh else {}
         kept, fresh = self.kept_counts(), self.fresh_counts
-        self.merge = StateMerge(self.fresh_rows, fresh, kept)
+        self.merge = StateMerge(self.fresh_rows, self._fresh_events, fresh, kept)
+        self._fresh_events = 0
         self.fresh, self.fresh_rows, self.fresh_counts = [], 0, self._none()
         declared = self._slots.declared if self._slots is not None and self._slots.divided else None
         try:

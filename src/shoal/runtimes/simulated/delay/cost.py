@@ -15,10 +15,10 @@ class Cost:
     """Seconds of work of a task in one turn at speed 1: fixed, per event, per result and per byte of state.
 
     `emit_s` is what a turn costs more if it has results, however many: steps and sinks behind the task run then. The
-    bytes of state are those that the turn merges with new rows, of which each costs `merged_row_s`, and each pair of
-    rows of one instance `pair_s`. They are 0 for a turn that only collects rows, in which the watermark reaches the end
-    of no window (`Kernel.due`). `rows_per_event`: new rows per event, where they are not counted. `spread` is the
-    standard deviation of the logarithm of measured over modelled cost.
+    bytes of state are those that the turn merges with new rows, of which each costs `merged_row_s`, each event behind
+    them `merged_event_s`, and each pair of rows of one instance `pair_s`. They are 0 for a turn that only collects
+    rows, in which the watermark reaches the end of no window (`Kernel.due`). `rows_per_event`: new rows per event,
+    where they are not counted. `spread` is the standard deviation of the logarithm of measured over modelled cost.
 
     >>> Cost(fixed_s=1e-4, event_s=2e-8).seconds([0, 1000], 0, 0).tolist()
     [0.0001, 0.00012]
@@ -31,6 +31,7 @@ class Cost:
     spread: float = 0.0
     emit_s: float = 0.0
     merged_row_s: float = 0.0
+    merged_event_s: float = 0.0
     pair_s: float = 0.0
     rows_per_event: float = 0.0
 
@@ -68,7 +69,8 @@ class Cost:
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Cost":
         """A cost from the plain data of a profile."""
-        names = ("fixed_s", "event_s", "result_s", "state_byte_s", "merged_row_s", "pair_s", "spread")
+        merging = ("state_byte_s", "merged_row_s", "merged_event_s", "pair_s")
+        names = ("fixed_s", "event_s", "result_s", *merging, "spread")
         missing = [name for name in names if name not in data]
         if missing:
             raise ConfigError(f"cost in a profile has no {', '.join(missing)}; measure it again with shoal profile")

@@ -224,9 +224,12 @@ def _slowed_s(world: Any, worker: int, task: int, work_s: float) -> float:
     crowd, turn_crowd = memory.crowd(world), memory.turn_crowd(world)
     busy, first = memory.hosts(world)[workers[worker].host].busy, tasks[task].next
     drawn = _drawn(world, memory.waits(world), busy, first, task)
-    work_s *= 1.0 + (crowd[min(busy, len(crowd) - 1)] - 1.0) * drawn
+    fixed_s = tasks[task].fixed_s
+    if work_s > 0.0:  # the waits of long work average out
+        varied = 1.0 + (drawn - 1.0) * math.sqrt(fixed_s / (fixed_s + work_s))
+        work_s *= 1.0 + (crowd[min(busy, len(crowd) - 1)] - 1.0) * varied
     if workers[worker].last_group != tasks[task].group or workers[worker].last_step != first:
-        work_s += tasks[task].fixed_s * drawn * turn_crowd[min(busy, len(turn_crowd) - 1)]
+        work_s += fixed_s * drawn * turn_crowd[min(busy, len(turn_crowd) - 1)]
     return work_s
 
 

@@ -41,9 +41,10 @@ class CountedEpoch(Interpreted):
 
 @dataclass
 class _LaneRows:
-    """Of every instance of a lane, the rows that wait, and rows and bytes of the state as it was merged last."""
+    """Of every instance of a lane, rows and events that wait, and rows and bytes of the state as it was merged last."""
 
     fresh: Floats
+    events: Floats
     kept: Floats
     kept_bytes: Floats
 
@@ -63,29 +64,35 @@ class Merges:
         self,
         plan: TaskPlan,
         epoch: CountedEpoch,
+        events: NDArray[np.int64],
         before: Mapping[str, int],
         after: Mapping[str, int],
         workers: int,
     ) -> Merged:
-        """What instances merge after an epoch that has brought the watermarks from some to others."""
-        rows, size, pairs = (np.zeros(plan.number) for _ in range(3))
+        """What instances merge after an epoch that has brought the watermarks from some to others.
+
+        `events`: those of every task in it.
+        """
+        rows, merged_events, size, pairs = (np.zeros(plan.number) for _ in range(4))
         for lane in plan.lanes:
             if lane.kernel is None or lane.number not in epoch.fresh:
                 continue
             places, none = plan.places(lane), np.zeros(len(lane.instances))
-            lane_rows = self._rows.setdefault(lane.number, _LaneRows(none, none, none))
+            lane_rows = self._rows.setdefault(lane.number, _LaneRows(none, none, none, none))
             lane_rows.fresh = lane_rows.fresh + epoch.fresh[lane.number]
+            lane_rows.events = lane_rows.events + events[places]
             before_us, after_us = lane.watermark_us(before), lane.watermark_us(after)
             changed = after_us > before_us or lane_rows.fresh.any()
             many = lane_rows.fresh.sum() > max(FEW_ROWS * workers, lane_rows.kept.sum())
             if (changed and lane.kernel.due(before_us, after_us)) or many:
                 rows[places], size[places] = lane_rows.fresh, lane_rows.kept_bytes
+                merged_events[places] = lane_rows.events
                 pairs[places] = np.square(lane_rows.fresh + lane_rows.kept)
                 held = _rows(lane, epoch.state[lane.number])
                 total = sum(table.nbytes for table in epoch.state[lane.number].values())
-                self._rows[lane.number] = _LaneRows(none, held, held * (total / max(1.0, float(held.sum()))))
+                self._rows[lane.number] = _LaneRows(none, none, held, held * (total / max(1.0, float(held.sum()))))
         chosen = plan.instance_tasks
-        return Merged(rows[chosen], size[chosen], pairs[chosen])
+        return Merged(rows[chosen], merged_events[chosen], size[chosen], pairs[chosen])
 
 
 def _rows(lane: Lane, tables: Tables) -> Floats:

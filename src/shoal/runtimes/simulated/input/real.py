@@ -66,7 +66,9 @@ class RealInput(TimedInput):
         self._shedding = after_reading(self._shedding, readings)
         self.written.add(epoch)
         counts = counts_of(plan, source, epoch, loads, due_s)
-        return replace(counts, merged=self._merges.after(plan, epoch, before, marks, now.binding.workers))
+        return replace(
+            counts, merged=self._merges.after(plan, epoch, counts.events, before, marks, now.binding.workers)
+        )
 
 
 def divided_source(source: Source, block_rows: int) -> Source:

@@ -171,12 +171,13 @@ def _written(lane: Lane, outlet: Outlet, number: int) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """What every instance merges in a step: new rows, bytes of its state before, and pairs of its rows, new or not.
+    """What every instance merges in a step: new rows, their events, bytes of its state before, and pairs of its rows.
 
     All are 0 for one that only collects rows, because neither a window ends nor may any row bring results.
     """
 
     rows: Floats
+    events: Floats
     state_bytes: Floats
     pairs: Floats
 
