@@ -25,7 +25,7 @@ def test_no_point_of_a_grid_is_better_than_the_non_negative_fit(seed: int, width
         assert error <= float(((values - columns @ other) ** 2).sum()) + 1e-9
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.tuples(*(st.floats(low, high) for low, high in RANGES)),

@@ -39,7 +39,7 @@ IMITATED: Mapping[str, Mapping[str, str]] = {
         "contention": "profile",
         "step_s": "0.0003",
         "epoch_s": "0.05",
-        "delivery_s": "0.001",
+        "delivery_s": "0.0025",
     },
     "spark": {"topology": "spark:1x{workers}"},
 }

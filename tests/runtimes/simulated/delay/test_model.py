@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from shoal.compiler.program import Program, compile_graph
 from shoal.errors import ConfigError
 from shoal.runtimes.simulated.delay.cost import Cost
+from shoal.runtimes.simulated.delay.measured_contention import Contention
 from shoal.runtimes.simulated.delay.model import DELAY_MODELS, delay_model
 from shoal.runtimes.simulated.delay.state_dependent import WEIGHT_S
 from shoal.runtimes.simulated.delay.traced import TURN_EVENTS
@@ -107,6 +108,17 @@ def test_a_join_weighs_by_its_matches_and_a_pattern_by_its_conditions() -> None:
     assert kind_of["join"].event_s == 0
     assert kind_of["join"].result_s >= WEIGHT_S["join"]
     assert kind_of["match"].event_s == pytest.approx(3 * WEIGHT_S["match"])
+
+
+def test_traced_slows_the_fixed_part_of_every_node_down_by_its_own_factor() -> None:
+    compiled = program("ysb")
+    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {"source ad_events": 3.0, "sink views": 0.5})
+    model = delay_model("traced", compiled, profile_of(compiled), slowed=slowed)
+    decision_s = DECISION_S / 4  # beside a busy worker the core multiplies it by 4 again
+    assert model.stream("ad_events").fixed_s == pytest.approx(3e-4 + decision_s + (1e-5 + decision_s) / 2)
+    lane = model.lane(compiled.lanes[0])
+    assert lane.fixed_s == pytest.approx(1e-6 + decision_s)
+    assert lane.emit_s == pytest.approx((0.5e-6 + decision_s) * 4 / 2)
 
 
 def test_traced_adds_the_nodes_behind_a_stream_by_what_they_take_of_it() -> None:

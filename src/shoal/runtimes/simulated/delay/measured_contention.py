@@ -28,6 +28,11 @@ class Contention:
         """The factor of a fixed part beside one busy worker."""
         return self.turn[min(1, len(self.turn) - 1)]
 
+    @property
+    def turn_over_work(self) -> float:
+        """How much more a fixed part is slowed down than work, beside one busy worker."""
+        return self.typical / self.work[min(1, len(self.work) - 1)]
+
     def of_node(self, name: str) -> float:
         """The factor of a node."""
         return float(self.nodes.get(name, 1.0))

@@ -95,8 +95,8 @@ class Traced:
         return replace(cost, fixed_s=(own_s + self._decision_s / self.slowed.typical) * turns)
 
     def _slowed(self, cost: Cost) -> Cost:
-        """The cost of a node that runs within a turn of another; its fixed part is as long as beside a busy worker."""
-        return cost if self.slowed is None else replace(cost, fixed_s=cost.fixed_s * self.slowed.typical)
+        """The cost of a node whose turns are work of another: its fixed part is slowed down more than work is."""
+        return cost if self.slowed is None else replace(cost, fixed_s=cost.fixed_s * self.slowed.turn_over_work)
 
     @property
     def _decision_s(self) -> float:
