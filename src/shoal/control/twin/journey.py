@@ -57,6 +57,7 @@ class Journey:
     legs: list[Leg] = field(default_factory=list)
     first_s: Floats | None = None
     _copied_s: float | None = None
+    _age_s: float = 0.0
     _both: bool = False
     _moved: bool = False
     _told: bool = False
@@ -135,7 +136,7 @@ class Journey:
         self._both = self._both or StepKind.DUPLICATE in kinds
         if StepKind.PREAMBLE in kinds or StepKind.REPLICA in kinds:
             replica = StepKind.REPLICA in kinds
-            self._copied_s = now_s - (profile.replica_age_s if replica else 0.0)
+            self._copied_s, self._age_s = now_s, profile.replica_age_s if replica else 0.0
             return STATIC_BYTES + (0 if replica else profile.state_bytes)
         if StepKind.TELL in kinds:
             self._told = True
@@ -145,7 +146,7 @@ class Journey:
         if self._both:
             return profile.state_bytes
         if self._copied_s is not None:
-            return profile.changed_bytes(now_s - self._copied_s)
+            return profile.changed_bytes(now_s - self._copied_s, self._age_s)
         if places is not None:
             self._moved = True
             return float(profile.sizes[places].sum())

@@ -26,6 +26,8 @@ AMOUNTS = (
     "replica_age_s",
     "left_s",
 )
+ID_BYTES = 8
+"""Bytes that name a fragment."""
 LONGEST_S = 1e9
 """Stands for a time that never comes."""
 
@@ -155,13 +157,22 @@ class MigrationProfile:
         found[order[np.flatnonzero(np.diff(self.key_of[order], append=self.keys.size))]] = True
         return found
 
-    def changed_bytes(self, seconds: float) -> float:
-        """How many bytes of the state are expected to be new or changed after a time."""
-        if not self.rewrites:
-            return min(self.new_bytes * self.rate * seconds, self.state_bytes)
-        slides = 1 + (seconds / self.slide_s if self.slide_s else 0.0)
-        newest = self.is_newest
-        return float(self.touched(seconds / slides)[self.key_of[newest]] @ self.sizes[newest]) * slides
+    def changed_bytes(self, seconds: float, age_s: float = 0.0) -> float:
+        """How many bytes say what has changed within a time, since a copy that was `age_s` old when it began.
+
+        A fragment that was changed, replaced or dropped is named, and sent as it is now.
+        """
+        named = float(ID_BYTES * self.weight[self.key_of] @ (self.deadline_s <= seconds))
+        if self.rewrites:
+            slides = 1 + ((seconds + age_s) / self.slide_s if self.slide_s else 0.0)
+            newest = self.is_newest
+            sizes = self.sizes[newest] + ID_BYTES * self.weight[self.key_of[newest]]
+            return float(self.touched((seconds + age_s) / slides)[self.key_of[newest]] @ sizes) * slides
+        if self.on_arrival:
+            return self.new_bytes * self.rate * (seconds + age_s) + named
+        ends_s = np.where(self.deadline_s < LONGEST_S, self.deadline_s, 0.0)
+        young = ends_s > ends_s.max(initial=0.0) - age_s  # newer than the copy
+        return float(self.sizes @ ((self.deadline_s <= seconds) | young)) + named
 
     def touched(self, seconds: float) -> Floats:
         """The probability that each key has an event within a time."""
