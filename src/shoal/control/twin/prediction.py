@@ -258,7 +258,7 @@ def _sent(profile: MigrationProfile, legs: list[Leg]) -> float:
 def _lost(profile: MigrationProfile, course: _Course, legs: list[Leg], arrived_s: Floats) -> float:
     """The share of utility that is not at the target when the link is cut.
 
-    State that the source has dropped by then, since its time was over, has been replaced by as much that is new. The
+    While the source works, the utility of a fragment falls to 0 at its deadline, and as much comes with what is new. The
     target has that if it processed the events, or if it was sent after it was new. `course` is that without a cut.
     """
     utility = profile.fragments.utility * profile.weight[profile.key_of]
@@ -275,6 +275,7 @@ def _lost(profile: MigrationProfile, course: _Course, legs: list[Leg], arrived_s
         age_s = profile.replica_age_s if StepKind.REPLICA in copied.batch.kinds else 0.0
         changed = profile.touched(min(cut_s, legs[-1].left_s) - copied.left_s + age_s)[profile.key_of]
         missing = np.maximum(missing, np.where(profile.is_newest, changed, 0.0))
-    replaced = profile.deadline_s <= np.minimum(course.redirected_s[profile.key_of], cut_s)
+    worked_s = np.minimum(course.redirected_s[profile.key_of], cut_s)
+    old = np.clip(1 - worked_s / np.maximum(profile.deadline_s, 1e-9), 0.0, 1.0)
     renewed = 1.0 if copied is not None else 0.0 if course.both_s[1] > course.both_s[0] else missing
-    return float(utility @ np.where(replaced, renewed, missing)) / total
+    return float(utility @ (old * missing + (1 - old) * renewed)) / total
