@@ -258,8 +258,8 @@ def _sent(profile: MigrationProfile, legs: list[Leg]) -> float:
 def _lost(profile: MigrationProfile, course: _Course, legs: list[Leg], arrived_s: Floats) -> float:
     """The share of utility that is not at the target when the link is cut.
 
-    While the source works, the utility of a fragment falls to 0 at its deadline, and as much comes with what is new. The
-    target has that if it processed the events, or if it was sent after it was new. `course` is that without a cut.
+    While the source works, the utility of a fragment falls to 0 at its deadline, and as much comes with what is new.
+    The target has that if it processed the events, or if it was sent after it was new. `course`: without a cut.
     """
     utility = profile.fragments.utility * profile.weight[profile.key_of]
     total, cut_s = float(utility.sum()), profile.left_s
