@@ -46,7 +46,7 @@ class Convoy:
 
     def _passed(self, shipment: Shipment) -> float:
         """The share of a shipment that has passed; what has not never arrives."""
-        flow = self._sending.get(id(shipment))
+        flow = self._sending.pop(id(shipment), None)
         if flow is None:
             return 0.0
         passed = flow.passed(self._wires.now_s)
@@ -130,7 +130,7 @@ class Convoy:
 
         def arrived() -> None:
             self._busy.discard(way)
-            del self._sending[id(shipment)]
+            self._sending.pop(id(shipment), None)  # an interruption has asked for it
             crossing.arrive(shipment)
             if shipment.batch is not None and stops_together(shipment.batch):
                 self._notice()

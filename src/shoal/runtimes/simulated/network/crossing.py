@@ -162,6 +162,8 @@ class Crossing:
 
     def arrive(self, shipment: Shipment) -> None:
         """A shipment has reached the target; it is taken in when the target has come far enough."""
+        if self.station.crossing is not self:  # an interruption has taken it in
+            return
         voyage = next((each for each in self._under_way if each.shipment is shipment), None)
         voyage = voyage or Voyage(shipment, 0, NEVER_NEEDED_US)
         voyage.is_there = True
