@@ -13,7 +13,7 @@ from tests.random_expressions import Draw
 from tests.runtimes.local.channel_model import LAYOUTS, Model, Read, Write
 
 from shoal.kernels.columns.block import Block
-from shoal.runtimes.local.dataflow.channel import FEWEST_ROWS, Channel, Stamp
+from shoal.runtimes.local.dataflow.channel import FEWEST_ROWS, Channel, Packet, Stamp
 from shoal.runtimes.local.memory.blocks import ChunkAllocator, Layout, Pool, Sizes
 
 
@@ -122,21 +122,24 @@ def test_what_waits_can_be_sifted_without_being_read(sizes: Sizes) -> None:
     channel = Channel(sizes, Pool(sizes, Prompt()))  # type: ignore[arg-type]
     written = np.arange(30)
     for start in range(0, 30, 6):
-        stamp = Stamp(start, float(start), None, start // 6, 2 * (start // 12))
+        stamp = Stamp(start, float(start), None, start // 6, 2 * (start // 12), portion=start // 6, idle=start == 24)
         channel.write(Block({"n": written[start : start + 6]}, 6), stamp)
     first = channel.read(6)
     assert first is not None
     taken = first.owned.columns["n"].tolist()
     read_us, phase = channel.watermark_us, channel.phase
-    sifted: list[int] = []
+    sifted, befores = list[int](), list[tuple[int, int]]()
 
-    def kept(block: Block) -> Block:
+    def kept(packet: Packet) -> Block:
+        block = packet.block
+        befores.append((block.columns["n"][0], channel.watermark_us))
         even = block.columns["n"] % 2 == 0
         sifted.extend(block.columns["n"][~even].tolist())
         return block.where(even)
 
     channel.rewrite(kept)
-    assert (channel.watermark_us, channel.phase) == (read_us, phase)
+    assert (channel.watermark_us, channel.phase, channel.idle) == (read_us, phase, False)
+    assert all(before_us == (n // 6 * 6 - 6 if n >= 6 else read_us) for n, before_us in befores)
     assert sifted == [n for n in range(len(taken), 30) if n % 2]
     assert channel.pending == (30 - len(taken)) // 2
     while (packet := channel.read(5)) is not None:

@@ -14,6 +14,7 @@ from tests.runtimes.local.controlled import EXACT_WAYS, Controlled, Rows, way_na
 from tests.runtimes.local.witness import Witness
 from tests.test_random_graphs import canonical
 
+from shoal.connectors.admission import DEAD_LETTERS
 from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, sum_
 from shoal.model.query.graph import Graph
@@ -147,20 +148,42 @@ def hops() -> Graph:
     return Graph.of([hopping.aggregate(rows=count(), total=sum_("n")).sink("hops")])
 
 
-@pytest.mark.parametrize("kind", ["instances whose state may come later", "workers that come and go"])
+def outcome(kind: Kind, graph: Graph, rows: Rows, share: float, seed: int) -> dict[str, list[str]]:
+    """The results and dead letters of a run with some moves, or none."""
+    controlled = Controlled(graph, rows, 3, Sizes(20, 2, 2), kind.part, kind.most, as_given=True)
+    controlled.run(random.Random(seed), share, lambda draw: kind.act(controlled, draw))
+    assert controlled.moves > 0 or not share
+    return {table: canonical(each) for table, each in controlled.results().items()}
+
+
+def out_of_order(draw: random.Random, rows: int) -> list[dict[str, int]]:
+    """Rows that come up to 12 ms after later ones."""
+    times = [1000 * max(0, n - draw.randint(0, 12)) for n in range(rows)]
+    return [{"ts": ts, "k": n * 7 % witness.KEYS, "n": n} for n, ts in enumerate(times)]
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("seed", first(3, 12))
-def test_rows_that_are_late_for_some_of_their_windows_count_in_the_others_only(kind: str, seed: int) -> None:
+def test_rows_that_are_late_for_some_of_their_windows_count_in_the_others_only(kind: Kind, seed: int) -> None:
+    rows = {"left": out_of_order(random.Random(seed), 200)}
+    assert outcome(kind, hops(), rows, 0.3, seed) == outcome(kind, hops(), rows, 0, seed)
+
+
+def merged() -> Graph:
+    """Windows over two streams."""
+    left, right = (Stream(name, witness.SCHEMA, time="ts") for name in ("left", "right"))
+    both = left.union(right).partition_by("k", groups=witness.KEYS).window(tumbling(0.004))
+    return Graph.of([both.aggregate(rows=count(), total=sum_("n")).sink("merged")])
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("seed", first(2, 12))
+def test_rows_are_late_by_their_own_stream_wherever_their_instance_is(kind: Kind, seed: int) -> None:
     draw = random.Random(seed)
-    times = [1000 * max(0, n - draw.randint(0, 12)) for n in range(200)]
-    rows = {"left": [{"ts": ts, "k": n * 7 % witness.KEYS, "n": n} for n, ts in enumerate(times)]}
-
-    def results(share: float) -> list[str]:
-        controlled = Controlled(hops(), rows, 3, Sizes(20, 2, 2), most=KINDS[kind].most, as_given=True)
-        controlled.run(random.Random(seed), share, lambda draw: KINDS[kind].act(controlled, draw))
-        assert controlled.moves > 0 or not share
-        return canonical(controlled.results()["hops"])
-
-    assert results(0.3) == results(0)
+    rows = {"left": out_of_order(draw, 150), "right": out_of_order(draw, 150)}
+    wanted = outcome(kind, merged(), rows, 0, seed)
+    assert wanted[DEAD_LETTERS]
+    assert outcome(kind, merged(), rows, 0.3, seed) == wanted
 
 
 @pytest.mark.parametrize("seed", first(2, 6))

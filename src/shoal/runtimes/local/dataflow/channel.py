@@ -165,16 +165,20 @@ class Channel:
         read = Stamp(stamp.watermark_us, taken_s, marker, version, stamp.phase, late_us, portion, stamp.idle)
         return Packet(_rows(first.columns, first.start, stop), read, first.chunk is not None)
 
-    def rewrite(self, kept: Callable[[Block], Block]) -> None:
+    def rewrite(self, kept: Callable[[Packet], Block]) -> None:
         """Replace the events that wait, packet by packet; only while no thread reads or writes.
 
-        Watermark and phase of the reader do not change.
+        `kept` returns the events that stay. While it runs, the channel has the watermark before the packet. Afterwards
+        what the reader has read of watermark, phase and idleness is as before.
         """
-        read_us, phase, packets = self.watermark_us, self.phase, list[Packet]()
+        before_us, phase, idle, packets = self.watermark_us, self.phase, self.idle, list[Packet]()
+        read_us = before_us
         while (packet := self.read(self.capacity)) is not None:
-            packets.append(Packet(kept(packet.owned), packet.stamp))
-        self.watermark_us = self._promised_us = read_us
-        self.phase = phase
+            after_us, self.watermark_us = self.watermark_us, read_us
+            packets.append(Packet(kept(Packet(packet.owned, packet.stamp)), packet.stamp))
+            self.watermark_us = read_us = after_us
+        self.watermark_us = self._promised_us = before_us
+        self.phase, self.idle = phase, idle
         for packet in packets:
             self.write(packet.block, packet.stamp)
 

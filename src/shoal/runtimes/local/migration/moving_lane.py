@@ -118,7 +118,7 @@ class MovingLane(GivingLane):
         """Whether an instance or a message is between two workers, so that a barrier cannot move instances."""
         if self._taking or self._giving or any(self.ownership.messages[self.home]):
             return True
-        return not all(incoming.complete for incoming in list(self._incoming.values()))
+        return not all(incoming.complete or incoming.from_barrier for incoming in list(self._incoming.values()))
 
     def turn(self, events: int) -> int:
         """Process rows and emit results; then advance all moves of this part."""

@@ -107,6 +107,11 @@ class IncomingInstance:
         return not (self.open or self.missing or self.waiting_rows)
 
     @property
+    def from_barrier(self) -> bool:
+        """Whether it came at a barrier: its state is here and no input is open, but rows may wait."""
+        return self.report.source is None
+
+    @property
     def waiting_rows(self) -> int:
         """How many rows wait."""
         queues = [*self.rows.values(), *self.held.values()]
