@@ -182,7 +182,8 @@ def costs_by_complexity(graph: Graph, event_s: float) -> dict[str, Any]:
 
 def asdict_cost(event_s: float) -> dict[str, float]:
     """A cost per event, as profiles have it."""
-    return {"fixed_s": 0.0, "event_s": event_s, "result_s": 0.0, "state_byte_s": 0.0, "spread": 0.0}
+    names = ("fixed_s", "result_s", "state_byte_s", "merged_row_s", "merged_event_s", "pair_s", "spread")
+    return {"event_s": event_s, **dict.fromkeys(names, 0.0)}
 
 
 @dataclass

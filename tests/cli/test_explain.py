@@ -57,6 +57,9 @@ def test_an_old_name_of_a_mechanism_is_refused_with_the_new_one(
     assert "shoal: mechanism 'lazy' is now named all-at-once\n" in capfd.readouterr().err
 
 
+AWARE = ("energy-aware", "deadline-aware")
+
+
 def test_policies_are_listed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     assert shoal(monkeypatch, "policies") == 0
     lines = capfd.readouterr().out.splitlines()
@@ -65,7 +68,7 @@ def test_policies_are_listed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     listed = json.loads(capfd.readouterr().out)
     assert {name: entry["kind"] for name, entry in listed.items()} == {
         **dict.fromkeys(("round-robin", "partition"), "static"),
-        **dict.fromkeys(("greedy", "two-level", "metis", "dynamic-metis", "guarded"), "adaptive"),
+        **dict.fromkeys(("greedy", "two-level", "metis", "dynamic-metis", "guarded", *AWARE), "adaptive"),
         **dict.fromkeys(("single-queue", "node-queue"), "queue"),
     }
 

@@ -72,8 +72,8 @@ def metrics_of(
 def deviation_of(results: Iterable[Hashable], reference: Iterable[Hashable]) -> float:
     """The share of results that are missing, different or too many, in any order.
 
-    >>> deviation_of(["a", "b", "c"], ["c", "b", "d"]), deviation_of([], []), deviation_of(["a"], [])
-    (0.3333333333333333, 0.0, 1.0)
+    >>> deviation_of(["a", "b"], ["b", "d"]), deviation_of([], []), deviation_of(["a"], [])
+    (0.5, 0.0, 1.0)
     """
     got, wanted = Counter(results), Counter(reference)
     most = max(got.total(), wanted.total())

@@ -61,6 +61,8 @@ def _played(source: Any) -> Any:
 
 def _of_spark(launch: Launch, settings: SimulatedSettings) -> MicroBatchRuntime:
     check_settings(settings, launch.policy)
+    if launch.mechanism not in (None, MECHANISM):
+        raise ConfigError(f"a simulated Spark moves instances by {MECHANISM} only; got mechanism {launch.mechanism}")
     return MicroBatchRuntime(
         launch.sources,
         launch.sink,

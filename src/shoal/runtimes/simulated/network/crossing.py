@@ -169,7 +169,7 @@ class Crossing:
         voyage.is_there = True
         if shipment.batch is not None and shipment.batch.moves and self._duplicates:
             voyage.position = self._outside.issued()
-            self.source.last = self.source.gate = self.target.gate = voyage.position
+            self.source.last = self.source.gate = voyage.position
             self._changes.append(Change(voyage.position + 1, None))
         self._arrived.append(voyage)
         if shipment.batch is not None and shipment.batch.moves:
@@ -178,7 +178,7 @@ class Crossing:
 
     def noticed(self) -> None:
         """Something has been processed: what waited for that may go on."""
-        if self._duplicates:  # the target does not get ahead of the source, whose results count
+        if any(change.both for change in self._changes):  # the target does not get ahead of the source, which emits
             self.target.gate = self.source.done
             self.station.pump(self.target)
         while self._arrived and self._can_take(self._arrived[0]):
