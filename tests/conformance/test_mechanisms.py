@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_city import city, result_tables
 
-from shoal.mechanisms.catalog import LOSSY, MECHANISMS
+from shoal.mechanisms.catalog import DEFAULT, LOSSY, MECHANISMS
 from shoal.mechanisms.plan import Queue, StepKind
 from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import WorkerId
@@ -160,8 +160,15 @@ def test_what_is_left_of_a_plan_can_be_planned_again(
     assert later == {each.instance for each in rest}
 
 
+def marks_of(on: str, name: str) -> list[pytest.MarkDecorator]:
+    """Spark is slow to start: of its mechanisms, the default is always tested alone, all of them always in turn."""
+    if on != "spark":
+        return []
+    return [pytest.mark.spark] if name == DEFAULT else [pytest.mark.spark, pytest.mark.slow]
+
+
 RUNS = [
-    pytest.param(kind.capabilities.name, name, marks=[pytest.mark.spark] * (kind.capabilities.name == "spark"))
+    pytest.param(kind.capabilities.name, name, marks=marks_of(kind.capabilities.name, name))
     for kind in kinds()
     for name in kind.capabilities.mechanisms
     if name not in LOSSY

@@ -20,7 +20,7 @@ EXACT = [name for name in MECHANISMS if name != "drop"]
 
 @pytest.mark.parametrize("case", [*CASES, *NULL_CASES], ids=lambda case: case.id)
 def test_no_mechanism_changes_a_result(case: KernelCase) -> None:
-    @settings(deadline=None, max_examples=8)
+    @settings(deadline=None, max_examples=5)
     @given(STREAMS, st.sampled_from(EXACT), st.integers(0, 2**32))
     def holds(events: list[Event], mechanism: str, seed: int) -> None:
         if mechanism == "window-recreation" and not case.kernel.bounded:

@@ -66,7 +66,7 @@ KINDS = {
 
 @pytest.mark.parametrize("design", QUEUES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_rows_come_to_every_instance_once_and_in_order(kind: str, design: str, seed: int) -> None:
     rows, observed = witness.numbered(600), Witness()
     nudged = Nudged(witness.graph(), rows, 3, KINDS[kind].nudge, seed, {"queues": design, **KINDS[kind].options})
@@ -78,7 +78,7 @@ def test_rows_come_to_every_instance_once_and_in_order(kind: str, design: str, s
     assert sum(report.moves for report in nudged.reports) > 10
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     cases(), st.integers(1, 4), st.sampled_from(sorted(QUEUES)), st.sampled_from(sorted(KINDS)), st.integers(0, 2**32)
 )
@@ -90,9 +90,12 @@ def test_no_result_of_any_graph_changes(
     assert all(reason.startswith("window-recreation cannot move") for reason in nudged.refused)
 
 
-@pytest.mark.parametrize("mechanism", EXACT)
+@pytest.mark.parametrize("mechanism", [name for name in EXACT if name != "window-recreation"])
 def test_the_number_of_workers_follows_the_binding(mechanism: str) -> None:
-    """By the reports: more workers at once, fewer when removed ones own nothing."""
+    """By the reports: more workers at once, fewer when removed ones own nothing.
+
+    With window-recreation removed workers own nothing one after another, as their windows close.
+    """
     graph, rows = witness.graph(), witness.numbered(2_000)
     steps = iter([5, 1, 4, 2])
     wanted = [2]
