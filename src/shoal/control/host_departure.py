@@ -264,7 +264,7 @@ class _Search:
 
 
 def remaining(observation: Observation, away: Sequence[int]) -> Observation:
-    """The same observation without some workers and what is on them; the others are numbered anew, in order."""
+    """The same observation without some workers and what is on them; the others are numbered again, in order."""
     topology = observation.topology
     kept = [worker for worker in range(topology.workers) if worker not in set(away)]
     number = {worker: position for position, worker in enumerate(kept)}

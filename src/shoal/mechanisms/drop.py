@@ -18,6 +18,6 @@ class Drop:
     summary: str = "nothing moves; the new worker starts with empty state, and what was lost is reported"
 
     def plan(self, transfers: Sequence[Transfer], links: LinkCosts) -> Plan:
-        """Stop all instances, discard their state and start them anew."""
+        """Stop all instances, discard their state and start them empty."""
         del links  # nothing is sent
         return Plan(self.name, (Batch(Queue.CRITICAL, DISCARD, tuple(transfers)),) if transfers else ())

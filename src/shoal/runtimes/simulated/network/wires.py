@@ -75,7 +75,7 @@ class Wires:
         self._share_again()
 
     def _share_again(self) -> None:
-        """Give all flows their rates, and plan their ends anew where these have changed."""
+        """Give all flows their rates, and plan their ends again where these have changed."""
         now_s, crossing = self._calendar.now_s, [0] * len(self._down)
         for flow in self._flows:
             for link in flow.links:
