@@ -9,7 +9,7 @@ import click
 
 from shoal.errors import ConfigError, RunError
 from shoal.model.control.messages import AddQuery, RemoveQuery, Repartition
-from shoal.model.control.partitioning import Change, Merge, Split
+from shoal.model.control.partitioning import Change, Cut, Merge, Regroup, Split
 from shoal.runtimes.protocol import KeptRun, RemoteCommand, Reply
 from shoal.runtimes.registry import kinds
 
@@ -117,4 +117,7 @@ def _changed(change: Change) -> str:
         return f"split {change.instance} into {change.parts} parts"
     if isinstance(change, Merge):
         return f"merged {' and '.join(change.instances[1:])} into {change.instances[0]}"
-    return f"divided {change.operator} among {change.groups} instances"
+    if isinstance(change, Cut):
+        return f"cut {change.instance} at {change.axis} {change.at}"
+    count = change.groups if isinstance(change, Regroup) else len(change.tiles)
+    return f"divided {change.operator} among {count} instances"

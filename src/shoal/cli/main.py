@@ -47,6 +47,9 @@ OPERATORS = {
     "rank": "the first k rows per key among the rows of one window",
     "deduplicate": "drop rows whose key was kept a short time before",
     "match": "find patterns of rows per key: sequences, repetition, alternatives, negation, within a time",
+    "cover": "give points and ranges the cells of a grid that they lie in",
+    "versions": "turn inserts, updates and deletes of keyed rows into versions that begin and end",
+    "match_ranges": "pair points with the ranges that contain them: rectangles, circles, polygons, which may change",
     "sink": "name the query and the table its results go to",
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from shoal.compiler.cover import Cover
 from shoal.compiler.steps import Assign, Attach, Filter, Retime, Select, Step
 from shoal.errors import GraphError
 from shoal.kernels.aggregate.panes import PaneShape
@@ -14,12 +15,16 @@ from shoal.kernels.kernel import Kernel
 from shoal.kernels.pattern.match import MatchKernel
 from shoal.kernels.rank import RankKernel
 from shoal.kernels.session_window import SessionKernel
+from shoal.kernels.spatial.range_match import RangeMatchKernel
+from shoal.kernels.versions import VersionsKernel
 from shoal.language.python.flow import closed_by_rows
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.expression import Binary, Expression, from_data
 from shoal.model.query.graph import Operator
 from shoal.model.query.pattern import Measure, pattern
 from shoal.model.query.window import Session, Window, window_from_data
+from shoal.model.spatial.grid import Grid
+from shoal.model.spatial.shape import Shape
 
 
 def steps_of(operators: Sequence[Operator]) -> Iterator[Step]:
@@ -38,6 +43,8 @@ def steps_of(operators: Sequence[Operator]) -> Iterator[Step]:
             yield Assign(Window(parameters["size_us"], parameters["slide_us"]), parameters["time"])
         elif operator.kind == "retime":
             yield Retime(parameters["column"])
+        elif operator.kind == "cover":
+            yield Cover.of(parameters)
 
 
 def kernel_of(operator: Operator, window: Operator | None, constant: str, *, by_instance: bool) -> Kernel:
@@ -51,12 +58,17 @@ def kernel_of(operator: Operator, window: Operator | None, constant: str, *, by_
         return _aggregate(parameters, window.parameters, constant, by_instance=by_instance)
     if operator.kind == "join":
         return _join(parameters)
+    if operator.kind == "match_ranges":
+        return _match_ranges(parameters)
     keys, names, time = tuple(parameters["keys"]), tuple(parameters["types"]), parameters["time"]
     if operator.kind == "rank":
         by = tuple((name, descending) for name, descending in parameters["by"])
         return RankKernel(keys, by, parameters["k"], parameters["ties"], parameters["column"], names, time)
     if operator.kind == "deduplicate":
         return DeduplicateKernel(keys, parameters["within_us"], names, time)
+    if operator.kind == "versions":
+        action, (since, until) = parameters["action"], parameters["life"]
+        return VersionsKernel(keys, action, parameters["deleted"], (since, until), names, time)
     if operator.kind == "match":
         return MatchKernel(
             keys,
@@ -109,12 +121,31 @@ def _join(parameters: Mapping[str, Any]) -> Kernel:
     )
 
 
+def _match_ranges(parameters: Mapping[str, Any]) -> Kernel:
+    x, y = parameters["point"]
+    points, ranges = parameters["keys"]
+    ours, theirs = (tuple(columns.items()) for columns in parameters["columns"])
+    where = parameters["where"]
+    return RangeMatchKernel(
+        Grid.from_data(parameters["grid"]),
+        (x, y),
+        Shape.from_data(parameters["shape"]),
+        (points, ranges),
+        tuple(parameters["life"]),
+        None if where is None else from_data(where),
+        (ours, theirs),
+        tuple(parameters["time"]),
+    )
+
+
 def partition_of(operator: Operator, port: int) -> tuple[str, ...]:
     """The columns by which rows are spread over an operator's key groups."""
     if operator.groups == 1:
         return ()
     if operator.kind == "join":
         return tuple(pair[port] for pair in operator.parameters["keys"])
+    if operator.kind == "match_ranges":
+        return (operator.parameters["keys"][port],)
     return tuple(operator.parameters["partition"])
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.compiler.cover import DispatchByCell
 from shoal.compiler.lane import Lane
 from shoal.compiler.steps import DispatchByGroup, group_numbers, mixed_bits
 from shoal.errors import PartitioningError
@@ -20,7 +21,8 @@ from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.kernels.kernel import Kernel
 from shoal.model.control.partitioning import SLOTS, Partitioning, instance_id, operator_of
-from shoal.model.query.graph import InstanceId
+from shoal.model.query.graph import InstanceId, OperatorId
+from shoal.model.spatial.tiles import painted
 
 Ints = NDArray[np.int64]
 BY_KEY = -1
@@ -42,17 +44,21 @@ class Division:
 
     `numbers[d, s]`: the instance that has slot s of declared instance d. `declared[n]`: the declared instance whose
     number results of instance n carry. `partition`: the positions, among the kernel's keys, of the columns that
-    decide the declared group; empty if the operator has one group.
+    decide the declared group; empty if the operator has one group. If the lane goes by `cells`, these are the slots,
+    and there is one row of numbers for all declared instances.
     """
 
     numbers: Ints
     declared: Ints
     partition: tuple[int, ...] = ()
+    by_cell: bool = False
 
     @classmethod
     def as_declared(cls, lane: Lane) -> "Division":
         """Every declared instance has its own slots, as after a change that was undone."""
         size = len(lane.instances)
+        if (cells := declared_cells(lane)) is not None:
+            return cls(cells.reshape(1, -1), np.arange(size), by_cell=True)
         return cls(np.repeat(np.arange(size), SLOTS).reshape(size, SLOTS), np.arange(size), partition_positions(lane))
 
     @cached_property
@@ -63,6 +69,9 @@ class Division:
 
     def assigned(self, declared: Ints, keys: Sequence[Column]) -> Ints:
         """The instance of every row, given its declared one and its keys."""
+        if self.by_cell:
+            by_cell: Ints = self.numbers[0, keys[0]]
+            return by_cell
         numbers: Ints = self.whole[declared]
         rows = np.flatnonzero(numbers == BY_KEY)
         if rows.size:
@@ -126,7 +135,7 @@ def assigned_again(lane: Lane, number: int, rows: Any, declared: int) -> Ints:
 
 def with_divisions(lanes: Sequence[Lane], partitioning: Partitioning) -> tuple[Lane, ...]:
     """The lanes under a partitioning: those with changed operators have a division and further instances."""
-    if not partitioning.entries:
+    if not partitioning.changed_operators:
         return tuple(lanes)
     return tuple(_with_division(lane, partitioning) if lane.kernel else lane for lane in lanes)
 
@@ -135,6 +144,8 @@ def _with_division(lane: Lane, partitioning: Partitioning) -> Lane:
     kernel, groups = lane.kernel, lane.instances
     if kernel is None or not any(operator_of(group) in partitioning.changed_operators for group in groups):
         return lane
+    if (cells := declared_cells(lane)) is not None:
+        return _with_tiles(lane, partitioning, cells.size)
     declared_of = _declared(groups)
     numbered: dict[InstanceId, int] = {group: number for number, group in enumerate(groups)}
     declared = list(range(len(groups)))
@@ -149,6 +160,26 @@ def _with_division(lane: Lane, partitioning: Partitioning) -> Lane:
             numbers[position, slot] = numbered[instance]
     division = Division(numbers, np.array(declared, np.int64), partition_positions(lane))
     _check_keys(lane, kernel, division)
+    return replace(lane, instances=tuple(numbered), division=division)
+
+
+def declared_cells(lane: Lane) -> Ints | None:
+    """The declared instance of every cell, if the lane goes by cells."""
+    dispatch = lane.feeds[0].steps[-1] if lane.feeds and lane.feeds[0].steps else None
+    return dispatch.numbers if isinstance(dispatch, DispatchByCell) else None
+
+
+def _with_tiles(lane: Lane, partitioning: Partitioning, cells: int) -> Lane:
+    """A lane whose one operator is spatial: declared instances keep their numbers, further ones follow."""
+    operator = OperatorId(operator_of(lane.instances[0]))
+    numbered: dict[InstanceId, int] = {group: number for number, group in enumerate(lane.instances)}
+    tiles = dict(dict(partitioning.layouts)[operator])
+    columns = max(tile.right for tile in tiles.values())
+    number_of = {number: numbered.setdefault(instance_id(operator, number), len(numbered)) for number in sorted(tiles)}
+    owners = painted(columns, cells // columns, {number_of[number]: tile for number, tile in tiles.items()})
+    declared = np.zeros(len(numbered), np.int64)
+    declared[: len(lane.instances)] = np.arange(len(lane.instances))
+    division = Division(owners.reshape(1, -1), declared, by_cell=True)
     return replace(lane, instances=tuple(numbered), division=division)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shoal.compiler.build import kernel_of, partition_of
+from shoal.compiler.cover import DispatchByCell
 from shoal.compiler.lane import Feed, Lane, Outlet
 from shoal.compiler.section import Section, SinkWay, Way
 from shoal.compiler.steps import DispatchByGroup, DispatchByOrigin, DispatchByValue, Filter, Select, Step
@@ -164,12 +165,18 @@ def _feeds(members: Sequence[Member], lanes: _Lanes) -> Iterator[Feed]:
         steps = tuple(_lasting(way.steps))
         columns = partition_of(part.operator, way.port)
         spread: tuple[Step, ...] = (DispatchByGroup(columns, part.operator.groups),)
+        if part.operator.grid:
+            spread = (
+                DispatchByCell(part.operator.parameters["keys"][way.port], part.operator.grid, part.operator.groups),
+            )
         if way.stream:
             yield Feed(way.stream, (*steps, *spread), way.port)
             continue
         target = _targets(members, way, lanes)
         origin = lanes.home[way.origin.id][0]
-        yield Feed(origin, (target, *steps, *(spread if part.operator.groups > 1 else ())), way.port)
+        yield Feed(
+            origin, (target, *steps, *(spread if part.operator.groups > 1 or part.operator.grid else ())), way.port
+        )
 
 
 def _targets(members: Sequence[Member], way: Way, lanes: _Lanes) -> DispatchByOrigin:

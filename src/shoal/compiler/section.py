@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from shoal.compiler.build import steps_of
 from shoal.compiler.steps import Step
-from shoal.model.query.graph import STATEFUL, Graph, Operator, OperatorId, Query
+from shoal.model.query.graph import PAIRING, STATEFUL, Graph, Operator, OperatorId, Query
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def sinks(graph: Graph) -> list[SinkWay]:
 def _ways(operators: Mapping[OperatorId, Operator], operator: Operator) -> Iterator[Way]:
     for port, id_ in enumerate(operator.inputs):
         for origin, between in _back(operators, operators[id_]):
-            yield Way(origin, port if operator.kind == "join" else 0, tuple(steps_of(between)))
+            yield Way(origin, port if operator.kind in PAIRING else 0, tuple(steps_of(between)))
 
 
 def _back(

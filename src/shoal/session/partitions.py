@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from shoal.compiler.program import compile_graph
 from shoal.errors import PartitioningError
-from shoal.model.control.partitioning import Change, Merge, Partitioning, Regroup, Split
+from shoal.model.control.partitioning import Change, Cut, Merge, Partitioning, Regroup, Split, number_of
 from shoal.model.query.graph import STATEFUL, Graph, InstanceId, OperatorId
+from shoal.model.spatial.tiles import Axis, Tile
 
 MOST_RANDOM_PARTS = 4
 MOST_RANDOM_GROUPS = 6
@@ -30,7 +31,11 @@ def random_changes(graph: Graph, partitioning: Partitioning, draw: random.Random
     for operator in graph.operators.values():
         if operator.kind not in STATEFUL or draw.random() < 0.5:
             continue
-        change = _drawn(operator.id, partitioning.instances_of(operator), draw)
+        instances = partitioning.instances_of(operator)
+        change = _drawn(operator.id, instances, draw)
+        if operator.grid and draw.random() < 0.5:
+            instance = draw.choice(instances)
+            change = _cut(instance, partitioning.tiles(operator)[number_of(instance)], draw)
         try:
             after = partitioning.after(change, graph)
             compile_graph(graph, after)
@@ -48,6 +53,13 @@ def _drawn(operator: OperatorId, instances: Sequence[InstanceId], draw: random.R
     if kind == "regroup":
         return Regroup(operator, draw.randint(1, MOST_RANDOM_GROUPS))
     return Split(draw.choice(instances), draw.randint(2, MOST_RANDOM_PARTS))
+
+
+def _cut(instance: InstanceId, tile: Tile, draw: random.Random) -> Cut:
+    """A cut somewhere across a rectangle, which is impossible if that has one cell."""
+    axis: Axis = "row" if tile.columns == 1 or (tile.rows > 1 and draw.random() < 0.5) else "column"
+    first, last = (tile.left, tile.right) if axis == "column" else (tile.top, tile.bottom)
+    return Cut(instance, axis, draw.randint(first + 1, max(first + 1, last - 1)), keeps_last=draw.random() < 0.5)
 
 
 def changed(partitioning: Partitioning, changes: Sequence[Change], graph: Graph) -> Partitioning:

@@ -16,6 +16,7 @@ from numba.core.errors import NumbaError
 from shoal.compiler.codegen.loop_run import LoopRun
 from shoal.compiler.codegen.row_code import DTYPES, FusionError, Number
 from shoal.compiler.codegen.row_loop import Loop, fusable, loop_of
+from shoal.compiler.cover import Cover
 from shoal.compiler.steps import Assign, Attach, DispatchByGroup, Filter, Retime, Select, Step
 from shoal.errors import GraphError, SchemaError
 from shoal.kernels.columns.block import ARROW_TYPES, Block, Column
@@ -235,6 +236,8 @@ def _types_after(step: Step, types: dict[str, FieldType]) -> dict[str, FieldType
             return types | dict.fromkeys((WINDOW_START, WINDOW_END, TIME), "timestamp")
         case Retime():
             return types | {TIME: "timestamp"}
+        case Cover():
+            return types | {step.column: "int64"}
         case _:
             return types | {INSTANCE: "int64"}
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.errors import GraphError, SchemaError
+from shoal.language.python.spatial_flow import SpatialFlow
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.duration import Duration, duration_us
 from shoal.model.query.expression import Expression, as_expression, col, lit
@@ -30,7 +31,7 @@ WINDOW_END = "window_end"
 
 
 @dataclass(frozen=True)
-class Flow:
+class Flow(SpatialFlow):
     """A query under construction: every method returns a longer flow and does not change this one."""
 
     operators: tuple[Operator, ...]

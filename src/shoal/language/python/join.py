@@ -96,14 +96,15 @@ def _bounds_us(within_s: Any) -> tuple[int, int]:
     return lower, upper
 
 
-def _check_flow(flow: object, where: str) -> None:
+def check_flow(flow: object, where: str) -> None:
+    """Reject what is no flow."""
     if not isinstance(flow, Flow):
         raise GraphError(f"{where} needs another flow; got {flow!r}")
 
 
 def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     """Two flows joined into one."""
-    _check_flow(right, left.location("join"))
+    check_flow(right, left.location("join"))
     for flow in (left, right):
         flow.not_inside_window("join")
         flow.without_keys("join")
@@ -122,7 +123,7 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
         raise GraphError(f"{where}: {error}; select columns or choose another suffix") from error
     defaults = _defaults(schema, terms, ours, theirs, where)
     if terms.where is not None:
-        _check_where(terms.where, schema, where)
+        check_where(terms.where, schema, where)
         schema = narrowed(schema, terms.where) if terms.how == "inner" else schema
     parameters: dict[str, Any] = {
         "keys": [list(pair) for pair in terms.keys],
@@ -137,7 +138,7 @@ def joined(left: Flow, right: Flow, terms: Terms) -> Flow:
     }
     if terms.groups > 1:
         parameters["groups"] = terms.groups
-    operators = _all_operators((left, right))
+    operators = all_operators((left, right))
     operator = Operator("join", parameters, (left.operators[-1].id, right.operators[-1].id))
     return Flow((*operators, operator), schema, TIME)
 
@@ -163,7 +164,8 @@ def _fields(left: Flow, right: Flow, terms: Terms, ours: Mapping[str, str], thei
     return fields
 
 
-def _check_where(condition: Expression, schema: Schema, where: str) -> None:
+def check_where(condition: Expression, schema: Schema, where: str) -> None:
+    """Reject what is no condition on the rows of a schema."""
     if not isinstance(condition, Expression):
         raise GraphError(f"{where} needs a condition for where, such as col('price') > 0; got {condition!r}")
     if uses_previous(condition):
@@ -265,7 +267,7 @@ def united(flows: Sequence[Flow]) -> Flow:
     if len(flows) < 2:
         raise GraphError(f"{first.location('union')} needs at least one other flow")
     for flow in flows:
-        _check_flow(flow, first.location("union"))
+        check_flow(flow, first.location("union"))
         flow.not_inside_window("union")
         flow.without_keys("union")
         if list(flow.schema.types.items()) != list(first.schema.types.items()):
@@ -275,7 +277,7 @@ def united(flows: Sequence[Flow]) -> Flow:
             )
     if len({flow.time for flow in flows}) > 1 or len({flow.operators[-1].id for flow in flows}) < len(flows):
         flows = [flow if flow.time == TIME else flow.retime(flow.time) for flow in flows]
-    operators = _all_operators(flows)
+    operators = all_operators(flows)
     inputs = tuple(flow.operators[-1].id for flow in flows)
     never_null = [name for name in first.schema.names if not any(flow.schema.may_be_null(name) for flow in flows)]
     schema = Schema.of(first.schema.types).required(never_null)
@@ -369,6 +371,6 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
     return column.to_pylist()
 
 
-def _all_operators(flows: Sequence[Flow]) -> tuple[Operator, ...]:
+def all_operators(flows: Sequence[Flow]) -> tuple[Operator, ...]:
     """The operators of several flows, each once, inputs first."""
     return tuple({operator.id: operator for flow in flows for operator in flow.operators}.values())

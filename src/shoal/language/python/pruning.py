@@ -19,7 +19,7 @@ from shoal.model.query.schema import TIME, Schema
 from shoal.model.query.window import window_from_data
 
 Names = frozenset[str]
-_PRUNED = ("join", "deduplicate", "match")
+_PRUNED = ("join", "deduplicate", "match", "match_ranges")
 """Operators that keep whole rows, so that every column of their input costs state and exchange."""
 
 
@@ -104,6 +104,8 @@ def _reads(operator: Operator, needed: Names) -> list[Names]:
     data = operator.parameters
     if operator.kind == "join":
         return _join_reads(data, needed)
+    if operator.kind == "match_ranges":
+        return _range_reads(data, needed)
     reads = _READS[operator.kind](data, needed)
     time = data.get("time")
     if isinstance(time, str) and time != TIME:
@@ -158,6 +160,19 @@ def _join_reads(data: Mapping[str, Any], needed: Names) -> list[Names]:
     return [frozenset(names) for names in reads]
 
 
+def _range_reads(data: Mapping[str, Any], needed: Names) -> list[Names]:
+    """What is compared, and what is emitted and needed; one that gives a name of the other side its suffix stays."""
+    if data["where"] is not None:
+        needed |= _columns(data["where"])
+    compared: list[list[str]] = [data["point"], [*data["shape"][1:], *data["life"]]]
+    reads: list[set[str]] = []
+    for side, outputs in enumerate(data["columns"]):
+        names = {column for name, column in outputs.items() if name in needed}
+        reads.append({*names, *compared[side], data["keys"][side], *({data["time"][side]} - {TIME})})
+    reads[0] |= {column for name, column in data["columns"][1].items() if column in reads[1] and name != column}
+    return [frozenset(names) for names in reads]
+
+
 _READS: Mapping[str, Callable[[Mapping[str, Any], Names], Names]] = {
     "filter": lambda data, needed: needed | _columns(data["condition"]),
     "select": _select_reads,
@@ -170,4 +185,6 @@ _READS: Mapping[str, Callable[[Mapping[str, Any], Names], Names]] = {
     "rank": lambda data, _: frozenset(data["types"]),
     "deduplicate": lambda data, needed: needed | _keys(data),
     "match": _match_reads,
+    "cover": lambda data, needed: (needed - {data["column"]}) | frozenset(data["shape"][1:]),
+    "versions": lambda data, needed: (needed | _keys(data) | ({data["action"]} - {""})) - {*data["life"]},
 }

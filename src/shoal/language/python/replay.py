@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from shoal.errors import GraphError
 from shoal.language.python.flow import Flow
+from shoal.language.python.spatial import RangeTerms, range_match
 from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import Aggregate, OwnAggregate
 from shoal.model.query.duration import MICROSECONDS
@@ -20,6 +21,8 @@ from shoal.model.query.expression import Expression, from_data
 from shoal.model.query.functions import Function
 from shoal.model.query.graph import Query
 from shoal.model.query.window import Window, window_from_data
+from shoal.model.spatial.grid import Grid
+from shoal.model.spatial.shape import Shape, point
 
 Data = Mapping[str, Any]
 Named = Mapping[str, Function | OwnAggregate]
@@ -69,6 +72,14 @@ KINDS: Mapping[str, Kind] = {
     "rank": Kind(("by", "k"), ("ties", "column", *_KEYED), ("types", "time")),
     "deduplicate": Kind(("within_us", "keys"), _KEYED, ("types", "time")),
     "match": Kind(("pattern", "measures", "within_us"), ("define", "after", "selection", *_KEYED), ("types", "time")),
+    "cover": Kind(("grid", "shape"), ("column",)),
+    "versions": Kind(("keys",), ("action", "deleted", "life", *_KEYED), ("types", "time")),
+    "match_ranges": Kind(
+        ("grid", "point", "shape", "keys"),
+        ("life", "where", "groups"),
+        ("columns", "types", "time"),
+        inputs=(2, 2),
+    ),
     "sink": Kind((), ("table", "utility"), ("query", "columns")),
 }
 
@@ -188,10 +199,7 @@ def _array(type_: str, values: Sequence[Any]) -> pa.Array:
 
 def _join(flows: Sequence[Flow], data: Data, make: Make) -> Flow:
     left, right = flows
-    suffix = "_right"
-    for name, column in data["columns"][1].items() if "columns" in data else ():
-        if name != column:
-            suffix = str(name).removeprefix(column)
+    suffix = _suffix(data, "_right")
     least, most = data["within_us"]
     band, where = data.get("band"), data.get("where")
     return left.join(
@@ -205,6 +213,41 @@ def _join(flows: Sequence[Flow], data: Data, make: Make) -> Flow:
         suffix=suffix,
         groups=data.get("groups", 1),
     )
+
+
+def _suffix(data: Data, usual: str) -> str:
+    """What was appended to the names of the right side's columns."""
+    for name, column in data["columns"][1].items() if "columns" in data else ():
+        if name != column:
+            return str(name).removeprefix(column)
+    return usual
+
+
+def _cover(flows: Sequence[Flow], data: Data, _: Make) -> Flow:
+    return flows[0].cover(
+        Grid.from_data(data["grid"]), Shape.from_data(data["shape"]), column=data.get("column", "cell")
+    )
+
+
+def _versions(flows: Sequence[Flow], data: Data, _: Make) -> Flow:
+    since, until = data.get("life", ("since", "until"))
+    deleted = data.get("deleted", "delete")
+    return _keyed(flows[0], data).versions(action=data.get("action") or None, deleted=deleted, since=since, until=until)
+
+
+def _match_ranges(flows: Sequence[Flow], data: Data, make: Make) -> Flow:
+    where = data.get("where")
+    x, y = data["point"]
+    points, ranges = data["keys"]
+    terms = RangeTerms(
+        Grid.from_data(data["grid"]),
+        point(x, y),
+        Shape.from_data(data["shape"]),
+        None if where is None else make(where),
+        _suffix(data, "_range"),
+        data.get("groups", 1),
+    )
+    return range_match(flows[0], flows[1], terms, (points, ranges), tuple(data.get("life", ())))
 
 
 def _match(flows: Sequence[Flow], data: Data, make: Make) -> Flow:
@@ -255,4 +298,7 @@ _CALLS: Mapping[str, Callable[[Sequence[Flow], Data, Make], Flow]] = {
     "rank": _rank,
     "deduplicate": _deduplicate,
     "match": _match,
+    "cover": _cover,
+    "versions": _versions,
+    "match_ranges": _match_ranges,
 }

@@ -3,6 +3,9 @@
 An operator is declared with key groups, one unless `partition_by` asks for more. Within its group a key falls into one
 of `SLOTS` slots by a second hash, and a partitioning gives every slot to an instance. As declared, an instance has all
 slots of its group; splitting gives some of them to another instance, merging gives those of several to one.
+
+The keys of a spatial operator are the cells of a grid. Its instances have rectangles of cells instead of slots, which
+together cover the grid: splitting cuts a rectangle, and merging joins rectangles that form one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,8 +13,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count, islice
 
+import numpy as np
+
 from shoal.errors import PartitioningError
 from shoal.model.query.graph import STATEFUL, Graph, InstanceId, Operator, OperatorId
+from shoal.model.spatial.tiles import Axis, Tile, halves, halvings, joined, painted
 
 SLOTS = 64
 """Slots of a declared key group, and so the largest number of instances that can share one."""
@@ -40,7 +46,30 @@ class Regroup:
     groups: int
 
 
-Change = Split | Merge | Regroup
+@dataclass(frozen=True)
+class Cut:
+    """Cut the rectangle of an instance in two, before a column or row of the grid.
+
+    The part in which the column or row is becomes a new instance; with `keeps_last`, the other one does.
+    """
+
+    instance: InstanceId
+    axis: Axis
+    at: int
+    keeps_last: bool = False
+
+
+@dataclass(frozen=True)
+class Retile:
+    """Give an operator another set of rectangles, which must cover its grid; the n-th is that of instance n."""
+
+    operator: OperatorId
+    tiles: tuple[Tile, ...]
+
+
+Change = Split | Merge | Regroup | Cut | Retile
+Layout = tuple[tuple[int, Tile], ...]
+"""The rectangle of every instance of an operator, by number."""
 
 
 def operator_of(instance: InstanceId) -> OperatorId:
@@ -67,11 +96,13 @@ class Partitioning:
     """Slot -> instance, for the declared key groups that were changed; `version` counts changes.
 
     `entries`: for every such group, named by its declared instance, the number of the instance that has each of its
-    slots. Operators without an entry are as declared.
+    slots. `layouts`: for every spatial operator that was changed, the rectangles of its instances. Operators without
+    either are as declared.
     """
 
     version: int = 0
     entries: tuple[tuple[InstanceId, tuple[int, ...]], ...] = ()
+    layouts: tuple[tuple[OperatorId, Layout], ...] = ()
 
     def __post_init__(self) -> None:
         """Reject groups with a wrong number of slots."""
@@ -87,7 +118,12 @@ class Partitioning:
     @cached_property
     def changed_operators(self) -> frozenset[OperatorId]:
         """The operators that are not as declared."""
-        return frozenset(operator_of(group) for group, _ in self.entries)
+        return frozenset([*(operator_of(group) for group, _ in self.entries), *(id_ for id_, _ in self.layouts)])
+
+    def tiles(self, operator: Operator) -> dict[int, Tile]:
+        """The rectangle of each instance of a spatial operator, by number."""
+        changed = dict(self.layouts).get(operator.id)
+        return declared_tiles(operator) if changed is None else dict(changed)
 
     def slots(self, group: InstanceId) -> tuple[int, ...]:
         """The number of the instance that has each slot of a declared group."""
@@ -97,11 +133,12 @@ class Partitioning:
         """The instances of an operator, in the order of their numbers."""
         if operator.id not in self.changed_operators:
             return tuple(operator.instances)
-        return tuple(instance_id(operator.id, number) for number in sorted(_numbers(self.table(operator))))
+        numbers = self.tiles(operator) if operator.grid else _numbers(self.table(operator))
+        return tuple(instance_id(operator.id, number) for number in sorted(numbers))
 
     def instances(self, graph: Graph) -> tuple[InstanceId, ...]:
         """All instances of a graph that hold state."""
-        if not self.entries:
+        if not self.changed_operators:
             return graph.stateful_instances
         stateful = (operator for operator in graph.operators.values() if operator.kind in STATEFUL)
         return tuple(instance for operator in stateful for instance in self.instances_of(operator))
@@ -117,7 +154,11 @@ class Partitioning:
         [0, 1]
         """
         operator = _operator(change, graph)
+        if operator.grid:
+            return self._with_tiles(operator, _tiles_after(self.tiles(operator), change, operator.grid))
         table = self.table(operator)
+        if isinstance(change, Cut | Retile):
+            raise PartitioningError(f"{operator.kind} {operator.id} goes by keys and has no rectangles")
         if isinstance(change, Split):
             table = _split(table, change)
         elif isinstance(change, Merge):
@@ -129,7 +170,9 @@ class Partitioning:
     def fitted(self, graph: Graph) -> "Partitioning":
         """The partitioning for a changed graph, without operators that are gone."""
         kept = tuple(entry for entry in self.entries if operator_of(entry[0]) in graph.operators)
-        return self if len(kept) == len(self.entries) else Partitioning(self.version + 1, kept)
+        tiled = tuple(layout for layout in self.layouts if layout[0] in graph.operators)
+        unchanged = len(kept) == len(self.entries) and len(tiled) == len(self.layouts)
+        return self if unchanged else Partitioning(self.version + 1, kept, tiled)
 
     def heirs(self, after: "Partitioning", graph: Graph) -> dict[InstanceId, tuple[InstanceId, ...]]:
         """For each instance that gains or loses slots under `after`: the instances that then have its slots."""
@@ -138,7 +181,8 @@ class Partitioning:
             operator = graph.operators.get(id_)
             if operator is None:
                 continue
-            pairs = dict.fromkeys(zip(self.table(operator), after.table(operator), strict=True))
+            both = np.unique(np.stack([self.table(operator), after.table(operator)], axis=1), axis=0)
+            pairs: list[tuple[int, int]] = list(map(tuple, both.tolist()))
             for before, now in pairs:
                 found.setdefault(instance_id(id_, before), {})[instance_id(id_, now)] = None
         heirs = {instance: tuple(several) for instance, several in found.items()}
@@ -146,7 +190,9 @@ class Partitioning:
         return {i: several for i, several in heirs.items() if several != (i,) or i in taken}
 
     def table(self, operator: Operator) -> tuple[int, ...]:
-        """The instance of every slot of an operator, group by group."""
+        """The instance of every slot of an operator, group by group, or of every cell of its grid."""
+        if operator.grid:
+            return tuple(painted(*operator.grid, self.tiles(operator)).tolist())
         return tuple(number for group in operator.instances for number in self.slots(group))
 
     def _with(self, operator: Operator, table: tuple[int, ...]) -> "Partitioning":
@@ -157,9 +203,22 @@ class Partitioning:
                 entries[group] = numbers
         return replace(self, version=self.version + 1, entries=tuple(sorted(entries.items())))
 
+    def _with_tiles(self, operator: Operator, tiles: dict[int, Tile]) -> "Partitioning":
+        layouts = {id_: layout for id_, layout in self.layouts if id_ != operator.id}
+        if tiles != declared_tiles(operator):
+            layouts[operator.id] = tuple(sorted(tiles.items()))
+        return replace(self, version=self.version + 1, layouts=tuple(sorted(layouts.items())))
+
 
 DECLARED = Partitioning()
 """Every operator as it was declared."""
+
+
+def declared_tiles(operator: Operator) -> dict[int, Tile]:
+    """The rectangles of a spatial operator as declared: its grid, halved again and again."""
+    if operator.grid is None:
+        raise PartitioningError(f"{operator.kind} {operator.id} goes by keys and has no rectangles")
+    return dict(enumerate(halvings(*operator.grid, operator.groups)))
 
 
 def _numbers(table: tuple[int, ...]) -> frozenset[int]:
@@ -175,13 +234,36 @@ def _operator(change: Change, graph: Graph) -> Operator:
             raise PartitioningError(f"merge needs two or more different instances of one operator; got {given}")
         id_ = next(iter(operators))
     else:
-        id_ = operator_of(change.instance) if isinstance(change, Split) else change.operator
+        id_ = operator_of(change.instance) if isinstance(change, Split | Cut) else change.operator
     operator = graph.operators.get(id_)
     if operator is None or operator.kind not in STATEFUL:
         raise PartitioningError(f"there is no operator {id_!r} that holds state; `shoal instances` lists them")
     if not operator.parameters.get("keys"):
         raise PartitioningError(f"{operator.kind} {id_} has no keys, so that its state cannot be divided")
     return operator
+
+
+def _tiles_after(tiles: dict[int, Tile], change: Change, grid: tuple[int, int]) -> dict[int, Tile]:
+    if isinstance(change, Regroup):
+        return dict(enumerate(halvings(*grid, change.groups)))
+    if isinstance(change, Retile):
+        painted(*grid, dict(enumerate(change.tiles)))  # which rejects what does not cover the grid
+        return dict(enumerate(change.tiles))
+    concerned = change.instances if isinstance(change, Merge) else (change.instance,)
+    numbers = [number_of(instance) for instance in concerned]
+    if unknown := [each for each, number in zip(concerned, numbers, strict=True) if number not in tiles]:
+        raise PartitioningError(f"there is no instance {unknown[0]!r}; `shoal instances` lists them")
+    after = {number: tile for number, tile in tiles.items() if number not in numbers}
+    first, tile = numbers[0], tiles[numbers[0]]
+    if isinstance(change, Merge):
+        return after | {first: joined([tiles[number] for number in numbers])}
+    parts = halves(tile, change.parts) if isinstance(change, Split) else tile.cut(change.axis, change.at)
+    if isinstance(change, Split) and change.parts < 2:
+        raise PartitioningError(f"instance {change.instance!r} must be split into 2 or more parts; got {change.parts}")
+    if isinstance(change, Cut) and change.keeps_last:
+        parts = (parts[1], parts[0])
+    free = islice((number for number in count() if number not in tiles), len(parts) - 1)
+    return after | dict(zip([first, *free], parts, strict=True))
 
 
 def _slots_of(table: tuple[int, ...], instance: InstanceId) -> list[int]:

@@ -32,11 +32,18 @@ OperatorKind = Literal[
     "rank",
     "deduplicate",
     "match",
+    "cover",
+    "versions",
+    "match_ranges",
     "sink",
 ]
 OPERATOR_KINDS: tuple[OperatorKind, ...] = get_args(OperatorKind)
-STATEFUL: frozenset[str] = frozenset({"aggregate", "join", "rank", "deduplicate", "match"})
-_INPUTS: Mapping[str, tuple[int, int]] = {"source": (0, 0), "join": (2, 2), "union": (2, 1024)}
+STATEFUL: frozenset[str] = frozenset({"aggregate", "join", "rank", "deduplicate", "match", "versions", "match_ranges"})
+PAIRING: frozenset[str] = frozenset({"join", "match_ranges"})
+"""Kinds whose inputs are different: a row of one is compared with those of the other."""
+SPATIAL: frozenset[str] = frozenset({"match_ranges"})
+"""Kinds whose keys are the cells of a grid."""
+_INPUTS: Mapping[str, tuple[int, int]] = {"source": (0, 0), "join": (2, 2), "match_ranges": (2, 2), "union": (2, 1024)}
 """Least and largest number of inputs where it is not one."""
 
 
@@ -72,6 +79,14 @@ class Operator:
     def groups(self) -> int:
         """How many key groups, and so instances, the operator has."""
         return int(self.parameters.get("groups", 1))
+
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """Columns and rows of the grid whose cells are the operator's keys; None if it is not spatial."""
+        if self.kind not in SPATIAL:
+            return None
+        columns, rows = self.parameters["grid"]["cells"]
+        return columns, rows
 
     @property
     def instances(self) -> Iterator[InstanceId]:

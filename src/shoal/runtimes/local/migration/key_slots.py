@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.compiler.division import Division, Ints, partition_positions
+from shoal.compiler.division import Division, Ints, declared_cells, partition_positions
 from shoal.compiler.lane import Lane
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE
@@ -31,6 +31,8 @@ class Slots:
     groups: int
     partition: tuple[int, ...] = ()
     divided: bool = False
+    cells: Ints | None = None
+    """The declared instance of every cell, if the lane goes by cells."""
 
     @classmethod
     def of(cls, lane: Lane) -> "Slots":
@@ -38,19 +40,21 @@ class Slots:
         size = len(lane.instances)
         declared = np.zeros(size + max(ROOM, size // 4), np.int64)
         declared[:size] = np.arange(size)
-        return cls(declared, size, partition_positions(lane))
+        return cls(declared, size, partition_positions(lane), cells=declared_cells(lane))
 
     def table(self, division: Division | None) -> Ints:
         """The instance of every slot of every declared instance; read-only."""
         if division is not None:
             return division.numbers
+        if self.cells is not None:
+            return self.cells.reshape(1, -1)
         return np.repeat(np.arange(self.groups), SLOTS).reshape(self.groups, SLOTS)
 
     def after(self, division: Division | None, cells: Ints, numbers: Ints) -> Division:
         """A division with other numbers in some cells of its table, which are counted row by row."""
         changed = self.table(division).copy()
         changed.reshape(-1)[cells] = numbers
-        return Division(changed, self.declared, self.partition)
+        return Division(changed, self.declared, self.partition, by_cell=self.cells is not None)
 
     def labelled(self, rows: Block) -> Block:
         """Rows labelled with declared instances, as everything downstream expects them."""

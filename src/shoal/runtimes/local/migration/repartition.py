@@ -271,11 +271,13 @@ class _LaneBegun:
 def _order(
     piece: SlotPiece, before: tuple[int, ...], number_of: Mapping[InstanceId, int], declared: Sequence[int]
 ) -> Reassignment:
-    """A piece as a reassignment of numbers of its lane."""
+    """A piece as a reassignment of numbers of its lane; cells of a grid are counted as they are."""
+    slots = piece.target
+    places = slots if piece.operator.grid else (declared[slot // SLOTS] * SLOTS + slot % SLOTS for slot in slots)
     return Reassignment(
         before,
         tuple(number_of.values()),
-        np.array([declared[slot // SLOTS] * SLOTS + slot % SLOTS for slot in piece.target], np.int64),
+        np.array([*places], np.int64),
         np.array([number_of[name] for name in piece.target.values()], np.int64),
         declared[0],
     )

@@ -31,10 +31,13 @@ EVENT_S: Mapping[str, float] = {
     "rank": 250 * NS,
     "deduplicate": 250 * NS,
     "match": 5900 * NS,
+    "cover": 20 * NS,
+    "versions": 250 * NS,
+    "match_ranges": 500 * NS,
     "sink": 60 * NS,
 }
 """Seconds per event, by kind of operator; `lookup` is taken as `group`, and `deduplicate` as `rank`."""
-KIND_OF_STEP = {"attach": "lookup", "dispatch": "group", "groups": "group", "origin": "group"}
+KIND_OF_STEP = {"attach": "lookup", "dispatch": "group", "groups": "group", "cells": "group", "origin": "group"}
 """The kinds of steps whose texts begin with another word."""
 
 

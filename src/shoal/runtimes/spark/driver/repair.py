@@ -144,7 +144,8 @@ def _binding(binding: Binding, ids: NewIds) -> Binding:
 
 def _partitioning(partitioning: Partitioning, ids: NewIds) -> Partitioning:
     entries = {new: slots for group, slots in partitioning.entries for new in _instances(group, ids)}
-    return replace(partitioning, entries=tuple(sorted(entries.items())))
+    layouts = {new: layout for id_, layout in partitioning.layouts for new in ids.get(id_) or (id_,)}
+    return replace(partitioning, entries=tuple(sorted(entries.items())), layouts=tuple(sorted(layouts.items())))
 
 
 def _rebinding(rebinding: Rebinding, ids: NewIds) -> Rebinding:

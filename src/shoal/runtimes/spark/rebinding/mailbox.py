@@ -23,7 +23,7 @@ from typing import ClassVar
 from shoal.errors import ConfigError, GraphError, ShoalError
 from shoal.kernels.failing import raised
 from shoal.model.control.messages import AddQuery, RemoveQuery, Repartition, ReplaceQuery
-from shoal.model.control.partitioning import Merge, Regroup, Split
+from shoal.model.control.partitioning import Cut, Merge, Regroup, Retile, Split
 from shoal.model.query.graph import Graph
 from shoal.runtimes.protocol import RemoteCommand
 from shoal.runtimes.spark.state.checkpoint import StoredGraph
@@ -79,10 +79,12 @@ class Taken:
     epoch: int
 
 
-Request = Add | Replace | Remove | Split | Merge | Regroup
+Request = Add | Replace | Remove | Split | Merge | Regroup | Cut | Retile
 FORMAT = 2
 REQUESTS = Record(
-    Codec[Request]([Add, Replace, Remove, Split, Merge, Regroup], format=FORMAT), "command", "ask for it again"
+    Codec[Request]([Add, Replace, Remove, Split, Merge, Regroup, Cut, Retile], format=FORMAT),
+    "command",
+    "ask for it again",
 )
 MARKS = Record(Codec([Taken], format=FORMAT), "file", "remove it, and the command beside it if that has been applied")
 REPLIES = Record(Codec([CommandReply], format=FORMAT), "reply", "list the run's queries to see whether it was applied")
@@ -104,7 +106,7 @@ def command_of(asked: Request) -> RemoteCommand:
     """The command that a request stands for; raises where its graph is not that of one query."""
     if isinstance(asked, Remove):
         return RemoveQuery(asked.name)
-    if isinstance(asked, Split | Merge | Regroup):
+    if isinstance(asked, Split | Merge | Regroup | Cut | Retile):
         return Repartition((asked,))
     queries = list(asked.graph.graph().queries.values())
     if len(queries) != 1:

@@ -1,0 +1,108 @@
+"""Coverage: the cell of each point, and the cells that each box overlaps.
+
+A point that lies in a box is in one of the cells of the box: both go through the same monotone function from
+coordinates to columns and rows. In degrees, longitudes are taken modulo 360, so that a box may cross the date line.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.kernels.compiled import compiled
+from shoal.model.spatial.grid import TURN, Grid
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Boxes = tuple[Floats, Floats, Floats, Floats]
+"""min_x, min_y, max_x and max_y of every range."""
+EARTH_M = 6_371_008.8
+"""Mean radius of the earth."""
+_SLACK = 1e-9
+"""By how much boxes of circles are larger than they must be, so that rounding loses no cell."""
+
+
+def cells_of(grid: Grid, x: Floats, y: Floats) -> Ints:
+    """The cell of each point."""
+    return _rows(grid, y) * grid.columns + _columns(grid, x)
+
+
+def covered(grid: Grid, boxes: Boxes) -> tuple[Ints, Ints]:
+    """The cells that boxes overlap: for each cell the number of its box, box by box, and the cell."""
+    least_x, least_y, most_x, most_y = boxes
+    first, last = _columns(grid, least_x), _columns(grid, most_x)
+    count = last - first + 1
+    if grid.units == "degrees":
+        width = most_x - least_x
+        wraps = _longitudes(grid, least_x) > _longitudes(grid, most_x)
+        count = np.where(wraps, grid.columns - first + last + 1, count)
+        count = np.where((width >= TURN) | (count > grid.columns), grid.columns, count)
+    count = np.where(least_y > most_y, 0, count)
+    if grid.units == "plane":
+        count = np.maximum(np.where(least_x > most_x, 0, count), 0)
+    top, bottom = _rows(grid, least_y), _rows(grid, most_y)
+    high = np.where(count > 0, bottom - top + 1, 0)
+    sizes = count * high
+    of_range = np.repeat(np.arange(sizes.size), sizes)
+    cells = np.empty(of_range.size, np.int64)
+    _fill(first, count, top, high, grid.columns, cells)
+    return of_range, cells
+
+
+def circle_boxes(grid: Grid, x: Floats, y: Floats, radius: Floats) -> Boxes:
+    """The boxes of circles; in degrees, radii are metres, and a circle around a pole has all longitudes.
+
+    A negative radius gives an empty box.
+    """
+    with np.errstate(invalid="ignore"):
+        if grid.units == "plane":
+            reach = np.where(radius < 0, -np.inf, radius)
+            return x - reach, y - reach, x + reach, y + reach
+        angle = np.minimum(radius / EARTH_M * (1 + _SLACK), np.pi) + np.where(radius < 0, 0, _SLACK)
+        high = np.degrees(angle)
+        share = np.sin(angle) / np.maximum(np.cos(np.radians(y)), 1e-300)
+        polar = (np.abs(y) + high >= 90) | (share >= 1) | (angle >= np.pi / 2)
+        wide = np.where(polar, TURN, np.degrees(np.arcsin(np.clip(share, 0, 1))) + _SLACK)
+        below = np.where(radius < 0, np.inf, y - high)
+    return x - wide, below, x + wide, y + high
+
+
+def distances(grid: Grid, x: Floats, y: Floats, other_x: Floats, other_y: Floats) -> Floats:
+    """The distance of each point from the other of the same row; in degrees by the haversine formula, in metres."""
+    if grid.units == "plane":
+        return np.hypot(other_x - x, other_y - y)
+    half_lat, half_lon = np.radians(other_y - y) / 2, np.radians(other_x - x) / 2
+    square = np.sin(half_lat) ** 2 + np.cos(np.radians(y)) * np.cos(np.radians(other_y)) * np.sin(half_lon) ** 2
+    found: Floats = 2 * EARTH_M * np.arcsin(np.sqrt(np.minimum(square, 1.0)))
+    return found
+
+
+def _longitudes(grid: Grid, x: Floats) -> Floats:
+    """Longitudes within one turn from the left border of the space."""
+    with np.errstate(invalid="ignore"):
+        found: Floats = np.mod(x - grid.space[0], TURN)
+    return found
+
+
+def _columns(grid: Grid, x: Floats) -> Ints:
+    width = grid.space[2] - grid.space[0]
+    from_left = _longitudes(grid, x) if grid.units == "degrees" else x - grid.space[0]
+    return _clipped(from_left * (grid.columns / width), grid.columns)
+
+
+def _rows(grid: Grid, y: Floats) -> Ints:
+    height = grid.space[3] - grid.space[1]
+    return _clipped((y - grid.space[1]) * (grid.rows / height), grid.rows)
+
+
+def _clipped(places: Floats, size: int) -> Ints:
+    return np.clip(np.floor(places), 0, size - 1).astype(np.int64)
+
+
+@compiled
+def _fill(first: Ints, count: Ints, top: Ints, high: Ints, columns: int, cells: Ints) -> None:
+    """List the cells of boxes, each given by its first column and row and their numbers; columns go around."""
+    used = 0
+    for i in range(first.size):
+        for row in range(top[i], top[i] + high[i]):
+            for step in range(count[i]):
+                cells[used] = row * columns + (first[i] + step) % columns
+                used += 1

@@ -1,0 +1,48 @@
+"""Points in changing ranges: every runtime finds what brute force finds, whatever is split, merged and moved."""
+
+import random
+from typing import Any
+
+import pytest
+from tests.small_city import result_tables
+from tests.spatial_case import spatial_case
+
+from shoal.model.control.messages import EpochCommitted, Repartition
+from shoal.model.control.partitioning import DECLARED
+from shoal.policies.binding.static import shuffled
+from shoal.session.digest import differences
+from shoal.session.partitions import random_changes
+from shoal.session.run import Run, start
+
+RUNTIMES = [
+    pytest.param("reference", {}, id="reference"),
+    pytest.param("local", {}, id="local"),
+    pytest.param("simulated", {"topology": "cores:3"}, id="simulated"),
+    pytest.param("simulated", {"topology": "star:3@100Mbit", "conf": {"detail": "rows"}}, id="simulated row by row"),
+    pytest.param("spark", {}, id="spark", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("on", "options"), RUNTIMES)
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_every_match_is_found_once(on: str, options: dict[str, Any], partitions: int) -> None:
+    case = spatial_case(seed=partitions)
+    run = start(case.job(partitions=partitions), on=on, workers=3, policy="round-robin", **options)
+    run.wait()
+    assert differences(result_tables(run), case.expected()) == []
+
+
+@pytest.mark.parametrize(("on", "options"), [each for each in RUNTIMES if each.id in ("reference", "spark")])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_split_merge_or_move_changes_a_match(on: str, options: dict[str, Any], seed: int) -> None:
+    case, draw = spatial_case(seed, points=600), random.Random(seed)
+
+    def disturb(run: Run, event: EpochCommitted) -> None:
+        run.rebind(shuffled(run.graph, 3, event.epoch, event.snapshot.partitioning))
+        run.runtime.apply(Repartition(tuple(random_changes(run.graph, event.snapshot.partitioning, draw))))
+
+    run = start(case.job(at_once=40), on=on, workers=3, policy="round-robin", **options)
+    run.wait(disturb)
+    assert run.partitioning != DECLARED
+    assert run.partitioning.layouts
+    assert differences(result_tables(run), case.expected()) == []
