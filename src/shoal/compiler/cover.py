@@ -11,7 +11,7 @@ from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.nullable import Nullable
 from shoal.kernels.columns.table import INSTANCE, Ints
 from shoal.kernels.spatial.coverage import cells_of, covered
-from shoal.kernels.spatial.shape_boxes import floats, shape_boxes
+from shoal.kernels.spatial.shape_columns import floats, shapes_of
 from shoal.model.spatial.grid import Grid
 from shoal.model.spatial.shape import Shape
 from shoal.model.spatial.tiles import halvings, painted
@@ -41,7 +41,7 @@ class Cover:
         values = [block.columns[name] for name in self.shape.columns]
         if self.shape.kind == "point":
             return Block({**block.columns, self.column: cells_of(self.grid, *map(floats, values))}, block.length)
-        rows, cells = covered(self.grid, shape_boxes(self.grid, self.shape, values))
+        rows, cells = covered(self.grid, shapes_of(self.grid, self.shape, values).box)
         once = rows.size == block.length and bool((rows == np.arange(rows.size)).all())
         wide = block if once else block.take(rows)
         return Block({**wide.columns, self.column: cells}, rows.size)

@@ -12,12 +12,6 @@ from shoal.model.spatial.grid import TURN, Grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Boxes = tuple[Floats, Floats, Floats, Floats]
-"""min_x, min_y, max_x and max_y of every range."""
-EARTH_M = 6_371_008.8
-"""Mean radius of the earth."""
-_SLACK = 1e-9
-"""By how much boxes of circles are larger than they must be, so that rounding loses no cell."""
 
 
 def cells_of(grid: Grid, x: Floats, y: Floats) -> Ints:
@@ -25,9 +19,9 @@ def cells_of(grid: Grid, x: Floats, y: Floats) -> Ints:
     return _rows(grid, y) * grid.columns + _columns(grid, x)
 
 
-def covered(grid: Grid, boxes: Boxes) -> tuple[Ints, Ints]:
-    """The cells that boxes overlap: for each cell the number of its box, box by box, and the cell."""
-    least_x, least_y, most_x, most_y = boxes
+def covered(grid: Grid, boxes: Floats) -> tuple[Ints, Ints]:
+    """The cells that boxes (min_x, min_y, max_x, max_y) overlap: for each the number of its box, and the cell."""
+    least_x, least_y, most_x, most_y = boxes.T
     first, last = _columns(grid, least_x), _columns(grid, most_x)
     count = last - first + 1
     if grid.units == "degrees":
@@ -47,32 +41,13 @@ def covered(grid: Grid, boxes: Boxes) -> tuple[Ints, Ints]:
     return of_range, cells
 
 
-def circle_boxes(grid: Grid, x: Floats, y: Floats, radius: Floats) -> Boxes:
-    """The boxes of circles; in degrees, radii are metres, and a circle around a pole has all longitudes.
-
-    A negative radius gives an empty box.
-    """
+def around(x: Floats) -> Floats:
+    """Longitudes from -180 to below 180: the same meridian has one number."""
+    within = (x >= -TURN / 2) & (x < TURN / 2)
+    if within.all():
+        return x
     with np.errstate(invalid="ignore"):
-        if grid.units == "plane":
-            reach = np.where(radius < 0, -np.inf, radius)
-            return x - reach, y - reach, x + reach, y + reach
-        angle = np.minimum(radius / EARTH_M * (1 + _SLACK), np.pi) + np.where(radius < 0, 0, _SLACK)
-        high = np.degrees(angle)
-        share = np.sin(angle) / np.maximum(np.cos(np.radians(y)), 1e-300)
-        polar = (np.abs(y) + high >= 90) | (share >= 1) | (angle >= np.pi / 2)
-        wide = np.where(polar, TURN, np.degrees(np.arcsin(np.clip(share, 0, 1))) + _SLACK)
-        below = np.where(radius < 0, np.inf, y - high)
-    return x - wide, below, x + wide, y + high
-
-
-def distances(grid: Grid, x: Floats, y: Floats, other_x: Floats, other_y: Floats) -> Floats:
-    """The distance of each point from the other of the same row; in degrees by the haversine formula, in metres."""
-    if grid.units == "plane":
-        return np.hypot(other_x - x, other_y - y)
-    half_lat, half_lon = np.radians(other_y - y) / 2, np.radians(other_x - x) / 2
-    square = np.sin(half_lat) ** 2 + np.cos(np.radians(y)) * np.cos(np.radians(other_y)) * np.sin(half_lon) ** 2
-    found: Floats = 2 * EARTH_M * np.arcsin(np.sqrt(np.minimum(square, 1.0)))
-    return found
+        return np.where(within, x, np.mod(x + TURN / 2, TURN) - TURN / 2)
 
 
 def _longitudes(grid: Grid, x: Floats) -> Floats:

@@ -17,17 +17,16 @@ from shoal.kernels.columns.identity import ids_of
 from shoal.kernels.columns.nullable import Nullable
 from shoal.kernels.columns.order import due, group_numbers
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
-from shoal.kernels.compiled import compiled
 from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds, unbounded
 from shoal.kernels.expression.evaluate import holds
 from shoal.kernels.kernel import NO_RESULTS, State, kept
 from shoal.kernels.row_kernel import RowKernel
-from shoal.kernels.spatial.coverage import Floats, distances
-from shoal.kernels.spatial.shape_boxes import floats, shape_boxes
+from shoal.kernels.spatial.range_index import RangeIndex
+from shoal.kernels.spatial.shape_columns import coordinates, shapes_of
 from shoal.kernels.worth import Learned, counts_of
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME
-from shoal.model.spatial.grid import TURN, Grid
+from shoal.model.spatial.grid import Grid
 from shoal.model.spatial.shape import Shape
 
 POINTS, RANGES = 0, 1
@@ -127,9 +126,6 @@ class RangeMatchKernel(RowKernel):
 
     def _matched(self, points: RowTable, ranges: RowTable, lives: Lives) -> Block:
         ours, theirs = self._pairs(points, ranges, lives)
-        if self.shape.kind == "circle":
-            inside = self._in_circles(points.take(ours), ranges.take(theirs))
-            ours, theirs = ours[inside], theirs[inside]
         columns: dict[str, Column] = {INSTANCE: points.instance[ours]}
         columns |= {name: take(points[column], ours) for name, column in self.outputs[POINTS]}
         columns |= {name: take(ranges[column], theirs) for name, column in self.outputs[RANGES]}
@@ -141,31 +137,14 @@ class RangeMatchKernel(RowKernel):
 
     def _pairs(self, points: RowTable, ranges: RowTable, lives: Lives) -> tuple[Ints, Ints]:
         """The points and ranges of one cell where the range contains the point."""
-        x, y = (floats(points[name]) for name in self.point)
-        left, low, right, high = shape_boxes(self.grid, self.shape, [ranges[name] for name in self.shape.columns])
-        keys = [
-            RowTable({INSTANCE: table.instance, "cell": table[self.cells[side]]})
-            for side, table in enumerate((points, ranges))
-        ]
-        ours, theirs = group_numbers(keys, ["cell"])
-        order = np.argsort(theirs, kind="stable")
-        begin = np.searchsorted(theirs[order], np.arange(int(max(ours.max(), theirs.max())) + 2))
-        turn = TURN if self.grid.units == "degrees" else 0.0
-        rows = (ours, x, y, points[TIME])
-        boxes = left[order], low[order], right[order], high[order]
-        index = (begin, *boxes, lives[0][order], lives[1][order])
-        counts, nothing = np.empty(len(points), np.int64), np.zeros(0, np.int64)
-        _find(rows, index, turn, counts, nothing, nothing)
-        found = np.empty(int(counts.sum()), np.int64), np.empty(int(counts.sum()), np.int64)
-        _find(rows, index, turn, counts, *found)
-        return found[0], order[found[1]]
-
-    def _in_circles(self, points: RowTable, ranges: RowTable) -> NDArray[np.bool_]:
-        """Whether each point is in the circle of the same row."""
-        x, y = (floats(points[name]) for name in self.point)
-        centre_x, centre_y, radius = (floats(ranges[name]) for name in self.shape.columns)
-        inside: NDArray[np.bool_] = distances(self.grid, x, y, centre_x, centre_y) <= radius
-        return inside
+        x, y = coordinates(self.grid, self.point, points.columns)
+        shapes = shapes_of(self.grid, self.shape, [ranges[name] for name in self.shape.columns])
+        index = RangeIndex.of(ranges.instance, ranges[self.cells[RANGES]], shapes.box, *lives, degrees=shapes.degrees)
+        ours, theirs = index.matches(points.instance, points[self.cells[POINTS]], x, y, points[TIME])
+        if self.shape.kind == "rectangle":
+            return ours, theirs
+        inside = shapes.contain(x, y, ours, theirs)
+        return ours[inside], theirs[inside]
 
     def deadlines_us(self, number: int, table: RowTable) -> Ints | None:
         """A point is needed once the watermark passes it; a range at every watermark."""
@@ -204,38 +183,3 @@ def _filled(until: Column) -> Ints:
     if isinstance(until, Nullable):
         return np.where(until.valid, until.values, ENDLESS_US)
     return np.asarray(until, np.int64)
-
-
-@compiled
-def _find(
-    rows: tuple[Ints, Floats, Floats, Ints],
-    index: tuple[Ints, Floats, Floats, Floats, Floats, Ints, Ints],
-    turn: float,
-    counts: Ints,
-    points: Ints,
-    ranges: Ints,
-) -> None:
-    """Find, for every point (group, x, y, time), the boxes of its group that contain it and are alive.
-
-    Counts pairs if `points` is empty, else lists them. With `turn`, x goes around.
-    """
-    groups, xs, ys, times = rows
-    begin, least_x, least_y, most_x, most_y, since, until = index
-    used = 0
-    for i in range(groups.size):
-        found = 0
-        for j in range(begin[groups[i]], begin[groups[i] + 1]):
-            if ys[i] < least_y[j] or ys[i] > most_y[j] or times[i] < since[j] or times[i] >= until[j]:
-                continue
-            if turn > 0.0:
-                width = most_x[j] - least_x[j]
-                if width < turn and (xs[i] - least_x[j]) % turn > width % turn:
-                    continue
-            elif xs[i] < least_x[j] or xs[i] > most_x[j]:
-                continue
-            if points.size:
-                points[used] = i
-                ranges[used] = j
-                used += 1
-            found += 1
-        counts[i] = found

@@ -35,8 +35,6 @@ def covering(flow: Flow, grid: Any, shape: Any, column: str) -> Flow:
     """A flow with the cells of its rows."""
     flow.not_inside_window("cover")
     where = flow.location("cover")
-    if isinstance(shape, Shape) and shape.kind == "polygon":
-        raise GraphError(f"{where} takes points, rectangles and circles; polygons are still to come")
     if not isinstance(grid, Grid) or not isinstance(shape, Shape):
         raise GraphError(f"{where} needs a Grid and a shape such as point('x', 'y'); got {grid!r} and {shape!r}")
     for name in shape.columns:
