@@ -94,6 +94,16 @@ class ChangeTimes:
         stretch = self.stretches[at]
         return stretch.start_us + (index - self.firsts[at] + 1) * stretch.num // stretch.den
 
+    def rate_until(self, offset_us: int) -> float:
+        """The least steady rate, in changes per second, that keeps up with them up to an offset of event time.
+
+        >>> ChangeTimes(Heat(hot_from_s=1, hot_s=2), per_s=2, hot=4).rate_until(10_000_000)
+        4.0
+        """
+        ends = [stretch.start_us + stretch.num for stretch in self.stretches if stretch.bursts]
+        moments = [end for end in (*ends, offset_us) if 0 < end <= offset_us]
+        return max((self.before(at + 1) / at * MICROSECONDS for at in moments), default=0.0)
+
     def table(self) -> npt.NDArray[np.int64]:
         """A row per stretch for compiled loops: first change, first steady one, start, num, den, hot, bursts, two."""
         rows, steady = [], 0
