@@ -162,6 +162,6 @@ def _rest(kernel: Kernel, piece: Piece, arrived: Piece) -> Piece:
 
 def _first_of(kernel: Kernel, difference: Difference, arrived_bytes: int) -> Difference:
     """What has arrived of a difference: first the ids of what is to be removed, then what is to be added."""
-    removed = difference.removed
-    ids = removed[: max(0, arrived_bytes) // removed.itemsize]
-    return Difference(ids, difference.added.first(kernel, arrived_bytes - removed.nbytes))
+    removed, expired = difference.removed, difference.expired
+    ids = removed[: expired + max(0, arrived_bytes) // removed.itemsize]
+    return Difference(ids, difference.added.first(kernel, arrived_bytes - difference.listed_bytes), expired)

@@ -16,15 +16,24 @@ from shoal.runtimes.migration.piece import Piece
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """What turns a copy into the state of a later time: fragments to remove, and those to add."""
+    """What turns a copy into the state of a later time: fragments to remove, and those to add.
+
+    `expired`: how many of the removed ones, the first, the target finds itself, since their deadline has passed.
+    """
 
     removed: Ids
     added: Piece
+    expired: int = 0
+
+    @property
+    def listed_bytes(self) -> int:
+        """Bytes of the ids that the target cannot find itself."""
+        return self.removed[self.expired :].nbytes
 
     @property
     def nbytes(self) -> int:
-        """Bytes to send: the added fragments, and the ids of the removed ones."""
-        return self.added.nbytes + self.removed.nbytes
+        """Bytes to send: the added fragments, and the ids of the removed ones that have not expired."""
+        return self.added.nbytes + self.listed_bytes
 
     def applied(self, kernel: Kernel, copy: Piece) -> Piece:
         """The later state, as one piece."""
@@ -66,7 +75,12 @@ class StateCopy:
         changed = ~np.isin(theirs, ours[same])
         whole = State(dict(now.tables), now.watermark_us)
         added = now.fragments.where(changed)
-        return Difference(ours[~same], Piece(added, kernel.extract(whole, added.ids), now.watermark_us))
+        expired = self.piece.fragments.deadline_us <= now.watermark_us
+        if (expired & there).any():  # the target could not tell them from those that are gone
+            expired[:] = False
+        removed = np.concatenate([ours[~same & expired], ours[~same & ~expired]])
+        piece = Piece(added, kernel.extract(whole, added.ids), now.watermark_us)
+        return Difference(removed, piece, int(expired.sum()))
 
 
 def digests(kernel: Kernel, tables: Tables, fragments: Fragments) -> Ids:
