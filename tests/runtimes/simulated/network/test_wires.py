@@ -36,6 +36,15 @@ def test_a_flow_alone_has_the_whole_link() -> None:
     assert arrivals(*wires(latency_s=0.5), [(1.0, 500)]) == [pytest.approx(2.0)]
 
 
+def test_the_last_byte_has_left_before_it_arrives() -> None:
+    calendar, sender = wires(latency_s=0.5)
+    found = dict[str, float]()
+    arrived, gone = (lambda name=name: found.setdefault(name, calendar.now_s) for name in ("arrived", "gone"))
+    sender.send(0, 1, 1000, arrived, gone)  # type: ignore[arg-type]
+    calendar.run(10.0)
+    assert found == {"gone": pytest.approx(1.0), "arrived": pytest.approx(1.5)}
+
+
 def test_two_flows_share_the_link_until_one_ends() -> None:
     assert arrivals(*wires(), [(0.0, 1000), (0.5, 250)]) == [pytest.approx(1.25), pytest.approx(1.0)]
 

@@ -1,4 +1,4 @@
-"""Convoys: all crossings of a rebinding; between two hosts one shipment at a time is under way, by urgency."""
+"""Convoys: all crossings of a rebinding; between two hosts one shipment after another leaves, by urgency."""
 
 from collections.abc import Callable, Sequence
 
@@ -84,7 +84,7 @@ class Convoy:
         return self._host_of[crossing.source.core], self._host_of[crossing.target.core]
 
     def _sent(self, way: tuple[int, int]) -> bool:
-        """Send the most urgent shipment between two hosts, if none is under way."""
+        """Send the most urgent shipment between two hosts, if none is leaving."""
         if way in self._busy:
             return False
         mine = [each for each in self.crossings if self._way(each) == way and not each.relocation.finished]
@@ -128,8 +128,11 @@ class Convoy:
     def _send(self, way: tuple[int, int], crossing: Crossing, shipment: Shipment) -> None:
         self._busy.add(way)
 
-        def arrived() -> None:
+        def gone() -> None:
             self._busy.discard(way)
+            self.kick()
+
+        def arrived() -> None:
             self._sending.pop(id(shipment), None)  # an interruption has asked for it
             crossing.arrive(shipment)
             if shipment.batch is not None and stops_together(shipment.batch):
@@ -137,4 +140,4 @@ class Convoy:
             self.kick()
 
         self._sending[id(shipment)] = None
-        self._sending[id(shipment)] = self._wires.send(*way, shipment.nbytes, arrived)
+        self._sending[id(shipment)] = self._wires.send(*way, shipment.nbytes, arrived, gone)

@@ -20,6 +20,7 @@ class Bytes:
     size: float
     left: float
     arrived: Action
+    gone: Action | None = None
     rate: float = 0.0
     since_s: float = 0.0
     version: int = 0
@@ -44,16 +45,23 @@ class Wires:
             if end_s < math.inf:
                 calendar.add(end_s, lambda link=link: self._switch(link, -1))  # type: ignore[misc]
 
-    def send(self, source: int, target: int, nbytes: float, arrived: Action) -> Bytes | None:
-        """Send bytes from one host to another, and act when they are there; at once on the same host."""
+    def send(
+        self, source: int, target: int, nbytes: float, arrived: Action, gone: Action | None = None
+    ) -> Bytes | None:
+        """Send bytes from one host to another, and act when they are there; at once on the same host.
+
+        `gone` happens earlier, when the last byte has left: others can be sent while these are still on their way.
+        """
         links = self._machine.route(source, target)
         if not links:
+            if gone is not None:
+                self._calendar.add(self._calendar.now_s, gone)
             self._calendar.add(self._calendar.now_s, arrived)
             return None
         segments, overheads = self._machine.link_segment[list(links)], self._machine.link_overhead[list(links)]
         headers = max(math.ceil(nbytes / s) * o for s, o in zip(segments.tolist(), overheads.tolist(), strict=True))
         size = nbytes + headers
-        flow = Bytes(links, size, size, arrived, since_s=self._calendar.now_s)
+        flow = Bytes(links, size, size, arrived, gone, since_s=self._calendar.now_s)
         self._flows.append(flow)
         self._share_again()
         return flow
@@ -99,6 +107,8 @@ class Wires:
                     self.carried[link] += flow.size
                 self._calendar.add(self._calendar.now_s + self._latency_s(flow.links), flow.arrived)
                 self._share_again()
+                if flow.gone is not None:
+                    flow.gone()
 
         self._calendar.add(at_s, end)
 
