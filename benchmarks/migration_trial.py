@@ -10,14 +10,16 @@ A join stores 10,000 rows of 100 bytes, 10 of every key. Its other input has one
 sum for every window; `assign` makes Shoal do the same.
 """
 
+import math
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shoal.connectors.sinks import MemorySink
 from shoal.connectors.sources.generator import Generator
@@ -30,7 +32,6 @@ from shoal.model.query.expression import col
 from shoal.model.query.functions import call
 from shoal.model.query.graph import Query
 from shoal.model.query.window import hop, tumbling
-from shoal.runtimes.simulated.machine.quantity import bandwidth
 from shoal.session.digest import result_digest
 from shoal.session.job import Job
 from shoal.session.run import Run, start
@@ -40,7 +41,6 @@ MECHANISMS = ("all-at-once", "rhino", "megaphone", "meces", "lazy-latency")
 NOTHING = ""
 """Instead of a mechanism: nothing moves."""
 STORED, PER_KEY = 10_000, 10
-KEYS = STORED // PER_KEY
 GROUPS, EXTENTS = 250, 100
 SEGMENT_BYTES, OVERHEAD_BYTES, GAP_S = 536, 54, 50e-6
 WEIGHTS = "join=10us,aggregate=0.1us,select=1us,source=0us,filter=0us,assign=0us,group=0us,sink=0us"
@@ -49,6 +49,7 @@ BEGIN_S = 2.05
 """When instances begin to move: the state is there, and a window has just closed."""
 EPOCH_S = 0.05
 PADDING = 9
+Ints = NDArray[np.int64]
 
 STREAM = Stream(
     "events",
@@ -63,9 +64,9 @@ STORE, PROBE, COUNTED, TICK = range(4)
 class RecordedEvents:
     """Events in the order of their times."""
 
-    at_us: np.ndarray[Any, np.dtype[np.int64]]
-    kind: np.ndarray[Any, np.dtype[np.int64]]
-    key: np.ndarray[Any, np.dtype[np.int64]]
+    at_us: Ints
+    kind: Ints
+    key: Ints
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number start .. stop - 1."""
@@ -87,9 +88,13 @@ class Trial:
     """A query and its network; what moves are all operators with state.
 
     `slide_ms`: of the aggregate's windows. `touched`: the share of the join's keys that rows look for. `rate`: rows per
-    second while they move; `updates`: the share of them that an aggregate alone counts, the others only advance the
-    watermark. `seconds`: how long events come after the beginning of the migration. `panes`: aggregates keep panes,
-    which is Shoal's own way, instead of a sum per window.
+    second; `updates`: the share of them that an aggregate alone counts, the others only advance the watermark.
+    `begin_s`: when the migration begins, `seconds`: how long events come after that. `quiet_s`: how long no row looks
+    for stored ones then. `kbits`: the bandwidth, per second. `panes`: aggregates keep panes, which is Shoal's own way,
+    instead of a sum per window. `recorded`: the aggregate does not read the join but, when they are due, the rows that
+    the join gives without a migration, so that its windows close by the clock. `gone_s`: after so many seconds the old
+    host is disconnected for good. `history_s`: how long the join keeps rows that have looked for others, by which it
+    knows which are wanted.
     """
 
     query: str
@@ -97,33 +102,41 @@ class Trial:
     touched: float = 1.0
     rate: float = 50.0
     seconds: float = 20.0
-    bandwidth: str = "1Mbit"
+    kbits: int = 1000
     latency: str = "1ms"
     panes: bool = False
     updates: float = 1.0
+    stored: int = STORED
+    groups: int = GROUPS
+    begin_s: float = BEGIN_S
+    quiet_s: float = 0.0
+    recorded: bool = False
+    gone_s: float = math.inf
+    history_s: float = 0.0
 
     @property
     def topology(self) -> str:
         """The machine file."""
-        per_s = bandwidth(self.bandwidth, "bandwidth")
-        overhead = OVERHEAD_BYTES + round(GAP_S * per_s)
+        overhead = OVERHEAD_BYTES + round(GAP_S * self.kbits * 125)
         segments = f"segment_bytes: {SEGMENT_BYTES}, overhead_bytes: {overhead}"
-        star = f"star: {{bandwidth: {self.bandwidth}, latency: {self.latency}, {segments}}}"
-        return f"hosts:\n- {{name: host, count: 2, cores: 1}}\n{star}\n"
+        star = f"star: {{bandwidth: {self.kbits}kbit, latency: {self.latency}, {segments}}}"
+        outage = f"outages:\n- {{host: old, at: {self.begin_s + self.gone_s} s}}\n" if self.gone_s < math.inf else ""
+        return f"hosts:\n- {{name: old, cores: 1}}\n- {{name: new, cores: 1}}\n{star}\n{outage}"
 
     def queries(self) -> list[Query]:
         """The queries, with an output for every operator with state."""
+        counted = STREAM.filter(col("kind") == COUNTED).select("at", "key", "value")
         if self.query == "aggregate":
-            return [self._totals(STREAM.filter(col("kind") == COUNTED).select("at", "key", "value")).sink("totals")]
+            return [self._totals(counted).sink("totals")]
         padding = {f"p{number}": col("value") + number for number in range(PADDING)}
         stored = STREAM.filter(col("kind") == STORE).select("at", "key", **padding)
         probes = STREAM.filter(col("kind") == PROBE).select("at", "key", probe=col("value"))
-        joined = stored.join(probes, on="key", within_s=(0, 10_000))
+        joined = stored.join(probes, on="key", within_s=(-self.history_s, 10_000))
         found = [joined.sink("joined")]
         if self.query == "join-aggregate":
             whole = sum((col(name) for name in padding), col("probe") + call("as_int64", "at"))
-            rows = joined.select("at_right", key=col("key") % GROUPS, value=whole)
-            found.append(self._totals(rows).sink("totals"))
+            rows = joined.select("at_right", key=col("key") % self.groups, value=whole)
+            found.append(self._totals(counted if self.recorded else rows).sink("totals"))
         return found
 
     def _totals(self, rows: Flow) -> Flow:
@@ -134,29 +147,68 @@ class Trial:
         extents = rows.assign(window).key_by("key").window(tumbling(slide_s))
         return extents.aggregate(n=count(), total=sum_("value"))
 
-    def _kinds(self, draw: np.random.Generator, counted: int, number: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return np.where(draw.random(number) < self.updates, counted, TICK)
-
     def events(self) -> RecordedEvents:
         """Events that fill the state within a second, then one at a time."""
-        draw = np.random.default_rng(0)
-        most = max(1, round(KEYS * self.touched))
-        filled = [(STORE, np.arange(STORED) % KEYS)] if "join" in self.query else []
+        parts = [*self._filling(), self._later()]
+        at_us, kind, key = (np.concatenate(each) for each in zip(*parts, strict=True))
+        if self.recorded:
+            times = np.where(kind == PROBE, PER_KEY, 0)
+            results = [np.repeat(each, times) for each in (at_us, kind, key)]
+            at_us = np.concatenate([at_us, results[0]])
+            kind = np.concatenate([kind, np.full(results[1].size, COUNTED)])
+            key = np.concatenate([key, results[2] % self.groups])
+        order = np.argsort(at_us, kind="stable")
+        return RecordedEvents(at_us[order], kind[order], key[order])
+
+    def _filling(self) -> Iterator[tuple[Ints, Ints, Ints]]:
+        keys = self.stored // PER_KEY
+        filled = [(STORE, np.arange(self.stored) % keys)] if "join" in self.query else []
         if "aggregate" in self.query:
-            filled.append((PROBE if "join" in self.query else COUNTED, np.arange(GROUPS)))
-        kinds = [np.full(keys.size, kind) for kind, keys in filled]
-        number = round(self.rate * (BEGIN_S - 1 + self.seconds))
-        counted = PROBE if "join" in self.query else COUNTED
-        later = draw.integers(0, most if "join" in self.query else GROUPS, number)
-        at = [450_000 * place + np.arange(keys.size) * (450_000 // keys.size) for place, (_, keys) in enumerate(filled)]
-        order = np.argsort(np.concatenate(at), kind="stable")
-        early = tuple(np.concatenate(each)[order] for each in (at, kinds, [keys for _, keys in filled]))
-        late = (
-            1_000_000 + (np.arange(number) / self.rate * 1e6).astype(np.int64),
-            self._kinds(draw, counted, number),
-            later,
-        )
-        return RecordedEvents(*(np.concatenate(pair) for pair in zip(early, late, strict=True)))
+            filled.append((PROBE if "join" in self.query else COUNTED, np.arange(self.groups)))
+        for place, (kind, of_rows) in enumerate(filled):
+            at_us = 450_000 * place + np.arange(of_rows.size) * (450_000 // of_rows.size)
+            yield at_us, np.full(of_rows.size, kind), of_rows
+
+    def _later(self) -> tuple[Ints, Ints, Ints]:
+        draw = np.random.default_rng(0)
+        number = round(self.rate * (self.begin_s - 1 + self.seconds))
+        at_us = 1_000_000 + (np.arange(number) / self.rate * 1e6).astype(np.int64)
+        joins = "join" in self.query
+        most = max(1, round(self.stored // PER_KEY * self.touched)) if joins else self.groups
+        key, begin_us = draw.integers(0, most, number), round(self.begin_s * 1e6)
+        if self.history_s:  # every key has been looked for before rows begin to move
+            key = np.where(at_us < begin_us, np.arange(number) % most, key)
+        kind = np.where(draw.random(number) < self.updates, PROBE if joins else COUNTED, TICK)
+        kind[(at_us >= begin_us) & (at_us < begin_us + round(self.quiet_s * 1e6))] = TICK
+        return at_us, kind, key
+
+
+JOIN = Trial("join", seconds=11)
+"""A join alone."""
+BOTH = Trial("join-aggregate", slide_ms=2800, touched=0.02, begin_s=2.85, quiet_s=2.2, seconds=22.2)
+"""A join and an aggregate behind it: 10,000 results of the join while they move, the first after 2.2 s."""
+
+
+def windows(slide_ms: int) -> Trial:
+    """An aggregate alone, of which few keys change while it moves."""
+    return Trial("aggregate", slide_ms=slide_ms, seconds=10, updates=0.002)
+
+
+def slides(slide_ms: int) -> Trial:
+    """A join that looks for rows at once, and an aggregate whose windows close by the clock."""
+    return Trial("join-aggregate", slide_ms=slide_ms, touched=0.02, recorded=True)
+
+
+def disconnected(touched: float) -> Trial:
+    """A join that has half of the time it needs: the old host goes after 30 s."""
+    times = {"begin_s": 41.0, "gone_s": 30.0, "seconds": 40.0, "history_s": 60.0}
+    return Trial("join", touched=touched, kbits=150, rate=10, **times)  # type: ignore[arg-type]
+
+
+def tenth(trial: Trial) -> Trial:
+    """A tenth of the rows and keys at a tenth of the rate and of the bandwidth: the same times, sooner computed."""
+    smaller = {"stored": trial.stored // 10, "groups": trial.groups // 10, "kbits": trial.kbits // 10}
+    return replace(trial, rate=trial.rate / 10, **smaller)  # type: ignore[arg-type]
 
 
 class CountedSink(MemorySink):
@@ -171,12 +223,14 @@ class CountedSink(MemorySink):
 class Outcome:
     """What a migration did: its moves, and of every table the latencies of its results, by epoch.
 
-    `latency`: the time of each epoch, its results and the sum of their latencies.
+    `latency`: the time of each epoch, its results and the sum of their latencies. `joined_s`: of every result of a join
+    when the row came that found it.
     """
 
     moves: tuple[MoveReport, ...] = ()
     latency: dict[str, list[tuple[float, int, float]]] = field(default_factory=dict)
     digest: str = ""
+    joined_s: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def delay_s(self, table: str) -> float:
         """The sum of the latencies of all results of a table."""
@@ -187,6 +241,14 @@ class Outcome:
         return next(each for each in self.moves if operator in str(each.instance))
 
 
+def kept(trial: Trial, mechanism: str) -> float:
+    """Of the results of rows that come after the disconnection, the share that is there all the same."""
+    since_s = trial.begin_s + trial.gone_s
+    ours = outcome(trial, mechanism).joined_s
+    theirs = outcome(replace(trial, gone_s=math.inf), NOTHING).joined_s
+    return float((ours >= since_s).sum() / (theirs >= since_s).sum())
+
+
 @cache
 def outcome(trial: Trial, mechanism: str) -> Outcome:
     """Run a trial with a mechanism, or without a migration."""
@@ -195,7 +257,7 @@ def outcome(trial: Trial, mechanism: str) -> Outcome:
     job = Job.of("migration", trial.queries(), {"events": source})
 
     def act(run: Run, event: EpochCommitted) -> None:
-        if mechanism and event.at_s >= BEGIN_S and not begun:
+        if mechanism and event.at_s >= trial.begin_s and not begun:
             begun.append(run.rebind(Binding.of(dict.fromkeys(run.instances, 1), 2)))
         for table, mean_s in event.snapshot.latency_s.items():
             rows = sink.rows(table, event.epoch)
@@ -214,10 +276,20 @@ def outcome(trial: Trial, mechanism: str) -> Outcome:
             "step_s": "0.002",
             "epoch_s": str(EPOCH_S),
         }
+        workers = 1 if trial.gone_s == math.inf else 2  # something must be left to go on with
         run = start(
-            job, on="simulated", workers=1, sink=sink, policy="round-robin", mechanism=mechanism or None, conf=conf
+            job,
+            on="simulated",
+            workers=workers,
+            sink=sink,
+            policy="round-robin",
+            mechanism=mechanism or None,
+            conf=conf,
         )
         run.wait(act)
     found.moves = tuple(move for event in run.finished for move in event.moves)
+    if "joined" in sink.names():
+        at_us = sink.table("joined")["at_right"].cast(pa.int64()).to_numpy()
+        found.joined_s = (at_us - ORIGIN_US) / 1e6
     found.digest = result_digest({name: sink.table(name) for name in sink.names()})
     return found
