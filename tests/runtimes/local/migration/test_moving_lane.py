@@ -1,6 +1,7 @@
 """Instances move while the run goes on: no order of turns changes a result."""
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from tests.test_random_graphs import canonical
 
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.language.python.stream import Stream
+from shoal.model.control.messages import LostState
 from shoal.model.query.aggregate import count, sum_
 from shoal.model.query.graph import Graph
 from shoal.model.query.window import hop, tumbling
@@ -24,7 +26,8 @@ from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.split import MovingSplit
 from shoal.runtimes.local.memory.blocks import Sizes
 from shoal.runtimes.local.migration.moving_lane import MovingLane
-from shoal.runtimes.local.migration.stop_the_world import PausedLane
+from shoal.runtimes.local.migration.part_messages import Arrival
+from shoal.runtimes.local.migration.stop_the_world import PausedLane, change_owners
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,32 @@ def test_rows_come_to_every_instance_once_and_in_order(kind: Kind, seed: int) ->
     observed.assert_in_order(rows)
     controlled.assert_right(rows)
     assert controlled.moves > 0 or (seed % 4 == 0 and not kind.most)
+
+
+def test_a_move_is_reported_if_a_barrier_moves_its_instance_on_before_it_has_settled() -> None:
+    controlled = Controlled(hops(), witness.numbered(50), 2, Sizes(5, 2, 2), PausedLane)
+    (lane,) = controlled.divided_lanes.lanes
+    parts = [part for part in lane.parts if isinstance(part, PausedLane)]
+    instance = min(parts[0]._own)
+    lost = LostState(1, 2, 1, 10, 0.5)
+    (state,) = parts[0]._state.take_out([instance]).values()
+    parts[0]._own.remove(instance)
+    lane.ownership.give(0, {instance: 1})
+    before = lane.ownership.owner.copy()
+    parts[1]._arrive(Arrival(instance, state, 0, 10, time.perf_counter(), lost=lost))
+    for number in range(len(parts[1].inputs)):
+        parts[1]._incoming[instance].drain(number)
+    assert parts[1]._incoming[instance].complete  # it would settle in the next turn
+    before[instance] = 0
+    change_owners(lane.ownership, parts, before, time.perf_counter())
+    made = [move for reports in lane.ownership.finished_moves for move in reports]
+    made.sort(key=lambda move: move.ended_s)
+    assert [(move.instance, move.source, move.target, move.lost) for move in made] == [
+        (instance, 0, 1, lost),
+        (instance, 1, 0, None),
+    ]
+    controlled.allocator.close()
+    controlled.directory.cleanup()
 
 
 LAZY: dict[str, Callable[[Node], bool]] = {

@@ -334,11 +334,15 @@ class MovingLane(GivingLane):
         here_us = self._state.watermark_us
         joining = [i for i, each in self._incoming.items() if each.complete and each.state.watermark_us == here_us]
         if joining:
-            settled = [(instance, self._incoming.pop(instance)) for instance in joining]
-            self._state.absorb([incoming.state for _, incoming in settled])
+            settled = {instance: self._incoming.pop(instance) for instance in joining}
+            self._state.absorb([incoming.state for incoming in settled.values()])
             self._own.update(joining)
-            reports = (incoming.report.hand_over(instance, self.home) for instance, incoming in settled)
-            self.ownership.finished_moves[self.home].extend(each for each in reports if each is not None)
+            self._report_moves(settled)
+
+    def _report_moves(self, ended: Mapping[int, IncomingInstance]) -> None:
+        """Report the moves of instances that were incoming; one at a barrier has been reported there."""
+        reports = (incoming.report.hand_over(instance, self.home) for instance, incoming in ended.items())
+        self.ownership.finished_moves[self.home].extend(each for each in reports if each is not None)
 
     def _output_watermark_us(self) -> int:
         marks = [incoming.state.watermark_us for incoming in self._incoming.values()]

@@ -47,8 +47,12 @@ class PausedLane(MovingLane):
         return self._state.watermark_us
 
     def release(self, instances: Sequence[int]) -> dict[int, IncomingInstance]:
-        """Take out some instances, with all rows that wait for them here."""
+        """Take out some instances, with all rows that wait for them here.
+
+        The move of one that has come and not settled yet ends here, and is reported.
+        """
         released = {instance: self._incoming.pop(instance) for instance in instances if instance in self._incoming}
+        self._report_moves(released)
         settled = self._state.take_out([instance for instance in instances if instance not in released])
         for instance, state in settled.items():
             released[instance] = IncomingInstance(state, state.watermark_us, set())
