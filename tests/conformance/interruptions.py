@@ -7,17 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 from tests.conformance.kernel_case import KernelCase, processed
-from tests.conformance.migrations import Blocks, begun
+from tests.conformance.migrations import Blocks, begun, replicated_at
 from tests.conformance.oracles import PORT, Event, Result
 
 from shoal.kernels.aggregate.windowed import AggregateKernel
 from shoal.kernels.columns.table import Tables
-from shoal.kernels.kernel import FOREVER_US, State
+from shoal.kernels.kernel import FOREVER_US, NEVER_US, State
 from shoal.mechanisms.plan import StepKind
 from shoal.model.control.fragment import Ids
 from shoal.runtimes.migration.interruption import LossReport
 from shoal.runtimes.migration.piece import Piece
 from shoal.runtimes.migration.relocation import Relocation, Shipment
+from shoal.runtimes.migration.state_copy import StateCopy
 
 Contents = dict[int, list[str]]
 COPYING = ("rhino", "checkpoint-assisted")
@@ -93,7 +94,9 @@ class Interrupted:
     copied: Contents = field(default_factory=dict)
     unchanged: set[int] = field(default_factory=set)
     redirected: int = -1
+    redirected_us: int = NEVER_US
     copy_left: bool = False
+    uses_replica: bool = False
 
     def __post_init__(self) -> None:
         self.truth = self.case.kernel.open()
@@ -102,10 +105,14 @@ class Interrupted:
         """All results in the order in which they are emitted."""
         here: State = self.case.kernel.open()
         found: list[Result] = []
+        replicated, replica = replicated_at(self.draw, self.first), None
         for number, step in enumerate(steps):
+            if number == replicated:
+                replica = StateCopy.of(self.case.kernel, here)
+                self.copied = contents(self.case, self.truth)
             if number == self.first:
-                self.relocation = begun(self.case, self.mechanism, here)
-                self.copied = contents(self.case, self.truth)  # the replica
+                self.relocation = begun(self.case, self.mechanism, here, replica)
+                self.uses_replica = replica is not None and self.mechanism == "checkpoint-assisted"
             if self.relocation is not None and self.cut < 0:
                 found += self._moved(self.relocation, number, last=number == len(steps) - 1)
             found += self._stepped(here, step)
@@ -148,7 +155,7 @@ class Interrupted:
         if shipment.batch is not None and {StepKind.PREAMBLE, StepKind.DUPLICATE} & set(shipment.batch.kinds):
             self.copied, self.copy_left = contents(self.case, self.truth), True
         if moving.target is not None and self.redirected < 0:
-            self.redirected = number
+            self.redirected, self.redirected_us = number, self.truth.watermark_us
 
     def _interrupted(self, moving: Relocation, number: int) -> list[Result]:
         """Cut the link within a shipment; those before it have arrived, those after it have not."""
@@ -164,6 +171,7 @@ class Interrupted:
         assert moving.finished
         if alone:
             self._check_restored(moving.state, self.loss)
+        self._check_stale(self.loss, self.truth.watermark_us if alone else self.redirected_us)
         lost = set(self.loss.lost.ids.tolist())
         for step, ids in left:
             chosen = np.array(sorted(lost & ids), np.uint64)
@@ -180,6 +188,13 @@ class Interrupted:
         assert contents(self.case, both) == contents(self.case, self.truth)
         if len(loss.lost):
             assert set(loss.every.ids.tolist()) == set(contents(self.case, self.truth))
+
+    def _check_stale(self, loss: LossReport, watermark_us: int) -> None:
+        """What the target has in another version has not been dropped by the watermark that the source had."""
+        stale = State(dict(loss.stale.tables))
+        before = contents(self.case, stale)
+        self.case.kernel.close_until(stale, watermark_us)
+        assert contents(self.case, stale) == before
 
     def _expected(
         self, moving: Relocation, number: int, pairs: Sequence[tuple[Shipment, int]]
@@ -207,11 +222,11 @@ class Interrupted:
         """
         if moving.target is not None and self.mechanism in COPYING:
             return  # the truth is that of the hand-over
-        arrived = set(self.copied) if self.mechanism == "checkpoint-assisted" else set[int]()
-        if self.mechanism == "rhino" and self.copy_left and not any(each.piece is not None for each, _ in pairs):
+        arrived = set(self.copied) if self.uses_replica else set[int]()
+        if self.mechanism in COPYING and self.copy_left and not any(each.piece is not None for each, _ in pairs):
             arrived = set(self.copied)
         for each, nbytes in pairs:
-            if each.piece is not None and self.mechanism != "checkpoint-assisted":
+            if each.piece is not None and not self.uses_replica:
                 payload = nbytes - each.nbytes + each.piece.nbytes
                 arrived = set(each.piece.fragments.ids.tolist()).difference(beyond(each.piece, payload))
         now = contents(self.case, self.truth)

@@ -31,8 +31,8 @@ def undisturbed(case: KernelCase, blocks: Blocks, state: State | None = None) ->
     return found + case.results(case.kernel.close_until(here, FOREVER_US))
 
 
-def begun(case: KernelCase, mechanism: str, here: State) -> Relocation:
-    """The beginning of a migration; the target has a replica of the state as it is now."""
+def begun(case: KernelCase, mechanism: str, here: State, replica: StateCopy | None = None) -> Relocation:
+    """The beginning of a migration; the target may have a replica from before."""
     kernel = case.kernel
     transfer = Transfer(
         InstanceId("op/0"),
@@ -41,17 +41,23 @@ def begun(case: KernelCase, mechanism: str, here: State) -> Relocation:
         fragments=kernel.fragments(here),
         on_arrival=kernel.on_arrival,
         bounded=kernel.bounded,
-        replicated=True,
+        replicated=replica is not None,
     )
     plan = MECHANISMS[mechanism].plan([transfer], LinkCosts())
-    return Relocation(kernel, here, plan.batches, StateCopy.of(kernel, here))
+    return Relocation(kernel, here, plan.batches, replica)
+
+
+def replicated_at(draw: random.Random, begins: int) -> int | None:
+    """When a replica is made, if there is one: before or when a migration begins."""
+    return draw.randint(0, begins) if draw.random() < 0.8 else None
 
 
 @dataclass
 class Migrated:
     """A state that moves while blocks arrive; shipments are under way for a random time.
 
-    `left`: how many blocks are still to come before the migration begins.
+    `left`: how many blocks are still to come before the migration begins. A replica of the state may have been made at
+    some time before.
     """
 
     case: KernelCase
@@ -65,9 +71,12 @@ class Migrated:
         """All results, in the order in which they are emitted."""
         here = self.case.kernel.open()
         found: list[Result] = []
+        replicated, replica = replicated_at(self.draw, self.left), None
         for number, (events, watermark_us) in enumerate(blocks):
+            if number == replicated:
+                replica = StateCopy.of(self.case.kernel, here)
             if number == self.left:
-                self.relocation = begun(self.case, self.mechanism, here)
+                self.relocation = begun(self.case, self.mechanism, here, replica)
             found += self._disturbed()
             found += self._block(here, events, watermark_us)
         while self.relocation is not None and not self.relocation.finished:

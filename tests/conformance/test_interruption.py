@@ -18,6 +18,7 @@ from shoal.kernels.columns.table import INSTANCE
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.session_window import SessionKernel
 from shoal.mechanisms.catalog import MECHANISMS
+from shoal.runtimes.migration.state_copy import StateCopy
 
 SUMS = next(case for case in CASES if case.id == "tumbling sum of integers per integer")
 EVENT: Event = {
@@ -119,6 +120,23 @@ def test_drop_restarts_with_empty_state() -> None:
     [loss] = lost.queries
     assert (loss.query, loss.rows, loss.most_results) == ("sums", 3, 1)
     assert loss.most_errors == {"total": 3.0}
+
+
+@pytest.mark.parametrize("mechanism", ["rhino", "checkpoint-assisted"])
+def test_a_copy_is_advanced_to_the_watermark_at_which_the_source_stopped(mechanism: str) -> None:
+    here = SUMS.kernel.open()
+    SUMS.kernel.process(here, SUMS.block([{**EVENT, "ts": ts} for ts in (0, 1, 2)]))
+    moving = begun(SUMS, mechanism, here, StateCopy.of(SUMS.kernel, here))
+    copy = moving.leave()
+    assert copy is not None
+    moving.arrive(copy)
+    assert len(SUMS.results(moving.advance(1000))) == 1  # the source has emitted the window that was copied
+    moving.rows(0, SUMS.block([{**EVENT, "ts": 2000}]))
+    difference = moving.leave()
+    assert difference is not None
+    loss, results = moving.interrupt([(difference, 0)])
+    assert (len(loss.lost), len(loss.stale.fragments)) == (1, 0)
+    assert SUMS.results(results) == SUMS.results(moving.advance(FOREVER_US)) == []
 
 
 def test_a_report_of_a_move_adds_up_the_losses_of_its_queries() -> None:

@@ -167,7 +167,8 @@ class Aborted:
 class Migrated:
     """The moves of a rebinding have ended: what they cost, and what each query has lost with their state.
 
-    `moved` moves were made and `given_up` were not. The metrics are None where the runtime has not measured.
+    `moved` moves were made and `given_up` were not. The metrics are None where the runtime has not measured. `notes`:
+    what was done otherwise than the mechanism promises.
     """
 
     at_s: float
@@ -177,6 +178,7 @@ class Migrated:
     given_up: int
     metrics: MigrationMetrics
     lost: tuple[QueryLoss, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

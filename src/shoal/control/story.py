@@ -161,7 +161,8 @@ def _migrated(entry: Migrated) -> list[str]:
         parts.append(f"{metrics.utility_kept:.1%} of the utility of the state arrived")
     if entry.given_up:
         parts.append(f"{_number(entry.given_up, 'move')} given up")
-    return ["; ".join(parts), *(f"  {loss_text(each)}" for each in entry.lost)]
+    notes = [f"  {note}" for note in entry.notes]
+    return ["; ".join(parts), *notes, *(f"  {loss_text(each)}" for each in entry.lost)]
 
 
 def loss_text(loss: QueryLoss) -> str:

@@ -78,7 +78,8 @@ class Batch:
     """Transfers that are executed at once, and their steps in order.
 
     `ids`: the fragments that it moves; None for all that no other batch moves. `due_us`: the watermark by which they
-    should be there. `fetched`: the target may ask for it before its turn.
+    should be there. `fetched`: the target may ask for it before its turn. `note`: what is done otherwise than the
+    mechanism promises, and why; reports of its moves say so.
     """
 
     queue: Queue
@@ -87,6 +88,7 @@ class Batch:
     ids: Ids | None = None
     due_us: int = NO_DEADLINE_US
     fetched: bool = False
+    note: str = ""
 
     def __post_init__(self) -> None:
         """Reject steps in an impossible order."""
@@ -96,7 +98,7 @@ class Batch:
         """Whether both have the same steps for the same transfers and fragments."""
         if not isinstance(other, Batch):
             return NotImplemented
-        mine, theirs = ((x.queue, x.kinds, x.transfers, x.due_us, x.fetched) for x in (self, other))
+        mine, theirs = ((x.queue, x.kinds, x.transfers, x.due_us, x.fetched, x.note) for x in (self, other))
         if mine != theirs or (self.ids is None) != (other.ids is None):
             return False
         return self.ids is None or np.array_equal(self.ids, other.ids)  # type: ignore[arg-type]

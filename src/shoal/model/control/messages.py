@@ -118,7 +118,7 @@ class EpochCommitted:
     state_bytes_late: int = 0
     """Moved bytes that a worker had to fetch when it first needed them."""
     state_bytes_ahead: int = 0
-    """Bytes that workers began to read for the next epoch."""
+    """Bytes that workers began to read for the next epoch, or that were replicated to a standby host."""
     lag_s: float = 0.0
     """How late the newest rows were read, by when they were due; 0 if the runtime or the source does not know."""
     shed: Mapping[str, ShedCount] = field(default_factory=dict)
@@ -202,7 +202,7 @@ class MoveReport:
     `late_results` were emitted late because their state was, the last of them by `emission_delay_s`, all of them
     together by `emission_delay_sum_s`. `lost` is what was shed or could not be sent. `aborted` says why the move was
     not made; empty if it was. `active_s` is the time from the beginning of the move until the new worker could process
-    events of the instance.
+    events of the instance. `note` says what was done otherwise than the mechanism promises, and why.
     """
 
     instance: InstanceId
@@ -218,6 +218,7 @@ class MoveReport:
     emission_delay_sum_s: float | None = None
     lost: LostState | None = None
     active_s: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)

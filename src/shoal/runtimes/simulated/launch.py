@@ -35,6 +35,8 @@ def made(launch: Launch) -> Runtime:
     launch.refuse(CAPABILITIES.name, "interval_s")
     if settings.detail == "rows" or launch.mechanism not in (None, MECHANISM):
         return _row_by_row(launch, settings)
+    if settings.standby:
+        raise ConfigError(f"state is replicated with detail=rows only; got standby={settings.standby}")
     settings, sources = settings.bound(launch.policy), launch.sources
     if settings.mode == "statistical":
         if not isinstance(launch.sink, MemorySink):

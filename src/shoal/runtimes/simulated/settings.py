@@ -34,6 +34,7 @@ ORDER_OF = {"fcfs": "first-come", "round-robin": "turns"}
 """The order of a queue under a scheduling policy; by priority under the others."""
 DEFAULT_CORES = 2
 """Cores of the machine if neither a topology nor workers are given."""
+REPLICATION_S = 1.0
 CONTENTIONS = {
     "none": "workers do not slow each other down, unless the machine file says so",
     "profile": "as much as measured on the local runtime, where threads share the interpreter lock",
@@ -50,7 +51,7 @@ CHOICES = {
 }
 NEED_TRACE = {"delay": "traced", "contention": "profile"}
 AT_LEAST_1 = ("turn_steps", "block_rows", "sample_rows")
-ABOVE_0 = ("step_s", "epoch_s", "hand_over_s", "work_factor")
+ABOVE_0 = ("step_s", "epoch_s", "hand_over_s", "work_factor", "replication_s")
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,10 @@ class SimulatedSettings:
     """worker-queue, node-queue or single-queue; empty: by the policy."""
     scheduling: str = ""
     """The order of queues by a scheduling policy; empty: by event time."""
+    standby: str = ""
+    """A host that has replicas of all state, for moves by checkpoint-assisted and for hosts that are lost."""
+    replication_s: float = REPLICATION_S
+    """The time between two copies of state to the standby host."""
     hand_over_s: float = 1e-5
     """The fixed time of a move, and the work it makes for the new worker."""
     sample_rows: int = 20_000
@@ -125,6 +130,17 @@ class SimulatedSettings:
             raise ConfigError("arrival=step needs source=outside: a worker that is late would read them late")
         if self.topology:
             _ = self.machine
+        self._check_standby()
+
+    def _check_standby(self) -> None:
+        if not self.standby:
+            if self.replication_s != REPLICATION_S:
+                raise ConfigError(f"replication_s={self.replication_s} needs standby=HOST, which has the replicas")
+            return
+        names = [host.name for host in self.machine.hosts]
+        if self.standby not in names:
+            hint = did_you_mean(self.standby, names) or f"; there are {', '.join(names)}"
+            raise ConfigError(f"standby must be a host of the topology; got {self.standby!r}{hint}")
 
     def _check_trace(self) -> None:
         needing = [f"{name}={value}" for name, value in NEED_TRACE.items() if getattr(self, name) == value]

@@ -1,10 +1,13 @@
 """Runs row by row: results are those of every runtime, whatever moves over whatever network."""
 
+from pathlib import Path
+
 import pytest
 from tests.small_city import city, result_tables
 
 from shoal.errors import ConfigError
 from shoal.mechanisms.catalog import LOSSY, MECHANISMS
+from shoal.model.control.binding import Binding
 from shoal.model.control.messages import EpochCommitted
 from shoal.policies.binding.static import shuffled
 from shoal.session.digest import differences
@@ -47,6 +50,40 @@ def test_no_mechanism_changes_a_result_over_a_slow_network(mechanism: str) -> No
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_no_mechanism_changes_a_result_whenever_it_begins(mechanism: str, seed: int) -> None:
     moved(mechanism, seed)
+
+
+UNEVEN = """\
+hosts:
+- {{name: source, cores: 1, speed: {source}}}
+- {{name: target, cores: 1, speed: {target}}}
+links:
+- {{from: source, to: target, bandwidth: 10Mbit, latency: 1ms}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "source", "target"),
+    [
+        pytest.param("megaphone", 1, 0.002, id="megaphone to a slow host"),
+        pytest.param("window-recreation", 0.002, 1, id="window-recreation from a slow host"),
+        pytest.param("state-recreation", 0.002, 1, id="state-recreation from a slow host"),
+    ],
+)
+def test_a_host_that_is_behind_emits_every_result_once(
+    tmp_path: Path, mechanism: str, source: float, target: float
+) -> None:
+    (tmp_path / "slow.yaml").write_text(UNEVEN.format(source=source, target=target))
+    ready = city(events=1_200, rate=600.0)
+    given = {"detail": "rows", "topology": str(tmp_path / "slow.yaml"), "step_s": "0.05", "source": "outside"}
+    run = start(ready.job, on="simulated", workers=2, policy="round-robin", mechanism=mechanism, conf=given)
+
+    def act(run: Run, event: EpochCommitted) -> None:
+        if event.epoch == 8:
+            run.rebind(Binding.of(dict.fromkeys(run.job.graph.stateful_instances, 1), 2))
+
+    run.wait(act)
+    assert run.finished
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 
 def test_the_same_run_has_the_same_times() -> None:

@@ -17,6 +17,7 @@ from shoal.mechanisms.plan import Batch, Queue, StepKind
 from shoal.model.control.fragment import NEVER_NEEDED_US, Fragments, Ids
 from shoal.runtimes.migration.departure import Departure
 from shoal.runtimes.migration.relocation import Relocation, Shipment
+from shoal.runtimes.migration.state_copy import StateCopy
 from shoal.runtimes.migration.takeover import NO_KEYS
 from shoal.runtimes.simulated.network.station import FOREVER, Item, Side, Station
 
@@ -66,10 +67,18 @@ class Outside:
 class Crossing:
     """The two sides of a station that moves, and the shipments between them."""
 
-    def __init__(self, station: Station, core: int, batches: Sequence[Batch], outside: Outside) -> None:
-        """Nothing has moved yet."""
+    def __init__(
+        self,
+        station: Station,
+        core: int,
+        batches: Sequence[Batch],
+        outside: Outside,
+        replica: StateCopy | None = None,
+    ) -> None:
+        """Nothing has moved yet; `replica`: an older copy of the state at the target."""
         self.station, self._outside = station, outside
-        self.relocation = Relocation(station.kernel, station.state, batches)
+        self.relocation = Relocation(station.kernel, station.state, batches, replica)
+        self.note = next((batch.note for batch in batches if batch.note), "")
         self.source, self.target = station.home, Side(core, None, first=FOREVER)
         self.begun_s = outside.now_s()
         self.stopped_s = self.started_s = self.finished_s = float("nan")
@@ -188,13 +197,11 @@ class Crossing:
         self._outside.kick()
 
     def _can_take(self, voyage: Voyage) -> bool:
+        """Whether a shipment can be taken in; the core of the target first does what the target has got before it."""
         batch = voyage.shipment.batch
         if batch is not None and stops_together(batch) and not self._outside.complete(batch):
             return False
-        hands_over = any(change.both for change in self._changes) and voyage.shipment.batch is not None
-        if hands_over and voyage.shipment.batch.moves and self.source.done < voyage.position:  # type: ignore[union-attr]
-            return False
-        return self.target.handler is None or self.target.done >= voyage.position
+        return self.source.done >= voyage.position
 
     def _taken(self, voyage: Voyage) -> tuple[int, Block]:
         """Take the steps of the target; returns the rows that waited for it, and their results."""

@@ -4,9 +4,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from shoal.compiler.lane import Lane
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ConfigError, RunError
@@ -18,14 +15,14 @@ from shoal.model.control.shedding import NO_SHEDDING, StreamShedding
 from shoal.model.query.graph import Graph
 from shoal.policies.catalog import QUEUED
 from shoal.runtimes.arrangement import Arrangement
-from shoal.runtimes.migration.interruption import LossReport
 from shoal.runtimes.protocol import refuse_dataframes
 from shoal.runtimes.simulated.commanded import CAPABILITIES, ENDING, MECHANISM, CommandedRun
 from shoal.runtimes.simulated.input.task_plan import TaskPlan
-from shoal.runtimes.simulated.machine.machine import Machine
 from shoal.runtimes.simulated.network.convoy import Convoy
 from shoal.runtimes.simulated.network.crossing import Crossing, Outside
+from shoal.runtimes.simulated.network.lost_hosts import LostHosts, queries_of
 from shoal.runtimes.simulated.network.network import OUTSIDE, Network, bandwidth
+from shoal.runtimes.simulated.network.replicas import NO_HOST, Replicas
 from shoal.runtimes.simulated.network.row_input import RowInput
 from shoal.runtimes.simulated.network.row_report import RowReports
 from shoal.runtimes.simulated.network.station import Station
@@ -62,26 +59,6 @@ def check_settings(settings: SimulatedSettings, policy: str | None) -> None:
             raise ConfigError(f"detail=rows has no batteries; got one on host {host.name!r}")
 
 
-def gone_for_good(machine: Machine) -> dict[int, float]:
-    """When hosts fail, or lose all of their links, and never return."""
-    found = {host: begin_s for host, begin_s, end_s in machine.host_outages if end_s == math.inf}
-    links = {link: begin_s for link, begin_s, end_s in machine.link_outages if end_s == math.inf}
-    for host, each in enumerate(machine.hosts):
-        out = [links.get(number) for number, link in enumerate(machine.links) if link.source == each.name]
-        if out and None not in out:
-            found[host] = min(found.get(host, math.inf), max(begin_s for begin_s in out if begin_s is not None))
-    return found
-
-
-def queries_of(lane: Lane) -> list[str]:
-    """The query of each instance of a lane; its result table if several share one, its operator if none has one."""
-    names = [str(instance) for instance in lane.instances]
-    for outlet in lane.outlets:
-        for number, query in enumerate(outlet.query_of[: len(names)]):
-            names[number] = query or outlet.table
-    return names
-
-
 @dataclass
 class RowRebinding:
     """A rebinding in progress: its crossings, each with the workers that it leaves and goes to."""
@@ -114,6 +91,7 @@ class RowRebinding:
             lost=crossing.relocation.loss.lost_state(station.kernel, queries_of(station.lane)),
             emission_delay_sum_s=station.emission_delay_sum_s,
             active_s=crossing.started_s - crossing.begun_s,
+            note=crossing.note,
         )
 
 
@@ -139,9 +117,6 @@ class RowRuntime(CommandedRun):
         self._rebinding: RowRebinding | None = None
         self._next: tuple[Rebind, Arrangement] | None = None
         self._stuck = 0
-        self._gone: set[int] = set()
-        self._lost_rows = 0
-        self._losses: list[MoveReport] = []
 
     def start(self, graph: Graph, binding: Binding) -> None:
         """Compile the graph, open the sources and lay out the machine."""
@@ -170,41 +145,11 @@ class RowRuntime(CommandedRun):
         self._reports = RowReports(self._network, self._plan)
         for source in range(len(self._plan.streams)):
             self._poll(source, 0.0)
-        for host, at_s in gone_for_good(settings.machine).items():
-            self._network.calendar.add(at_s, lambda host=host: self._lose(host))  # type: ignore[misc]
+        names = [host.name for host in settings.machine.hosts]
+        standby = names.index(settings.standby) if settings.standby else NO_HOST
+        self._replicas = Replicas(self._network, standby, settings.replication_s)
+        self._lost_hosts = LostHosts(self._network, self._convoy, self._replicas, lambda: self._workers, self._is_over)
         self._run = self._epochs()
-
-    def _lose(self, host: int) -> None:
-        """A host is gone for good: its instances go on elsewhere, with what had arrived there."""
-        network, host_of = self._network, self.settings.machine.worker_host
-        if self._input.ended and network.done:
-            return
-        name = self.settings.machine.hosts[host].name
-        if any(core != OUTSIDE and host_of[core] == host for core in network.source_cores.values()):
-            raise RunError(f"host {name!r}, which reads a source, is gone for good; use source=outside")
-        if any(host_of[each.target.core] == host for each in self._convoy.crossings if not each.relocation.finished):
-            raise RunError(f"host {name!r}, to which instances are moving, is gone for good")
-        self._lost_rows += self._convoy.interrupt(host)
-        refuge = next((core for core in self._workers.cores if host_of[core] not in {*self._gone, host}), None)
-        if refuge is None:
-            raise RunError("the simulated run cannot go on: every host is gone for good")
-        self._gone.add(host)
-        for core in np.flatnonzero(host_of == host).tolist():
-            network.cores.lose(core)
-        for station in network.stations.values():
-            if host_of[station.home.core] == host:
-                self._lost_rows += self._restarted(station, refuge)
-        self._lost_rows += network.lose(host)
-
-    def _restarted(self, station: Station, refuge: int) -> int:
-        """Let an instance go on with an empty state; returns the rows that are lost on their way to it."""
-        source = WorkerId(max(0, int(self._workers.number_of[station.home.core])))
-        lost, rows = station.restart(refuge)
-        every = station.kernel.fragments(lost)
-        report = LossReport(every, every, lost.tables).lost_state(station.kernel, queries_of(station.lane))
-        target = WorkerId(int(self._workers.number_of[refuge]))
-        self._losses.append(MoveReport(station.instance, source, target, lost=report, seconds=0.0))
-        return rows
 
     def now_s(self) -> float:
         """The simulated time."""
@@ -236,7 +181,9 @@ class RowRuntime(CommandedRun):
             if self._input.stopping and not self._input.ended:
                 self._poll(0, self.now_s())
             self._convoy.kick()
-            self._network.calendar.run(self.now_s() + self.settings.epoch_s)
+            until_s = self.now_s() + self.settings.epoch_s
+            self._replicas.plan(until_s)
+            self._network.calendar.run(until_s)
             yield self._committed()
             yield from self._notice_lost(self._network.cores.lost)
             yield from self._notice_losses()
@@ -244,8 +191,12 @@ class RowRuntime(CommandedRun):
             self._check_progress()
         yield from self._carried_out(refusal=ENDING)
 
+    def _is_over(self) -> bool:
+        """Whether every event has been processed."""
+        return self._input.ended and self._network.done
+
     def _is_done(self) -> bool:
-        return self._input.ended and self._network.done and self._rebinding is None and self._next is None
+        return self._is_over() and self._rebinding is None and self._next is None
 
     def _committed(self) -> Event:
         """Write the results of the epoch, and report it."""
@@ -255,16 +206,17 @@ class RowRuntime(CommandedRun):
             written.results.setdefault(table, []).extend(batches)
         for reason, number in refused.items():
             written.refusals[reason] = written.refusals.get(reason, 0) + number
-        if self._lost_rows:
-            written.refusals["lost with a host"] = self._lost_rows
-            self._lost_rows = 0
+        lost_rows = self._lost_hosts.taken_rows()
+        if lost_rows:
+            written.refusals["lost with a host"] = lost_rows
         self._write(written.results, self._reports.epoch)
-        return self._reports.next(self._now, self._workers, written, self._input.marks, emitted)
+        report = self._reports.next(self._now, self._workers, written, self._input.marks, emitted)
+        return replace(report, state_bytes_ahead=self._replicas.taken())
 
     def _notice_losses(self) -> Iterator[Event]:
-        """Report instances that went on without their state."""
-        if self._losses:
-            losses, self._losses = tuple(self._losses), []
+        """Report instances that went on without their state, or with an older one."""
+        losses = self._lost_hosts.taken_reports()
+        if losses:
             self._reports.moved(losses)
             yield MovesFinished(RESCUE, losses, at_s=self.now_s())
 
@@ -315,7 +267,9 @@ class RowRuntime(CommandedRun):
             for move in self._now.binding.diff(after.binding)
             if stations[move.instance].home.core != workers.cores[move.target]
         ]
-        transfers = transfers_of(moves, stations, after.program, workers.topology)
+        found = ((each, self._replicas.at(stations[each.instance], workers.cores[each.target])) for each in moves)
+        replicas = {move.instance: replica for move, replica in found if replica is not None}
+        transfers = transfers_of(moves, stations, after.program, workers.topology, replicas)
         plan = MECHANISMS[command.mechanism or self._mechanism].plan(transfers, LinkCosts())
         self._workers, self._now = workers, after
         self._rebinding = RowRebinding(command.id)
@@ -325,7 +279,7 @@ class RowRuntime(CommandedRun):
             station: Station = stations[move.instance]
             station.late_results, station.emission_delay_s, station.emission_delay_sum_s = 0, 0.0, 0.0
             mine = [batch for batch in plan.batches if transfer in batch.transfers]
-            crossing = Crossing(station, workers.cores[move.target], mine, outside)
+            crossing = Crossing(station, workers.cores[move.target], mine, outside, replicas.get(move.instance))
             self._convoy.crossings.append(crossing)
             self._rebinding.crossings.append((crossing, move.source, move.target))
         self._convoy.kick()

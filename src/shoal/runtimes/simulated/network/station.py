@@ -140,17 +140,16 @@ class Station:
                     side.items.append(Item(self.marked))
                     self.pump(side)
 
-    def restart(self, core: int) -> tuple[State, int]:
-        """Go on with an empty state on another core; returns the state that is lost, and how many rows."""
-        home, lost = self.home, self.state
+    def restart(self, core: int, state: State) -> int:
+        """Go on with what there is of the state on another core; returns how many rows are lost."""
+        home = self.home
         rows = sum(item.block.length for item in home.items if item.block is not None)
-        state = State(watermark_us=home.watermark_us)
         self.releasing = 0
         self.home = Side(core, Departure(self.kernel, state), done=home.done, watermark_us=home.watermark_us)
         self.home.items.extend(Item(version) for version in range(home.done + 1, self.marked + 1))
         self.sides = [self.home]
         self.pump(self.home)
-        return lost, rows
+        return rows
 
     def pump(self, side: Side) -> None:
         """Give everything that may be processed now to the core of a side."""
