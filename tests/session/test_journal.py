@@ -26,6 +26,14 @@ def test_a_line_that_a_crash_has_cut_off_is_left_out(tmp_path: Path) -> None:
     assert read_journal(str(tmp_path)) == [*STORY[:-1], STORY[0]]
 
 
+def test_a_run_reads_what_earlier_runs_have_written_as_far_as_it_can(tmp_path: Path) -> None:
+    assert JournalFile(str(tmp_path)).entries() == []
+    JournalFile(str(tmp_path)).add(STORY[:2])
+    with (tmp_path / NAME).open("a") as file:
+        file.write('{"format":2,"kind":"lost"}\n')
+    assert JournalFile(str(tmp_path)).entries() == STORY[:2]
+
+
 def test_a_journal_of_before_formats_had_numbers_is_read(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text('{"kind":"lost","at_s":2.5,"workers":[1],"reason":"it died","moved":3}\n')
     assert read_journal(str(tmp_path)) == [Lost(2.5, (1,), "it died", 3)]

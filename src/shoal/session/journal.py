@@ -46,6 +46,11 @@ class JournalFile:
         except OSError as error:
             raise RunError(f"journal {self.path} cannot be written: {reason_of(error)}") from error
 
+    def entries(self) -> list[Entry]:
+        """The entries so far, also those of earlier runs; without those that this version cannot read."""
+        lines = self.path.read_bytes().split(b"\n") if self.path.exists() else []
+        return list(_entries(lines, self.path, strict=False))
+
 
 def read_journal(directory: str) -> list[Entry]:
     """All entries of the journal in a directory; lines that a crash cut off are skipped."""
@@ -59,12 +64,12 @@ def read_journal(directory: str) -> list[Entry]:
     return list(_entries(lines, path))
 
 
-def _entries(lines: list[bytes], path: Path) -> Iterator[Entry]:
+def _entries(lines: list[bytes], path: Path, *, strict: bool = True) -> Iterator[Entry]:
     for number, line in enumerate(lines, 1):
         try:
             yield ENTRIES.decode(line)
         except MessageError as error:
-            if _is_whole(line):
+            if strict and _is_whole(line):
                 raise ConfigError(f"line {number} of {path} {error}") from error
 
 

@@ -1,11 +1,11 @@
 """Steering: connects controller and runtime. Events go up, commands go down, entries go to the journal."""
 
 import queue
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from shoal.control.controller import NOTHING, Controller, Reaction
 from shoal.control.effects.migrations import Migrations
-from shoal.control.journal import Entry
+from shoal.control.journal import Entry, Migrated
 from shoal.model.control.messages import Command, EpochCommitted, Event, Rebind, RunEnded
 from shoal.runtimes.protocol import Runtime
 from shoal.session.journal import JournalFile
@@ -18,12 +18,17 @@ class Steering:
         self, controller: Controller, runtime: Runtime, journal: JournalFile | None, mechanism: str = ""
     ) -> None:
         """Connect them; no event has come yet. `mechanism`: how state moves if a rebinding does not say."""
-        self.migrations = Migrations(mechanism)
+        self.migrations = Migrations(mechanism, self._earlier)
         self.controller = controller
         self._runtime = runtime
         self._journal = journal
         self._given: tuple[Command, ...] = ()
         self._asked: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def _earlier(self) -> Iterator[Migrated]:
+        """The migrations in the journal."""
+        entries = () if self._journal is None else self._journal.entries()
+        return (entry for entry in entries if isinstance(entry, Migrated))
 
     def scale(self, workers: int) -> None:
         """Ask for another number of workers; takes effect after the next epoch."""

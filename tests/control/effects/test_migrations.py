@@ -103,6 +103,22 @@ def test_what_was_given_up_and_lost_is_told() -> None:
     assert measured.metrics.utility_kept == pytest.approx(0.875)
 
 
+def test_a_loss_that_an_earlier_run_has_reported_counts_once() -> None:
+    def measured(rebind: str, rows: int, *, resumed: bool, earlier: list[Migrated]) -> list[Migrated]:
+        loss = QueryLoss("tolls", 2, rows, 1, 100, 0.25)
+        lost = MoveReport(InstanceId("op/1"), WorkerId(0), WorkerId(1), lost=LostState(2, rows, 1, 100, 0.25, (loss,)))
+        migrations = Migrations("drop", lambda: earlier)
+        migrations.take(MovesFinished(rebind, (lost,), resumed=resumed, at_s=100.0))
+        return list(migrations.take(RunEnded(at_s=101.0)))
+
+    first = measured("asked", 5, resumed=False, earlier=[])
+    assert len(first) == 1
+    assert measured("asked", 5, resumed=True, earlier=first) == []
+    assert len(measured("asked", 6, resumed=True, earlier=first)) == 1
+    assert len(measured("other", 5, resumed=True, earlier=first)) == 1
+    assert len(measured("asked", 5, resumed=False, earlier=first)) == 1  # a new rebinding may have the id of an old one
+
+
 def test_entries_with_fewer_or_more_metrics_are_read(tmp_path: Path) -> None:
     journal = JournalFile(str(tmp_path))
     journal.add([])

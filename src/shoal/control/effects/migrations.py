@@ -5,11 +5,20 @@ ended.
 """
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from shoal.control.journal import Migrated
 from shoal.model.control.histogram import Histogram, merged
-from shoal.model.control.messages import CommandRefused, EpochCommitted, Event, MovesFinished, Rebind, RunEnded
+from shoal.model.control.messages import (
+    CommandRefused,
+    EpochCommitted,
+    Event,
+    MovesFinished,
+    QueryLoss,
+    Rebind,
+    RunEnded,
+)
 from shoal.model.control.migration_metrics import metrics_of
 
 KEPT_EPOCHS, EPOCHS_BEFORE = 1000, 60
@@ -27,9 +36,14 @@ class _Epoch:
 
 @dataclass
 class Migrations:
-    """The migrations of a run; `mechanism` is that of rebindings that name none."""
+    """The migrations of a run; `mechanism` is that of rebindings that name none.
+
+    `earlier` gives those of earlier runs from the same checkpoint. A loss that one of them has reported may be reported
+    again when the run is started again, and counts once.
+    """
 
     mechanism: str = ""
+    earlier: Callable[[], Iterable[Migrated]] = tuple
     measured: deque[Migrated] = field(default_factory=lambda: deque(maxlen=KEPT_MIGRATIONS))
     _epochs: deque[_Epoch] = field(default_factory=lambda: deque(maxlen=KEPT_EPOCHS))
     _asked: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -45,7 +59,7 @@ class Migrations:
         """Take an event; returns the migrations that have been measured with it."""
         self._now_s = event.at_s
         if isinstance(event, MovesFinished):
-            self._ended += [event] if event.moves else []
+            self._ended += [event] if event.moves and not self._known(event) else []
         elif isinstance(event, CommandRefused) and isinstance(event.command, Rebind):
             self._asked.pop(event.command.id, None)
         elif isinstance(event, EpochCommitted):
@@ -58,6 +72,11 @@ class Migrations:
         self.measured.extend(found)
         return found
 
+    def _known(self, event: MovesFinished) -> bool:
+        """Whether an earlier run has reported the same losses under the same id."""
+        lost = losses_of(event)
+        return event.resumed and bool(lost) and any((event.rebind, lost) == (e.rebind, e.lost) for e in self.earlier())
+
     def _measured(self, event: MovesFinished) -> Migrated:
         asked_s, mechanism = self._asked.pop(event.rebind, (None, self.mechanism))
         known_s = [move.seconds for move in event.moves if move.seconds is not None]
@@ -69,9 +88,15 @@ class Migrations:
             span = [each for each in self._epochs if each.at_s > begun_s and each.begun_s < event.at_s]
             during = merged(each.latency for each in span)
         metrics = metrics_of(event.moves, None if begun_s is None else event.at_s - begun_s, before, during)
-        lost = tuple(each for move in event.moves if move.lost is not None for each in move.lost.queries)
-        given_up = len(event.aborted)
-        return Migrated(event.at_s, event.rebind, mechanism, len(event.moves) - given_up, given_up, metrics, lost)
+        lost, given_up = losses_of(event), len(event.aborted)
+        notes = tuple(dict.fromkeys(move.note for move in event.moves if move.note))
+        moved = len(event.moves) - given_up
+        return Migrated(event.at_s, event.rebind, mechanism, moved, given_up, metrics, lost, notes)
+
+
+def losses_of(event: MovesFinished) -> tuple[QueryLoss, ...]:
+    """What each query has lost with the moves of a rebinding."""
+    return tuple(each for move in event.moves if move.lost is not None for each in move.lost.queries)
 
 
 def latency_of(event: EpochCommitted) -> Histogram:

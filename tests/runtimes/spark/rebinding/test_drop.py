@@ -10,7 +10,7 @@ from tests.runtimes.spark.rebinding.test_on_demand import GROUPS, LONG, mixed, o
 from tests.runtimes.spark.small_spark import SmallRun, roots, small_spark
 
 from shoal.model.control.binding import Binding
-from shoal.model.control.messages import Command, Event, MovesFinished, Rebind, Repartition
+from shoal.model.control.messages import Command, Event, LostState, MovesFinished, Rebind, Repartition
 from shoal.model.control.partitioning import Split
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.policies.binding.static import round_robin
@@ -139,6 +139,29 @@ def test_a_crash_at_any_moment_neither_repeats_nor_forgets_a_loss(
         for report in reports:
             assert report.rebind == "asked"
             assert {move.instance: move.lost for move in report.moves} == lost
+
+
+def test_losses_from_before_a_restart_are_reported_when_the_rebinding_ends(
+    roots: Callable[[], Path], events: list[Event]
+) -> None:
+    leaving = LONG.stateful_instances[:3]
+    commands: dict[int, list[Command]] = {AT: [Repartition((Split(leaving[0], 2),)), away(LONG, leaving)]}
+    truth = SmallRun(roots(), EPOCHS, rows_per_epoch=ROWS, graph=LONG, commands=commands)
+    truth.go()
+    (once,) = finished(events)
+    run = SmallRun(roots(), EPOCHS, rows_per_epoch=ROWS, graph=LONG, commands=commands)
+    run.go(until=AT + 1)  # the instance that was split has not left yet
+    events.clear()
+    run.go()
+    (report,) = finished(events)
+    assert report.resumed
+    assert run.digest() == truth.digest()
+    assert _lost(report) == _lost(once)
+    assert len(_lost(report)) >= len(leaving) - 1
+
+
+def _lost(report: MovesFinished) -> dict[InstanceId, LostState]:
+    return {move.instance: move.lost for move in report.moves if move.lost is not None}
 
 
 def test_an_instance_that_is_split_with_the_same_epoch_is_dropped_with_the_next() -> None:

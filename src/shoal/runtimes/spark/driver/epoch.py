@@ -156,7 +156,7 @@ class EpochRunner:
         after = self._after(plan, outcome)
         position, finished = settled(after, outcome, plan.postponed, began_us, final=final)
         manifest = self._manifest(position, plan, outcome, final=final)
-        self.checkpoint.write_manifest(replace(manifest, losses=losses(after, position, finished)))
+        self.checkpoint.write_manifest(replace(manifest, losses=losses(position, finished)))
         self.position = position
         self._clean(plan)
         return self._event(plan, outcome, time.perf_counter() - began), finished

@@ -45,7 +45,7 @@ def restored(checkpoint: Checkpoint, store: StateStore) -> tuple[int, Position, 
     )
     position = _standing(position, checkpoint, graph, manifest)
     rebinding = position.rebinding
-    if rebinding is not None and done < last:
+    if rebinding is not None:  # it reports what it has lost before, together with the rest
         lost = tuple(loss.move for loss in manifest.losses if loss.rebind == rebinding.id)
         position = replace(position, rebinding=replace(rebinding, reports=lost))
     return last, position, manifest.final
@@ -65,7 +65,8 @@ def as_planned(checkpoint: Checkpoint, position: Position, epoch: int) -> Positi
 def unreported(checkpoint: Checkpoint, last: int) -> list[MovesFinished]:
     """The rebindings that discarded state in the last epoch, if the run died before anybody can have heard of it.
 
-    Spark commits an epoch after it was reported. A rebinding that is still in progress reports its losses itself.
+    Spark commits an epoch after it was reported. So somebody may have heard of it after all, and hears of it again,
+    under the same id. A rebinding that is still in progress reports its losses itself.
     """
     if last < 0 or checkpoint.spark_epoch() >= last:
         return []
@@ -79,8 +80,16 @@ def unreported(checkpoint: Checkpoint, last: int) -> list[MovesFinished]:
 
 
 def under_way(before: Position, planned: Position) -> Position:
-    """A planned position, its rebinding completed with the moves that take effect in that epoch."""
-    rebinding = planned.rebinding
+    """A planned position, its rebinding completed with the moves that take effect in that epoch.
+
+    Losses of a rebinding from before are reported with it, or with the epoch if that has ended it.
+    """
+    rebinding, earlier = planned.rebinding, before.rebinding
+    if earlier is not None and earlier.reports:
+        if rebinding is None or rebinding.id != earlier.id:
+            planned = replace(planned, closed=(*planned.closed, replace(earlier, now=())))
+        else:
+            rebinding = replace(rebinding, reports=earlier.reports)
     if rebinding is None:
         return planned
     worker_of = rebinding.goal.worker_of

@@ -52,14 +52,15 @@ def settled(
     return replace(position, rebinding=open_, closed=()), [_finished(rebinding) for rebinding in done]
 
 
-def losses(before: Position, after: Position, finished: Iterable[MovesFinished]) -> tuple[Loss, ...]:
-    """The state that the moves of an epoch have discarded, from the positions before and after it was settled."""
-    known = {each.id: len(each.reports) for each in (*before.closed, before.rebinding) if each is not None}
+def losses(position: Position, finished: Iterable[MovesFinished]) -> tuple[Loss, ...]:
+    """The state that was discarded by rebindings which finish with an epoch, or are still in progress after it.
+
+    A rebinding reports all of its moves at its end. So a run that dies before needs also the losses of earlier epochs.
+    """
     reports = {event.rebind: event.moves for event in finished}
-    if after.rebinding is not None:
-        reports[after.rebinding.id] = after.rebinding.reports
-    new = ((id_, move) for id_, moves in reports.items() for move in moves[known.get(id_, 0) :])
-    return tuple(Loss(id_, move) for id_, move in new if move.lost is not None)
+    if position.rebinding is not None:
+        reports[position.rebinding.id] = position.rebinding.reports
+    return tuple(Loss(id_, move) for id_, moves in reports.items() for move in moves if move.lost is not None)
 
 
 def _measured(outcome: Outcome) -> Mapping[InstanceId, tuple[int, float, float]]:
