@@ -39,14 +39,20 @@ def test_mechanisms_are_listed_with_where_they_run(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert shoal(monkeypatch, "mechanisms") == 0
-    lines = capfd.readouterr().out.splitlines()
+    every = capfd.readouterr().out.splitlines()
+    lines = [line for line in every if not line.startswith(" ")]
     assert [line.split()[0] for line in lines] == list(MECHANISMS)
+    reasons = [line.split(": ") for line in every if line.startswith(" ")]
+    assert "not on local" in {where.strip() for where, _ in reasons}
     assert [line.endswith("(default)") for line in lines] == [True] + [False] * (len(MECHANISMS) - 1)
     assert shoal(monkeypatch, "mechanisms", "--json") == 0
     listed = json.loads(capfd.readouterr().out)
     assert list(listed) == list(MECHANISMS)
     assert listed["megaphone"]["runtimes"][:2] == ["spark", "local"]
     assert listed["all-at-once"]["runtimes"] == ["spark", "local", "reference", "simulated"]
+    for each in listed.values():
+        assert {*each["runtimes"], *each["refused"]} == {"spark", "local", "reference", "simulated"}
+        assert not set(each["runtimes"]) & set(each["refused"])
 
 
 @pytest.mark.parametrize("on", ["spark", "local"])

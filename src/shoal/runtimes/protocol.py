@@ -49,6 +49,8 @@ class Capabilities:
     """The policy if none is given."""
     mechanisms: tuple[str, ...] = ()
     """The migration mechanisms; the first is the default."""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Why it does not have the other mechanisms, by name."""
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Settings with their own command-line option, and their values."""
     keeps_checkpoint: bool = False

@@ -17,7 +17,7 @@ from shoal.compiler.watermarks import TICK_S, Reading, advanced, moves_with_time
 from shoal.connectors.sources.source import Offset
 from shoal.errors import ConfigError, QueryError, ShoalError
 from shoal.kernels.columns.table import Tables
-from shoal.mechanisms.catalog import mechanism_named
+from shoal.mechanisms.catalog import MECHANISMS, mechanism_named
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
     CommandRefused,
@@ -43,12 +43,14 @@ from shoal.runtimes.shedder import after_reading, switched
 
 POLL_S = 0.01
 """The wait before sources without new input are polled again."""
+ALONE = "there is one worker, and no state moves"
 CAPABILITIES = Capabilities(
     name="reference",
     summary="a single-threaded interpreter to debug queries with; nothing kept for a restart",
     starting="compiling queries ...",
     interrupted="every event that was read has been processed",
     mechanisms=("all-at-once",),
+    lacks={name: ALONE for name in MECHANISMS if name != "all-at-once"},
     changes_queries=True,
 )
 

@@ -53,10 +53,18 @@ def mechanisms(as_json: bool) -> None:
     runs_on = {name: [each.name for each in able if name in each.mechanisms] for name in MECHANISM_SUMMARIES}
     if as_json:
         described = {
-            name: {"summary": text, "runtimes": runs_on[name], "default": name == DEFAULT}
+            name: {
+                "summary": text,
+                "runtimes": runs_on[name],
+                "default": name == DEFAULT,
+                "refused": {each.name: each.lacks[name] for each in able if name in each.lacks},
+            }
             for name, text in MECHANISM_SUMMARIES.items()
         }
         click.echo(json.dumps(described))
         return
     for name, text in MECHANISM_SUMMARIES.items():
         click.echo(f"{name:19} {', '.join(runs_on[name]):34} {text}{' (default)' if name == DEFAULT else ''}")
+        for each in able:
+            if len(each.mechanisms) > 1 and name in each.lacks:
+                click.echo(f"{'':19} not on {each.name}: {each.lacks[name]}")

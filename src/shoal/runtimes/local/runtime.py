@@ -65,6 +65,9 @@ CAPABILITIES = Capabilities(
     binds="with a policy",
     default_policy="state-based",
     mechanisms=MECHANISMS,
+    lacks={
+        "checkpoint-assisted": "threads pass state by reference, so that a replica costs a copy and saves nothing",
+    },
     shares_queues=True,
     operator_metrics=True,
 )
