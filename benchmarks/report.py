@@ -25,6 +25,7 @@ import window_growth
 from record import kept
 from table import markdown
 
+import mechanisms
 import policies
 from shoal.experiments.machine import sentence
 
@@ -42,6 +43,7 @@ NAMES = (
     "policies",
     "rebinding",
     "repartition",
+    "mechanisms",
 )
 
 
@@ -59,6 +61,7 @@ def section(name: str, measured: dict[str, Any]) -> str:
         "policies": lambda found: [markdown(*policies.rows(found["results"]))],
         "rebinding": rebinding.sections,
         "repartition": repartition.sections,
+        "mechanisms": mechanisms.sections,
     }[name](measured)
     return "\n\n".join([f"Measured on {measured['measured_at']}: {sentence(measured['machine'])}.", *parts])
 
