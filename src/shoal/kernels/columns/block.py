@@ -93,7 +93,7 @@ def as_arrow(column: Column, type_: pa.DataType) -> pa.Array:
 def take(column: Column, rows: NDArray[np.int64]) -> Column:
     """The given rows of a column."""
     if isinstance(column, np.ndarray):
-        return column[rows]
+        return column[rows] if column.ndim == 1 else np.take(column, rows, axis=0)
     if isinstance(column, Nullable):
         return nullable(column.values[rows], column.valid[rows])
     return column.take(pa.array(rows))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels.aggregate.panes import PaneTable
 from shoal.kernels.columns.table import INSTANCE, RowTable, Table, Tables
+from shoal.kernels.spatial.range_table import ENDING, RangeTable
 
 MANY_PARTS = 1 << 15
 """From this number of parts on, 16-bit numbers, which are fast to sort, are too small."""
@@ -50,4 +51,7 @@ def assigned(table: Table, instance: NDArray[np.int64]) -> Table:
 
 def table_from_arrow(batch: pa.RecordBatch) -> Table:
     """The table that an Arrow batch holds: the inverse of `to_arrow` for every kind of table."""
-    return RowTable.from_arrow(batch) if INSTANCE in batch.schema.names else PaneTable.from_arrow(batch)
+    names = batch.schema.names
+    if ENDING in names:
+        return RangeTable.from_arrow(batch)
+    return RowTable.from_arrow(batch) if INSTANCE in names else PaneTable.from_arrow(batch)

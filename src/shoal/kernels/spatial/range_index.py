@@ -5,25 +5,15 @@ neighbours, each of which is contiguous in memory. The cost of a point depends o
 in it, on those nearby.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from shoal.kernels.compiled import compiled
-from shoal.kernels.spatial.range_layout import (
-    BITS,
-    LayoutArrays,
-    Places,
-    RangeLayout,
-    fine,
-    laid_out,
-    look_up,
-    sorted_by,
-)
+from shoal.kernels.spatial.point_block import PointArrays, PointBlock, keys_of
+from shoal.kernels.spatial.range_layout import BITS, LayoutArrays, Places, RangeLayout, fine, laid_out
 from shoal.kernels.spatial.shapes import Floats, Ints, read_only
-from shoal.model.spatial.tiles import LARGEST_GRID
 
-PointArrays = tuple[Places, Ints, Floats, Floats, Ints]
 RangeArrays = tuple[Floats, Ints, Ints]
 
 
@@ -38,14 +28,15 @@ class RangeIndex:
     order: Ints | None = None
     """The row of each range in the arrays that the index was made from; None if they had this order."""
     degrees: bool = False
+    """Whether a box with min_x > max_x crosses the date line; it contains nothing otherwise."""
 
     @classmethod
     def of(
         cls, instance: Ints, cell: Ints, box: Floats, since: Ints, until: Ints, *, degrees: bool = False
     ) -> "RangeIndex":
         """An index of ranges, one per row."""
-        layout, order = laid_out(keys_of(instance, cell), box, degrees=degrees)
-        return cls(layout, box[order], since[order], until[order], order, degrees)
+        layout, order = laid_out(keys_of(instance, cell), box)
+        return cls(layout, np.take(box, order, axis=0), since[order], until[order], order, degrees)
 
     def __len__(self) -> int:
         """Number of ranges."""
@@ -56,10 +47,6 @@ class RangeIndex:
         """Memory the index takes, boxes and times included."""
         order = 0 if self.order is None else self.order.nbytes
         return self.layout.nbytes + self.box.nbytes + self.since.nbytes + self.until.nbytes + order
-
-    def with_until(self, until: Ints) -> "RangeIndex":
-        """The same ranges with other ends, in the order of the index."""
-        return replace(self, until=until)
 
     def matches(self, instance: Ints, cell: Ints, x: Floats, y: Floats, time: Ints) -> tuple[Ints, Ints]:
         """The rows of points and of the ranges that match them, as pairs, in no particular order.
@@ -72,17 +59,14 @@ class RangeIndex:
         >>> index.matches(two, two, np.array([1.0, 2.0]), np.array([1.0, 0.0]), np.array([10, 9]))
         (array([1]), array([0]))
         """
-        groups = self.groups(keys_of(instance, cell))
-        x, y, time = read_only(x, y, time)
-        order = self._order(groups, x, y)
-        points, ranges = _match((groups, order, x, y, time), self.layout.arrays, self._columns(), self.degrees)
-        return points, ranges if self.order is None else self.order[ranges]
+        points = PointBlock.of(instance, cell, x, y, time)
+        return self.search(points.near(self.layout, len(self)))
 
-    def groups(self, keys: Ints) -> Places:
-        """The group of each key, or -1."""
-        found = np.empty(keys.size, np.int32)
-        look_up(found, *read_only(keys, self.layout.keys, self.layout.slots))
-        return found
+    def search(self, points: PointBlock) -> tuple[Ints, Ints]:
+        """The same for points in an order that suits; fast if points of one key are one after another."""
+        groups = self.layout.groups(points.keys)
+        found, ranges = _match(points.arrays, groups, self.layout.arrays, self._columns(), self.degrees)
+        return found, ranges if self.order is None else self.order[ranges]
 
     def equal(self, keys: Ints, box: Floats, since: Ints) -> tuple[Ints, Ints]:
         """The rows of given ranges and of the indexed ranges that equal them in key, box and start, as pairs.
@@ -90,50 +74,25 @@ class RangeIndex:
         Rows of the index are in its own order.
         """
         box, since = read_only(box, since)
-        return _find_equal(self.groups(keys), box, since, self.layout.arrays, self._columns())
-
-    def _order(self, groups: Places, x: Floats, y: Floats) -> Ints:
-        """Points in the order of the ranges nearby, so that memory is read from front to back."""
-        shift = (len(self) // max(1, groups.size)).bit_length()
-        near = np.empty(groups.size, np.int32)
-        _locate((groups, x, y), self.layout.arrays, shift, near)
-        return sorted_by(near, (len(self) >> shift) + 2)[0]
+        return _find_equal(self.layout.groups(keys), box, since, self.layout.arrays, self._columns())
 
     def _columns(self) -> RangeArrays:
         box, since, until = read_only(self.box, self.since, self.until)
         return box, since, until
 
 
-def keys_of(instance: Ints, cell: Ints) -> Ints:
-    """Instance and cell as one number."""
-    return instance * LARGEST_GRID + cell
-
-
 @compiled
-def _locate(places: tuple[Places, Floats, Floats], layout: LayoutArrays, shift: int, near: Places) -> None:
-    """About where the ranges near each point begin, from 1 on; 0 for a point without a group."""
-    groups, x, y = places
-    frames, level_starts, levels, starts = layout
-    for point in range(groups.size):
-        group = groups[point]
-        near[point] = 0
-        if group >= 0:
-            level = level_starts[group + 1] - 1
-            column = fine(x[point], frames[group, 0], frames[group, 2]) >> (BITS - levels[level, 0])
-            row = fine(y[point], frames[group, 1], frames[group, 3]) >> (BITS - levels[level, 1])
-            near[point] = 1 + (starts[levels[level, 4] + (row << levels[level, 0]) + column] >> shift)
-
-
-@compiled
-def _match(rows: PointArrays, layout: LayoutArrays, columns: RangeArrays, degrees: bool) -> tuple[Ints, Ints]:
+def _match(
+    block: PointArrays, groups: Places, layout: LayoutArrays, columns: RangeArrays, degrees: bool
+) -> tuple[Ints, Ints]:
     """All pairs, one level of one point after another."""
-    groups, order, x, y, time = rows
+    rows, number, x, y, time = block
     frames, level_starts, levels, starts = layout
     box, since, until = columns
-    points, ranges = np.empty(4 * order.size + 64, np.int64), np.empty(4 * order.size + 64, np.int64)
+    points, ranges = np.empty(4 * rows.size + 64, np.int64), np.empty(4 * rows.size + 64, np.int64)
     count = 0
-    for point in order:
-        group = groups[point]
+    for point in range(rows.size):
+        group = groups[number[point]]
         if group < 0:
             continue
         across, up, at = x[point], y[point], time[point]
@@ -153,7 +112,7 @@ def _match(rows: PointArrays, layout: LayoutArrays, columns: RangeArrays, degree
                     beside = (box[i, 0] <= across) & (across <= box[i, 2])
                     if degrees and box[i, 0] > box[i, 2]:
                         beside = (box[i, 0] <= across) | (across <= box[i, 2])
-                    points[count], ranges[count] = point, i
+                    points[count], ranges[count] = rows[point], i
                     count += inside & beside
     return points[:count], ranges[:count]
 

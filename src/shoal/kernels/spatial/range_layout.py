@@ -10,7 +10,7 @@ Ranges of one instance and cell are a group. How the ranges of each group are la
 4. A level knows its reach: how many sub-cells its widest and highest ranges extend.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,9 +25,9 @@ LayoutArrays = tuple[Floats, Places, Places, Places]
 BITS = 12
 """Digits of coordinates in a frame."""
 _FINE = 1 << BITS
-_SAMPLE = 48
+_SAMPLE = 32
 """Ranges of a group that its frame is chosen by."""
-_FEW = 8
+_FEW = 12
 """A group of so many ranges has a single sub-cell."""
 
 
@@ -58,21 +58,33 @@ class RangeLayout:
         frames, level_starts, levels, starts = read_only(self.frames, self.level_starts, self.levels, self.starts)
         return frames, level_starts, levels, starts
 
+    def groups(self, keys: Ints) -> Places:
+        """The group of each key, or -1."""
+        found = np.empty(keys.size, np.int32)
+        _look_up(found, *read_only(keys, self.keys, self.slots))
+        return found
 
-def laid_out(keys: Ints, box: Floats, *, degrees: bool = False) -> tuple[RangeLayout, Ints]:
+    def thinned(self, kept: NDArray[np.bool_]) -> "RangeLayout":
+        """The layout of the rows that a mask keeps, in the same order."""
+        before = np.zeros(kept.size + 1, np.int32)
+        np.cumsum(kept, out=before[1:])
+        return replace(self, starts=before[self.starts])
+
+
+def laid_out(keys: Ints, box: Floats) -> tuple[RangeLayout, Ints]:
     """The layout of ranges with the given keys, and the order of rows in it."""
     groups, distinct = numbered(keys)
     frames = np.zeros((distinct.size, 4))
     level_starts = np.zeros(distinct.size + 1, np.int32)
     sub_cells = np.empty(keys.size, np.int32)
     members, member_starts = sorted_by(groups, distinct.size)
-    levels = _divide(degrees, frames, level_starts, sub_cells, *read_only(members, member_starts, box))
-    last = levels[-1] if len(levels) else np.zeros(5, np.int32)
-    order, starts = sorted_by(sub_cells, int(last[4]) + (1 << int(last[0] + last[1])) if len(levels) else 0)
+    levels = _divide(frames, level_starts, sub_cells, *read_only(member_starts, np.take(box, members, axis=0)))
+    total = int(levels[-1, 4]) + (1 << int(levels[-1, 0] + levels[-1, 1])) if len(levels) else 0
+    order, starts = sorted_by(sub_cells, total)
     slots = np.zeros(1 << max(4, int(2 * distinct.size).bit_length()), np.int32)
     _fill_slots(distinct, slots)
     layout = RangeLayout(distinct.copy(), slots, frames, level_starts, levels, starts)
-    return layout, order
+    return layout, members[order]
 
 
 def sorted_by(numbers: NDArray[np.integer], count: int) -> tuple[Ints, Places]:
@@ -112,7 +124,7 @@ def _fill_slots(keys: Ints, slots: Places) -> None:
 
 
 @compiled
-def look_up(found: Places, wanted: Ints, keys: Ints, slots: Places) -> None:
+def _look_up(found: Places, wanted: Ints, keys: Ints, slots: Places) -> None:
     """Find the group of each wanted key, or -1."""
     mask = np.uint64(slots.size - 1)
     for row in range(wanted.size):
@@ -132,52 +144,52 @@ def fine(value: float, origin: float, scale: float) -> int:
 
 
 @compiled
-def _divide(
-    degrees: bool,
-    frames: Floats,
-    level_starts: Places,
-    sub_cells: Places,
-    members: Ints,
-    member_starts: Places,
-    box: Floats,
-) -> Places:
-    """Choose frames and levels of all groups, and the sub-cell of every row; returns the levels."""
+def _divide(frames: Floats, level_starts: Places, sub_cells: Places, member_starts: Places, box: Floats) -> Places:
+    """Choose frames and levels of all groups, and the sub-cell of every row; returns the levels.
+
+    Rows are in the order of groups.
+    """
     levels = np.zeros((64, 5), np.int32)
-    steps, numbers = np.empty(members.size, np.int32), np.empty((BITS + 1, BITS + 1), np.int32)
-    counts, sample = np.empty((BITS + 1, BITS + 1), np.int64), np.empty(_SAMPLE)
+    steps, numbers = np.empty((len(box), 2), np.int8), np.empty((BITS + 1, BITS + 1), np.int32)
+    counts, sample = np.zeros((BITS + 1, BITS + 1), np.int64), np.empty(_SAMPLE)
     first, used = 0, 0
     for group in range(member_starts.size - 1):
-        rows = members[member_starts[group] : member_starts[group + 1]]
+        begin, end = member_starts[group], member_starts[group + 1]
         level_starts[group] = used
-        counts[:] = 0
-        if rows.size > _FEW:
-            _frame(rows, box, 0, sample, frames[group])
-            _frame(rows, box, 1, sample, frames[group])
-        for i in range(rows.size):
-            digits, more = _digits(box[rows[i]], frames[group], degrees) if rows.size > _FEW else (0, 0)
-            steps[i] = digits * (BITS + 1) + more
-            counts[digits, more] += 1
         if used + counts.size > len(levels):
             larger = np.zeros((2 * len(levels) + counts.size, 5), np.int32)
             larger[:used] = levels[:used]
             levels = larger
-        used, first = _choose(counts, numbers, levels, used, first)
-        for i in range(rows.size):
-            level = levels[numbers[steps[i] // (BITS + 1), steps[i] % (BITS + 1)]]
-            sub_cells[rows[i]] = _placed(box[rows[i]], frames[group], level)
+        if end - begin <= _FEW:
+            levels[used, 4] = first
+            sub_cells[begin:end] = first
+            used, first = used + 1, first + 1
+            continue
+        frame, most = frames[group], 0
+        while most < BITS and 1 << most < 2 * (end - begin):
+            most += 1
+        _frame(box[begin:end], 0, sample, frame)
+        _frame(box[begin:end], 1, sample, frame)
+        for i in range(begin, end):
+            across, up = _digits(box[i], frame, most)
+            steps[i, 0], steps[i, 1] = across, up
+            counts[across, up] += 1
+        used, first = _choose(counts, most, numbers, levels, used, first)
+        for i in range(begin, end):
+            sub_cells[i] = _placed(box[i], frame, levels[numbers[steps[i, 0], steps[i, 1]]])
     level_starts[-1] = used
     return levels[:used].copy()
 
 
 @compiled
-def _frame(rows: Ints, box: Floats, axis: int, sample: Floats, frame: Floats) -> None:
+def _frame(box: Floats, axis: int, sample: Floats, frame: Floats) -> None:
     """Choose where a frame begins and how fine it is in one direction.
 
     The outer sixteenths of a sample are left out, since few ranges may extend far, and extrapolated from the rest.
     """
-    size = min(_SAMPLE, rows.size)
+    size = min(_SAMPLE, len(box))
     for i in range(size):
-        row = rows[i * rows.size // size]
+        row = i * len(box) // size
         sample[i] = (box[row, axis] + box[row, axis + 2]) / 2
     _sort(sample[:size])
     aside = max(1, size // 16)
@@ -200,35 +212,40 @@ def _sort(values: Floats) -> None:
 
 
 @compiled
-def _digits(box: Floats, frame: Floats, degrees: bool) -> tuple[int, int]:
-    """The digits of the finest sub-grid whose sub-cells are at least half as wide and high as a range."""
+def _digits(box: Floats, frame: Floats, most: int) -> tuple[int, int]:
+    """The digits of the finest sub-grid whose sub-cells are at least half as wide and high as a range.
+
+    A range across the date line, whose corner may be right of it, needs a sub-grid of one column.
+    """
     width = fine(box[2], frame[0], frame[2]) - fine(box[0], frame[0], frame[2])
     height = fine(box[3], frame[1], frame[3]) - fine(box[1], frame[1], frame[3])
-    across, up = BITS, BITS
+    across, up = most, most
     while across > 0 and 2 * (_FINE >> across) < width:
         across -= 1
     while up > 0 and 2 * (_FINE >> up) < height:
         up -= 1
-    return (0 if degrees and box[0] > box[2] else across), up
+    return (0 if box[0] > box[2] else across), up
 
 
 @compiled
-def _choose(counts: Ints, numbers: Places, levels: Places, used: int, first: int) -> tuple[int, int]:
+def _choose(counts: Ints, most: int, numbers: Places, levels: Places, used: int, first: int) -> tuple[int, int]:
     """Number the levels of a group; returns how many levels and sub-cells there are then.
 
-    Digits with few ranges get the number of digits with one less in the finer direction.
+    `counts`: how many ranges have which digits, up to `most`; all zero afterwards. Digits with few ranges get the
+    number of digits with one less in the finer direction.
     """
-    for total in range(2 * BITS, 0, -1):
-        for across in range(max(0, total - BITS), min(BITS, total) + 1):
+    for total in range(2 * most, 0, -1):
+        for across in range(max(0, total - most), min(most, total) + 1):
             up = total - across
             if 2 * counts[across, up] < 1 << total:
                 coarser = (across - 1, up) if across >= up else (across, up - 1)
                 counts[coarser] += counts[across, up]
                 counts[across, up] = 0
-    for total in range(2 * BITS + 1):
-        for across in range(max(0, total - BITS), min(BITS, total) + 1):
+    for total in range(2 * most + 1):
+        for across in range(max(0, total - most), min(most, total) + 1):
             up = total - across
             if counts[across, up] > 0:
+                counts[across, up] = 0
                 numbers[across, up] = used
                 levels[used, 0], levels[used, 1], levels[used, 4] = across, up, first
                 used, first = used + 1, first + (1 << total)
