@@ -12,6 +12,7 @@ from shoal.cli.commands.bench import BenchOptions, run_bench
 from shoal.cli.commands.explain import explain, mechanisms, policies
 from shoal.cli.commands.graph import write_graph
 from shoal.cli.commands.instances import instances
+from shoal.cli.commands.mapping import map_
 from shoal.cli.commands.planning import plan
 from shoal.cli.commands.profile import ProfileOptions, run_profile
 from shoal.cli.commands.queries import queries
@@ -325,6 +326,7 @@ def operators(as_json: bool) -> None:
 cli.add_command(instances)
 cli.add_command(queries)
 cli.add_command(explain)
+cli.add_command(map_)
 cli.add_command(plan)
 cli.add_command(policies)
 cli.add_command(mechanisms)

@@ -297,6 +297,36 @@ class SheddingEnded:
 
 
 @dataclass(frozen=True)
+class TileLoad:
+    """The rectangle of cells of one instance, its worker, and what it did in a period."""
+
+    number: int
+    worker: int
+    left: int
+    top: int
+    right: int
+    bottom: int
+    events: int
+    results: int
+    cost_s: float
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """The rectangles of a spatial operator and their load; `space`, `cells` and `units` are those of its grid."""
+
+    at_s: float
+    epoch: int
+    operator: str
+    queries: tuple[str, ...]
+    space: tuple[float, float, float, float]
+    cells: tuple[int, int]
+    units: str
+    period_s: float
+    tiles: tuple[TileLoad, ...]
+
+
+@dataclass(frozen=True)
 class Ended:
     """The run ended: its totals, and the shares of compute, migration and policy in its time."""
 
@@ -327,5 +357,6 @@ Entry = (
     | Parked
     | SheddingBegun
     | SheddingEnded
+    | Mapped
     | Ended
 )

@@ -15,6 +15,7 @@ from shoal.control.journal import (
     Kept,
     Left,
     Lost,
+    Mapped,
     Measured,
     MechanismCost,
     Migrated,
@@ -37,6 +38,8 @@ def story_lines(entries: Iterable[Entry], *, every_move: bool = False) -> Iterat
     """One or more lines for every entry; times count from the beginning of the run."""
     began_s = None
     for entry in entries:
+        if isinstance(entry, Mapped):  # what `shoal map` draws
+            continue
         if isinstance(entry, Begun):
             began_s = entry.at_s
             yield _begun(entry)

@@ -15,6 +15,7 @@ from shoal.compiler.query_failure import failure_text
 from shoal.compiler.shedding.shed_rules import begun
 from shoal.connectors.sinks import MemorySink, OpenedSink, Sink
 from shoal.control.controller import Controller
+from shoal.control.effects.maps import Maps
 from shoal.control.journal import Begun, Migrated
 from shoal.control.settings import ControlSettings
 from shoal.control.twin.adviser import AUTO
@@ -389,7 +390,8 @@ def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
         return
     among = can.mechanisms if run.asked_mechanism == AUTO else ()
     controller = Controller(run.job.graph, run.policy, control, stops_to_divide=can.stops_to_divide, mechanisms=among)
-    run.steering = Steering(controller, run.runtime, None if journal is None else JournalFile(journal), run.mechanism)
+    file = None if journal is None else JournalFile(journal)
+    run.steering = Steering(controller, run.runtime, file, Maps(run.job.graph), run.mechanism)
     changed = {name: value for name, value in vars(control).items() if value != getattr(ControlSettings, name)}
     numbers = run.workers, len(run.job.graph.stateful_instances)
     begun = Begun(round(run.began_s, 3), run.job.name, can.name, run.policy, *numbers, changed, can.simulates_time)

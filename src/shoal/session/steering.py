@@ -4,6 +4,7 @@ import queue
 from collections.abc import Iterable, Iterator
 
 from shoal.control.controller import NOTHING, Controller, Reaction
+from shoal.control.effects.maps import Maps
 from shoal.control.effects.migrations import Migrations
 from shoal.control.journal import Entry, Migrated
 from shoal.model.control.messages import Command, EpochCommitted, Event, Rebind, RunEnded
@@ -15,10 +16,11 @@ class Steering:
     """Passes events to the controller and its commands to the runtime; used by one thread, `scale` by any."""
 
     def __init__(
-        self, controller: Controller, runtime: Runtime, journal: JournalFile | None, mechanism: str = ""
+        self, controller: Controller, runtime: Runtime, journal: JournalFile | None, maps: Maps, mechanism: str = ""
     ) -> None:
         """Connect them; no event has come yet. `mechanism`: how state moves if a rebinding does not say."""
         self.migrations = Migrations(mechanism, self._earlier)
+        self.maps = maps
         self.controller = controller
         self._runtime = runtime
         self._journal = journal
@@ -38,6 +40,7 @@ class Steering:
         """React to an event; returns the processor time of that, which excludes waiting for other threads."""
         began_s = self._runtime.cpu_s()
         self.note(self.migrations.take(event))
+        self.note(self.maps.take(event))
         reaction = self.controller.handle(event)
         self._given = reaction.commands or self._given
         if isinstance(event, EpochCommitted) and not reaction.commands:

@@ -233,6 +233,11 @@ class Graph:
         )
 
     @cached_property
+    def spatial_operators(self) -> tuple[Operator, ...]:
+        """The operators whose keys are the cells of a grid."""
+        return tuple(operator for operator in self.operators.values() if operator.grid)
+
+    @cached_property
     def streams(self) -> Mapping[str, Operator]:
         """Source operators by stream name."""
         sources = (source for query in self.queries.values() for source in query.sources)
