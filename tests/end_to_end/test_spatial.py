@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from tests.small_city import result_tables
-from tests.spatial_case import spatial_case
+from tests.spatial_case import SpatialCase, found, spatial_case
 
 from shoal.model.control.messages import EpochCommitted, Repartition
 from shoal.model.control.partitioning import DECLARED
 from shoal.policies.binding.static import shuffled
 from shoal.session.digest import differences
+from shoal.session.job import Job
 from shoal.session.partitions import random_changes
 from shoal.session.run import Run, start
 
@@ -46,3 +47,15 @@ def test_no_split_merge_or_move_changes_a_match(on: str, options: dict[str, Any]
     assert run.partitioning != DECLARED
     assert run.partitioning.layouts
     assert differences(result_tables(run), case.expected()) == []
+
+
+def test_ranges_that_differ_in_their_id_only_end_one_by_one() -> None:
+    box = {"x0": 0.0, "y0": 0.0, "x1": 9.0, "y1": 9.0}
+    ranges = [{"ts": 0, "rid": rid, "action": "insert", **box} for rid in (1, 2)]
+    ranges.append({"ts": 50, "rid": 1, "action": "delete", **box})
+    points = [{"ts": ts, "pid": ts, "x": 5.0, "y": 5.0} for ts in (10, 60)]
+    case = SpatialCase(points, ranges)
+    query = found().select("ts", "pid").sink("found")  # without the id
+    run = start(Job.of("j", [query], case.job().sources), on="reference")
+    run.wait()
+    assert sorted(result_tables(run)["found"]["pid"].to_pylist()) == [10, 10, 60]

@@ -131,6 +131,7 @@ def _match_ranges(parameters: Mapping[str, Any]) -> Kernel:
         (x, y),
         Shape.from_data(parameters["shape"]),
         (points, ranges),
+        tuple(parameters["id"]),
         tuple(parameters["life"]),
         None if where is None else from_data(where),
         (ours, theirs),

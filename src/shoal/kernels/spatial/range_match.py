@@ -1,13 +1,14 @@
 """The kernel of continuous range queries: points, and the ranges that contain them while they are alive.
 
-Table 0 holds points that wait for the watermark, table 1 ranges. Every row has one cell, and a point is compared with
-the ranges of its cell only. A range has a row that begins its life, and perhaps one that ends it, equal to the first
-in all columns but `until`.
+Table 0 holds points that wait for the watermark, table 1 ranges, which are laid out for a search. Every row has one
+cell, and a point is compared with the ranges of its cell only. The row that ends a range equals it in all columns but
+`until`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds, unbounded
 from shoal.kernels.expression.evaluate import holds
 from shoal.kernels.kernel import NO_RESULTS, State, kept
 from shoal.kernels.row_kernel import RowKernel
-from shoal.kernels.spatial.range_index import RangeIndex
+from shoal.kernels.spatial.range_run import BOX, CELL, ENDLESS_US, ID, SHAPE, SINCE, UNTIL, RangeRun
+from shoal.kernels.spatial.range_table import RangeTable, concat_ranges, merged_ranges
 from shoal.kernels.spatial.shape_columns import coordinates, shapes_of
 from shoal.kernels.worth import Learned, counts_of
 from shoal.model.query.expression import Expression
@@ -30,25 +32,21 @@ from shoal.model.spatial.grid import Grid
 from shoal.model.spatial.shape import Shape
 
 POINTS, RANGES = 0, 1
-SINCE, UNTIL = "#since", "#until"
-ENDLESS_US = 1 << 62
-"""The end of a range that nothing has ended."""
-Lives = tuple[Ints, Ints]
-"""When ranges begin and end."""
 
 
 @dataclass(frozen=True)
 class RangeMatchKernel(RowKernel):
     """Pairs of points and ranges that contain them.
 
-    `cells`: the columns of both inputs that hold the cell. `life`: the columns of the ranges' input that hold when a
-    range began and ended; empty if ranges live for ever from their time on.
+    `cells`: the columns of both inputs that hold the cell. Of the ranges' input, `ids` tell ranges apart, and `life`
+    says when a range began and ended; it is empty if ranges live for ever from their time on.
     """
 
     grid: Grid
     point: tuple[str, str]
     shape: Shape
     cells: tuple[str, str]
+    ids: tuple[str, ...]
     life: tuple[str, ...]
     where: Expression | None
     outputs: tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
@@ -60,98 +58,99 @@ class RangeMatchKernel(RowKernel):
         """The cell."""
         return (self.cells[port],)
 
-    def table_keys(self, number: int, table: RowTable) -> list[Column]:
+    def table_keys(self, number: int, table: Any) -> list[Column]:
         """The cells of points, or of ranges."""
-        return [table[self.cells[number]]]
+        return [table[self.cells[POINTS] if number == POINTS else CELL]]
 
     @cached_property
     def columns(self) -> Sequence[tuple[str, ...]]:  # type: ignore[override]
-        """The columns of both inputs that are compared or emitted."""
-        compared = (self.point, self.shape.columns)
-        emitted = [[column for _, column in outputs] for outputs in self.outputs]
-        return [tuple(dict.fromkeys([self.cells[port], *compared[port], *emitted[port]])) for port in (POINTS, RANGES)]
+        """The columns of points that are compared or emitted, and those of ranges that are emitted."""
+        ours, theirs = ([column for _, column in outputs] for outputs in self.outputs)
+        return [tuple(dict.fromkeys([self.cells[POINTS], *self.point, *ours])), tuple(dict.fromkeys(theirs))]
 
     def reads(self, port: int) -> frozenset[str]:
         """Columns of an input that the kernel reads."""
-        return super().reads(port) | (frozenset(self.life) if port == RANGES else frozenset())
+        compared = {*self.shape.columns, *self.ids, *self.life, self.cells[RANGES]} if port == RANGES else set[str]()
+        return super().reads(port) | compared
 
-    def identity(self, number: int, table: RowTable) -> list[Column]:
-        """Time and all columns; for a range also its life."""
-        life = [table[SINCE], table[UNTIL]] if number == RANGES else []
-        return [*super().identity(number, table), *life]
+    def identity(self, number: int, table: Any) -> list[Column]:
+        """Time and all columns of a point; cell, number and beginning of a range, and of what ends it."""
+        return [table[CELL], table[ID], table[SINCE]] if number == RANGES else super().identity(number, table)
 
     def lift(self, port: int, block: Block) -> Tables:
-        """The rows, with the lives of ranges."""
+        """The points, or the ranges with their boxes and lives."""
         lifted = super().lift(port, block)
         if not lifted or port == POINTS:
             return lifted
-        table: RowTable = lifted[port]
-        since, until = self._life(block, table[TIME])
-        return {port: table.with_columns(**{SINCE: since, UNTIL: until})}
+        rows: RowTable = lifted[port]
+        since, until = self._life(block, rows[TIME])
+        shapes = shapes_of(self.grid, self.shape, [block.columns[name] for name in self.shape.columns])
+        added: dict[str, Column] = {
+            CELL: block.columns[self.cells[RANGES]],
+            BOX: shapes.box,
+            SINCE: since,
+            UNTIL: until,
+        }
+        if self.shape.kind != "rectangle":
+            added[SHAPE] = shapes.lists()
+        identifying = [block.columns[name] for name in dict.fromkeys((*self.ids, *self.columns[RANGES]))]
+        added[ID] = ids_of(RANGES, identifying, len(rows)).view(np.int64)
+        rows = RowTable({name: column for name, column in rows.columns.items() if name != TIME} | added)
+        ends = until < ENDLESS_US if self.life else np.zeros(len(rows), bool)
+        return {port: RangeTable((RangeRun(rows.where(~ends)),), rows.where(ends) if ends.any() else None)}
 
-    def _life(self, block: Block, times: Ints) -> Lives:
+    def _life(self, block: Block, times: Ints) -> tuple[Ints, Ints]:
         if not self.life:
             return times, np.full(times.size, ENDLESS_US)
         since, until = (block.columns[name] for name in self.life)
         return since, _filled(until)
 
+    def merged(self, tables: Sequence[Tables]) -> Tables:
+        """Points one after another; ranges with their ends."""
+        return self._together(tables, merged_ranges)
+
+    def concatenated(self, tables: Sequence[Tables]) -> Tables:
+        """The rows one after another."""
+        return self._together(tables, concat_ranges)
+
+    def _together(self, tables: Sequence[Tables], ranges: Callable[[Sequence[RangeTable]], RangeTable]) -> Tables:
+        points = concat_rows([each[POINTS] for each in tables if POINTS in each])
+        several = [each[RANGES] for each in tables if RANGES in each]
+        return kept({POINTS: points, RANGES: ranges(several) if several else None})
+
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Compare the points before the watermark with the ranges, and drop ranges that have ended."""
-        points, ranges = (
-            concat_rows([each[number] for each in (state, fresh) if number in each]) for number in (POINTS, RANGES)
-        )
-        ready, waiting = due(points, after_us)
+        both = self.merged([each for each in (state, fresh) if each])
+        ready, waiting = due(both.get(POINTS), after_us)
+        ranges: RangeTable | None = both.get(RANGES)
         if ranges is None:
             return kept({POINTS: waiting}), NO_RESULTS
-        lives = self._lives(ranges)
-        results = NO_RESULTS if ready is None else self._matched(ready, ranges, lives)
-        return kept({POINTS: waiting, RANGES: ranges.where(lives[1] > after_us)}), results
+        ranges = ranges.ready()
+        results = NO_RESULTS if ready is None else self._matched(ready, ranges)
+        return kept({POINTS: waiting, RANGES: ranges.without_dead(after_us)}), results
 
-    def _lives(self, ranges: RowTable) -> Lives:
-        """When the range of each row begins and ends; an ending row never is."""
-        since, until = ranges[SINCE], ranges[UNTIL].copy()
-        ends = np.flatnonzero(until < ENDLESS_US)
-        if not ends.size:
-            return since, until
-        columns = [ranges.instance, since, *(ranges[name] for name in self.columns[RANGES])]
-        ids = ids_of(RANGES, columns, len(ranges))
-        order = ends[np.argsort(ids[ends], kind="stable")]
-        begins = np.flatnonzero(until == ENDLESS_US)
-        places = np.minimum(np.searchsorted(ids[order], ids[begins]), order.size - 1)
-        ended = ids[order][places] == ids[begins]
-        until[begins[ended]] = until[order[places[ended]]]
-        since = since.copy()
-        since[ends] = ENDLESS_US
-        return since, until
-
-    def _matched(self, points: RowTable, ranges: RowTable, lives: Lives) -> Block:
-        ours, theirs = self._pairs(points, ranges, lives)
+    def _matched(self, points: RowTable, ranges: RangeTable) -> Block:
+        x, y = coordinates(self.grid, self.point, points.columns)
+        where = points.instance, points[self.cells[POINTS]], x, y, points[TIME]
+        ours, theirs = ranges.matches(*where, degrees=self.grid.units == "degrees")
+        found = ranges.rows(theirs)
         columns: dict[str, Column] = {INSTANCE: points.instance[ours]}
         columns |= {name: take(points[column], ours) for name, column in self.outputs[POINTS]}
-        columns |= {name: take(ranges[column], theirs) for name, column in self.outputs[RANGES]}
+        columns |= {name: found[column] for name, column in self.outputs[RANGES]}
         columns[TIME] = points[TIME][ours]
         matched = Block(columns, ours.size)
         if self.where is not None and matched.length:
             matched = matched.where(holds(self.where, matched))
         return matched
 
-    def _pairs(self, points: RowTable, ranges: RowTable, lives: Lives) -> tuple[Ints, Ints]:
-        """The points and ranges of one cell where the range contains the point."""
-        x, y = coordinates(self.grid, self.point, points.columns)
-        shapes = shapes_of(self.grid, self.shape, [ranges[name] for name in self.shape.columns])
-        index = RangeIndex.of(ranges.instance, ranges[self.cells[RANGES]], shapes.box, *lives, degrees=shapes.degrees)
-        ours, theirs = index.matches(points.instance, points[self.cells[POINTS]], x, y, points[TIME])
-        if self.shape.kind == "rectangle":
-            return ours, theirs
-        inside = shapes.contain(x, y, ours, theirs)
-        return ours[inside], theirs[inside]
-
-    def deadlines_us(self, number: int, table: RowTable) -> Ints | None:
+    def deadlines_us(self, number: int, table: Any) -> Ints | None:
         """A point is needed once the watermark passes it; a range at every watermark."""
+        if number == RANGES:
+            return None
         times: Ints = table[TIME] + 1
-        return times if number == POINTS else None
+        return times
 
-    def due_us(self, number: int, table: RowTable, watermark_us: int) -> Ints:
+    def due_us(self, number: int, table: Any, watermark_us: int) -> Ints:
         """When the watermark passes a point; ranges alone give no results."""
         if number == RANGES:
             return np.full(len(table), ENDLESS_US)
@@ -159,7 +158,7 @@ class RangeMatchKernel(RowKernel):
 
     def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002
         """1 for a point that waits; for a range, the points of its cell that wait, and one more."""
-        table: RowTable = state.tables[number]
+        table = state.tables[number]
         points = state.tables.get(POINTS)
         if number == POINTS or points is None:
             return np.ones(len(table))

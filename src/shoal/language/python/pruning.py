@@ -164,7 +164,7 @@ def _range_reads(data: Mapping[str, Any], needed: Names) -> list[Names]:
     """What is compared, and what is emitted and needed; one that gives a name of the other side its suffix stays."""
     if data["where"] is not None:
         needed |= _columns(data["where"])
-    compared: list[list[str]] = [data["point"], [*data["shape"][1:], *data["life"]]]
+    compared: list[list[str]] = [data["point"], [*data["shape"][1:], *data["id"], *data["life"]]]
     reads: list[set[str]] = []
     for side, outputs in enumerate(data["columns"]):
         names = {column for name, column in outputs.items() if name in needed}

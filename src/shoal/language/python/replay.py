@@ -76,7 +76,7 @@ KINDS: Mapping[str, Kind] = {
     "versions": Kind(("keys",), ("action", "deleted", "life", *_KEYED), ("types", "time")),
     "match_ranges": Kind(
         ("grid", "point", "shape", "keys"),
-        ("life", "where", "groups"),
+        ("id", "life", "where", "groups"),
         ("columns", "types", "time"),
         inputs=(2, 2),
     ),
@@ -246,6 +246,7 @@ def _match_ranges(flows: Sequence[Flow], data: Data, make: Make) -> Flow:
         None if where is None else make(where),
         _suffix(data, "_range"),
         data.get("groups", 1),
+        tuple(data.get("id", ())),
     )
     return range_match(flows[0], flows[1], terms, (points, ranges), tuple(data.get("life", ())))
 

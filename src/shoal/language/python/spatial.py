@@ -5,7 +5,7 @@ partitioned, moved and recovered like all operators with keys.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shoal.errors import GraphError, SchemaError
@@ -29,6 +29,7 @@ class RangeTerms:
     where: Expression | None
     suffix: str
     partitions: int
+    ids: tuple[str, ...] = ()
 
 
 def covering(flow: Flow, grid: Any, shape: Any, column: str) -> Flow:
@@ -84,7 +85,7 @@ def matching(points: Flow, ranges: Flow, terms: RangeTerms, id_: str | None, act
     return range_match(
         points.cover(terms.grid, terms.point, column=cells[0]),
         ranges.cover(terms.grid, terms.shape, column=cells[1]),
-        terms,
+        replace(terms, ids=() if id_ is None else (id_,)),
         cells,
         life,
     )
@@ -107,6 +108,8 @@ def range_match(points: Flow, ranges: Flow, terms: RangeTerms, cells: tuple[str,
         raise GraphError(
             f"{where} can have up to {terms.grid.cells} partitions, one for each cell; got {terms.partitions}"
         )
+    if life and not terms.ids:
+        raise GraphError(f"{where} needs the id of ranges that begin and end")
     inner = {cells[1], *life}
     ours = {name: name for name in points.schema.names if name != cells[0]}
     theirs = {name + terms.suffix if name in ours else name: name for name in ranges.schema.names if name not in inner}
@@ -119,6 +122,7 @@ def range_match(points: Flow, ranges: Flow, terms: RangeTerms, cells: tuple[str,
         "point": list(terms.point.columns),
         "shape": terms.shape.data(),
         "keys": list(cells),
+        "id": list(terms.ids),
         "life": list(life),
         "where": None if terms.where is None else terms.where.data(),
         "columns": [ours, theirs],
