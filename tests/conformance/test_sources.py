@@ -3,6 +3,7 @@
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator as Generated
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from multiprocessing import get_context
@@ -17,10 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.connectors.sources import files, generator
+from shoal.connectors.sources import files, generator, live_cursor
 from shoal.connectors.sources.files import Files
 from shoal.connectors.sources.generator import Generator
-from shoal.connectors.sources.source import DRAIN, Cursor, Offset, RawBatch, Slice, Source
+from shoal.connectors.sources.live_cursor import LiveCursor, read_pieces
+from shoal.connectors.sources.source import DRAIN, Cursor, Offset, RawBatch, Slice, Source, Wanted
+from shoal.connectors.sources.step_queue import StepQueue
 from shoal.storage.directory import Directory
 
 ROWS = 237
@@ -62,11 +65,50 @@ def a_directory(format_: FORMAT, directory: Path) -> Files:
     return Files(str(directory), format=format_, follow=False)
 
 
+class CountingProgram:
+    """A program that gives the events in 24 steps, some of them without rows."""
+
+    def steps(self, replayed: int) -> Generated[pa.RecordBatch, None, None]:
+        for start in range(0, ROWS, 11):
+            yield events(start, min(ROWS, start + 11))
+            if start % 5 == 0:
+                yield events(0, 0)
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
+class PatientCursor(LiveCursor):
+    """Waits until the program has ended, so that offsets do not depend on how fast it is."""
+
+    def _running(self) -> StepQueue:
+        queue = super()._running()
+        queue._thread.join()
+        return queue
+
+
+@dataclass(frozen=True)
+class Live:
+    """What a running program gives."""
+
+    rows_per_epoch: int = ROWS
+
+    def start(self) -> Offset:
+        return {"step": 0, "ended": False}
+
+    def cursor(self, directory: str) -> LiveCursor:
+        return PatientCursor(CountingProgram, Directory(directory), self.rows_per_epoch, "program")
+
+    def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch]:
+        return read_pieces(piece, Wanted(tuple(columns), pa.schema([])), "program")
+
+
 SOURCES: dict[str, Callable[[Path], Source]] = {
     "generator": lambda _: Generator(Counter(), events=ROWS),
     "parquet files": lambda directory: a_directory("parquet", directory),
     "arrow files": lambda directory: a_directory("arrow", directory),
     "csv files": lambda directory: a_directory("csv", directory),
+    "running program": lambda _: Live(),
 }
 
 
@@ -81,6 +123,7 @@ def cut_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(files, "SLICE_ROWS", 3)
     patch.setattr(generator, "SLICE_ROWS", 3)
     patch.setattr(generator, "BATCH_ROWS", 10)
+    patch.setattr(live_cursor, "PIECE_ROWS", 20)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -109,7 +152,7 @@ def read(source: Source, slices: Sequence[Slice]) -> list[int]:
 def limited(source: Source, rows: int | None, files_: int | None) -> Source:
     if isinstance(source, Files):
         return replace(source, rows_per_epoch=rows, files_per_epoch=files_)
-    assert isinstance(source, Generator)
+    assert isinstance(source, Generator | Live)
     return replace(source, rows_per_epoch=rows or ROWS)
 
 

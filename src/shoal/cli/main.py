@@ -117,7 +117,7 @@ def cli() -> None:
 @click.option(
     "--source",
     metavar="URI",
-    help="parquet:DIR, arrow:DIR or csv:DIR instead of generated events; ?follow waits for new files.",
+    help="parquet:DIR, arrow:DIR or csv:DIR instead of generated events; ?follow waits for new files; sumo:SCENARIO.",
 )
 @code_options
 @click.option("--sink", metavar="URI", help="parquet:DIR or console:  [default: results stay in memory]")

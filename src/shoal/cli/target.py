@@ -13,6 +13,7 @@ from shoal.connectors.formats.format import FORMATS
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.files import Files
 from shoal.connectors.sources.source import Source
+from shoal.connectors.sources.sumo import Sumo
 from shoal.errors import ConfigError, did_you_mean
 from shoal.model.query.aggregate import OwnAggregate, is_aggregate
 from shoal.model.query.code import code_of
@@ -148,17 +149,20 @@ def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 
 
 def source_from_uri(uri: str, rows_per_epoch: int | None) -> Source:
-    """A source by its address: `parquet:DIR`, `arrow:DIR` or `csv:DIR`.
+    """A source by its address: `parquet:DIR`, `arrow:DIR`, `csv:DIR` or `sumo:SCENARIO`.
 
     `?follow` waits for new files, `?time_unit=s` says what numbers count in columns of times; `&` joins both.
+    A scenario may have `?seed=N`, `?end=SECONDS`, `?speed=FACTOR` and `?geo`.
     """
     kind, _, rest = uri.partition(":")
     directory, _, query = rest.partition("?")
     options = dict(each.partition("=")[::2] for each in query.split("&") if each)
+    if kind == "sumo":
+        return _simulation(uri, directory, options, rows_per_epoch)
     if kind not in FORMATS or not directory or set(options) - {"follow", "time_unit"} or options.get("follow"):
         raise ConfigError(
             f"source must be {', '.join(f'{name}:DIR' for name in FORMATS)}, "
-            f"optionally with ?follow or ?time_unit=UNIT; got {uri!r}"
+            f"optionally with ?follow or ?time_unit=UNIT, or sumo:SCENARIO; got {uri!r}"
         )
     files = Files(
         directory,
@@ -169,3 +173,30 @@ def source_from_uri(uri: str, rows_per_epoch: int | None) -> Source:
     )
     files.check()
     return files
+
+
+def _simulation(uri: str, scenario: str, options: Mapping[str, str], rows_per_epoch: int | None) -> Source:
+    """A scenario of SUMO, with the options of its address."""
+    numbers: dict[str, float] = {}
+    try:
+        numbers = {name: float(options[name]) for name in ("seed", "end", "speed") if name in options}
+    except ValueError:
+        scenario = ""
+    if not scenario or set(options) - {"seed", "end", "speed", "geo"} or options.get("geo"):
+        raise ConfigError(
+            "source of a simulation must be sumo:SCENARIO, "
+            f"optionally with ?seed=N, ?end=SECONDS, ?speed=FACTOR or ?geo; got {uri!r}"
+        )
+    seed = numbers.get("seed")
+    if seed is not None and not (seed.is_integer() and 0 <= seed < 2**31):
+        raise ConfigError(f"seed of a simulation must be a whole number from 0 to {2**31 - 1}; got {options['seed']}")
+    found = Sumo(
+        scenario,
+        rows_per_epoch or Sumo.rows_per_epoch,
+        seed=None if seed is None else int(seed),
+        end_s=numbers.get("end"),
+        speed=numbers.get("speed"),
+        geo="geo" in options,
+    )
+    found.check()
+    return found

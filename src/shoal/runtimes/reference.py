@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from shoal.compiler.shedding.shed_rules import check_windows
 from shoal.compiler.watermarks import TICK_S, Reading, advanced, moves_with_time
-from shoal.connectors.sources.source import Offset
+from shoal.connectors.sources.source import Offset, close_cursor
 from shoal.errors import ConfigError, QueryError, ShoalError
 from shoal.kernels.columns.table import Tables
 from shoal.mechanisms.catalog import MECHANISMS, mechanism_named
@@ -80,6 +80,8 @@ class ReferenceRuntime(WallClock, Unmeasured, FollowedRun):
         with contextlib.ExitStack() as undo:
             directory = undo.enter_context(tempfile.TemporaryDirectory(prefix="shoal-reference-"))
             self._cursors = {s: each.cursor(f"{directory}/{n}") for n, (s, each) in enumerate(self._sources.items())}
+            for cursor in self._cursors.values():
+                undo.callback(close_cursor, cursor)
             self._left_behind = undo.pop_all()
         self._run = self._epochs()
 

@@ -1,7 +1,8 @@
-"""The input of an oracle: exactly the events that a run has read, generated again or from the same files."""
+"""The input of an oracle: exactly the events that a run has read, made again or from the same files."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import duckdb
 import pyarrow as pa
@@ -14,10 +15,20 @@ from shoal.errors import ConfigError, SchemaError, SourceError
 BATCH_ROWS = 1 << 20
 
 
+@runtime_checkable
+class RepeatedEvents(Protocol):
+    """A source that can make the events of a run again, after the run."""
+
+    def first_events(self, number: int) -> pa.Table:
+        """The first `number` events of the stream."""
+
+
 def oracle_input(events: Events, number: int, columns: Sequence[str], source: Source | None) -> pa.Table | str:
-    """The first events of a generator as a table, or a glob of the Parquet files that replaced it."""
+    """The first events of a generator or of what replaced it as a table, or a glob of the Parquet files that did."""
     if source is None:
         return _generated(events, number, list(columns))
+    if isinstance(source, RepeatedEvents):
+        return source.first_events(number)
     if not isinstance(source, Files) or source.format != "parquet":
         raise ConfigError("an oracle checks generated events or Parquet files, no other source; leave --check out")
     return f"{source.path}/*.parquet"

@@ -1,1 +1,1 @@
-"""Sources: streams of events that can be replayed from any offset, from files or from a generator."""
+"""Sources: streams of events that can be replayed from any offset, from files, a generator or a program that runs."""

@@ -77,6 +77,20 @@ class Cursor(Protocol):
         """
 
 
+@runtime_checkable
+class ClosableCursor(Protocol):
+    """A cursor that holds something to be released, such as a program that it has started."""
+
+    def close(self) -> None:
+        """Release it; called when the run ends in any way, perhaps from another thread, perhaps more than once."""
+
+
+def close_cursor(cursor: Cursor) -> None:
+    """Release what a cursor holds, if anything."""
+    if isinstance(cursor, ClosableCursor):
+        cursor.close()
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What a run wants of a stream: the columns that its queries read, and those that are only checked.

@@ -5,6 +5,7 @@ from typing import Any
 
 from shoal.connectors.sources.generator import Generator
 from shoal.connectors.sources.source import Source
+from shoal.connectors.sources.sumo import Sumo
 from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, mean, top_k
 from shoal.model.query.expression import col
@@ -15,6 +16,7 @@ from shoal.session.job import Job
 from shoal.workloads.oracle_input import oracle_input
 from shoal.workloads.traffic.events import TrafficEvents
 from shoal.workloads.traffic.oracle import COLUMNS, expected
+from shoal.workloads.traffic.sumo_vehicles import SumoVehicles
 from shoal.workloads.workload import Amount, Ready, Workload
 
 STREAM = "vehicles"
@@ -53,7 +55,7 @@ def queries(regions: int, lateness_s: float = 0.0) -> Iterator[Query]:
 
 
 def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source | None) -> Ready:
-    """The job and its oracle, over generated events or over files of the same columns."""
+    """The job and its oracle, over generated events, files of the same columns or vehicles that SUMO simulates."""
     events = TrafficEvents(
         profile=settings["profile"],
         vehicles=settings["vehicles"],
@@ -65,6 +67,8 @@ def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source
         step_s=settings["step_s"],
         shift=settings["shift"],
     )
+    if isinstance(source, Sumo):
+        source = SumoVehicles.of(source, events.regions)
     feed = source or Generator(events, amount.events, amount.rate, amount.rows_per_epoch)
     job = Job.of("traffic", queries(settings["regions"], settings["disorder_s"]), {STREAM: feed})
     return Ready(job, lambda number: expected(oracle_input(events, number, COLUMNS, source)))

@@ -25,6 +25,7 @@ from shoal.connectors.sources.source import (
     Slice,
     Source,
     Wanted,
+    close_cursor,
     open_partitions,
     rows_of,
 )
@@ -123,9 +124,10 @@ class SourceNode(Node):
         return taken
 
     def close(self) -> None:
-        """Close the file that is being read, if a run ends inside one."""
+        """Close the file that is being read, if a run ends inside one, and release what the source holds."""
         if isinstance(self._batches, Generating):
             self._batches.close()
+        close_cursor(self._cursor)
 
     def _stamp(self) -> Stamp:
         now_s = self._sent_s = time.time()

@@ -77,6 +77,8 @@ def divided_source(source: Source, block_rows: int) -> Source:
         raise ConfigError(
             "simulated time cannot wait for files that are still to come; read the directory without follow"
         )
+    if getattr(source, "live", False):
+        raise ConfigError("simulated time cannot wait for a program that runs; use --on local, reference or spark")
     if not isinstance(source, Generator):
         return source
     return replace(source, rows_per_epoch=min(source.rows_per_epoch, block_rows))

@@ -10,7 +10,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from shoal.connectors.sources.source import Cursor, Slice, Source, open_partitions, rows_of
+from shoal.connectors.sources.source import Cursor, Slice, Source, close_cursor, open_partitions, rows_of
 from shoal.errors import CheckpointError, RunError
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.tasks import wire
@@ -99,6 +99,11 @@ class ShoalStreamReader(DataSourceStreamReader):
             done = list(Intake(compiled, plan, self._feed.stream).run(raw, read))
         yield wire.rows(done)
         freeze_what_stays()
+
+    def stop(self) -> None:
+        """Release what the source holds; called by Spark in the process that plans offsets."""
+        if self._cursor is not None:
+            close_cursor(self._cursor)
 
     def _check(self, start: dict[str, object]) -> None:
         """Reject an offset that another kind of source has left in the checkpoint."""
