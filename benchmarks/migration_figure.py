@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+TITLE = "Moving to another host, simulated: 1 Mbit/s; (c), (d) a tenth of rows and bandwidth; (e) 150 kbit/s"
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "migration.png"
 COLOURS: Mapping[str, str] = {
     "none": "#99a3a4",
@@ -39,7 +40,7 @@ def draw(found: Mapping[str, Sequence[Row]]) -> None:
         _lines(axes[1, 0], "(d) the same, short slides: delay of windows", found["slides"])
         _kept(axes[1, 1], "(e) disconnected after 30 s: results kept", found["disconnection"])
         _legend(axes[1, 2])
-        drawing.suptitle("Moving to another host over 1 Mbit/s ((e): 150 kbit/s), simulated", color=MUTED, size=10)
+        drawing.suptitle(TITLE, color=MUTED, size=10)
         FIGURE.parent.mkdir(parents=True, exist_ok=True)
         drawing.savefig(FIGURE, dpi=130)
 
