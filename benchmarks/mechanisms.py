@@ -211,6 +211,7 @@ def both(measured: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]
     columns = {"frozen_s": "freeze ms", "spike_s": "spike ms", "seconds": "move s"}
     header = ["", *(f"{on}: {name}" for on in EPOCHS for name in columns.values()), "results"]
     found = {(each["on"], each["mechanism"]): each for each in measured if each["mechanism"] != TWICE}
+    offered = {kind.capabilities.name: kind.capabilities.mechanisms for kind in kinds()}
     rows = []
     for mechanism in dict.fromkeys(mechanism for _, mechanism in found):
         cells = []
@@ -219,7 +220,8 @@ def both(measured: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]
             for name in columns:
                 values = [each[name] for each in outcomes]
                 scaled = [1000 * value for value in values] if name != "seconds" else values
-                cells.append(_ranged(scaled, 1 if name == "seconds" else 0) if values else "not offered")
+                missing = "not measured" if mechanism in offered[on] else "not offered"
+                cells.append(_ranged(scaled, 1 if name == "seconds" else 0) if values else missing)
         equal = all(each["equal"] for (_, named), each in found.items() if named == mechanism)
         ended = all(each["in_time"] for (_, named), one in found.items() if named == mechanism for each in one["all"])
         results = "equal" if equal else "lost state" if mechanism in LOSSY else "DIFFERENT"
@@ -241,7 +243,7 @@ def sections(measured: dict[str, Any]) -> list[str]:
         f"{text}. {max(moved):.0f} MB move all-at-once. Medians, and the range where there are several runs.",
         markdown(*both(trials_)),
     ]
-    usual_s = {each["label"]: median(each["all"][0]["before_s"]) for each in trials_}
+    usual_s = {each["label"]: median(each["all"][0]["before_s"]) for each in trials_ if "before_s" in each["all"][0]}
     for on in EPOCHS:
         if (label := f"{on}, {TWICE}") in usual_s and f"{on}, no move" in usual_s:
             once, again = (f"{1000 * usual_s[name]:,.0f} ms" for name in (f"{on}, no move", label))
