@@ -21,6 +21,7 @@ import rebinding_figure
 import repartition
 import scaling
 import soak
+import spatial_matching
 import window_growth
 from record import kept
 from table import markdown
@@ -44,6 +45,7 @@ NAMES = (
     "rebinding",
     "repartition",
     "mechanisms",
+    "spatial_matching",
 )
 
 
@@ -62,6 +64,7 @@ def section(name: str, measured: dict[str, Any]) -> str:
         "rebinding": rebinding.sections,
         "repartition": repartition.sections,
         "mechanisms": mechanisms.sections,
+        "spatial_matching": spatial_matching.sections,
     }[name](measured)
     return "\n\n".join([f"Measured on {measured['measured_at']}: {sentence(measured['machine'])}.", *parts])
 
