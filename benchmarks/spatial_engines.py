@@ -55,9 +55,7 @@ def matcher(table: RangeTable) -> Match:
     def match(x: np.ndarray, y: np.ndarray) -> Pairs:
         none = np.zeros(x.size, np.int64)
         points, rows = table.matches(none, cells_of(GRID, x, y), x, y, none)
-        if len(table.runs) == 1:
-            return points, table.runs[0].rows[ID][rows]
-        return points, table.rows(rows)[ID]
+        return points, table.rows(rows, [ID])[ID]
 
     return match
 

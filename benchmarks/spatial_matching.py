@@ -255,7 +255,7 @@ def main() -> None:
     matcher(RangeTable.of(few).ready().ended(few))(box[:10, 0], box[:10, 1])  # compiles
     measured: dict[str, Any] = {"ranges": count, "repeat": repeat, "engines": compared(box, points, repeat)}
     print(table.plain(*rows_of_table(measured["engines"])), flush=True)
-    blocks = [(10_000, 30), (100_000, 5)] if not options.quick else [(1_000, 10)]
+    blocks = [(10_000, 30), (100_000, 8)] if not options.quick else [(1_000, 10)]
     measured["changes"] = [changes(box, block, number, repeat) for block, number in blocks]
     print(table.plain(*rows_of_changes(measured["changes"])), flush=True)
     measured["elsewhere"] = elsewhere(points, count, repeat)

@@ -40,7 +40,7 @@ def found(table: RangeTable, seed: int) -> Pairs:
     instance, cell = draw.integers(0, INSTANCES, 100), draw.integers(0, CELLS, 100)
     x, y, time = draw.random(100), draw.random(100), draw.integers(0, 30, 100)
     at, ranges = table.matches(instance, cell, x, y, time)
-    taken = table.rows(ranges)
+    taken = table.rows(ranges, [ID, "name"])
     assert [f"range {each}" for each in taken[ID].tolist()] == taken["name"].to_pylist()
     pairs = list(zip(at.tolist(), taken[ID].tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)

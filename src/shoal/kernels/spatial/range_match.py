@@ -133,7 +133,7 @@ class RangeMatchKernel(RowKernel):
         x, y = coordinates(self.grid, self.point, points.columns)
         where = points.instance, points[self.cells[POINTS]], x, y, points[TIME]
         ours, theirs = ranges.matches(*where, degrees=self.grid.units == "degrees")
-        found = ranges.rows(theirs)
+        found = ranges.rows(theirs, [column for _, column in self.outputs[RANGES]])
         columns: dict[str, Column] = {INSTANCE: points.instance[ours]}
         columns |= {name: take(points[column], ours) for name, column in self.outputs[POINTS]}
         columns |= {name: found[column] for name, column in self.outputs[RANGES]}

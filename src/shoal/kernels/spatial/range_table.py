@@ -10,7 +10,7 @@ A table is a value: every change makes a new one, which shares what has not chan
 4. The end of a range that is not here is kept: a part of the state may arrive later than the end of a range in it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -118,17 +118,23 @@ class RangeTable:
         ranges = [rows + start for (_, rows), start in zip(pairs, self.starts[:-1].tolist(), strict=True)]
         return np.concatenate([points for points, _ in pairs]), np.concatenate(ranges)
 
-    def rows(self, rows: Ints) -> RowTable:
-        """The given rows of ranges and ends as they are, in the given order."""
+    def rows(self, rows: Ints, names: Iterable[str] | None = None) -> RowTable:
+        """The given rows of ranges and ends as they are, in the given order, with the named columns or all."""
         parts = self._parts()
+        if names is not None:
+            chosen = dict.fromkeys((INSTANCE, *names))
+            parts = [RowTable({name: part[name] for name in chosen}) for part in parts]
         if len(parts) == 1:
             return parts[0].take(rows)
         starts = np.cumsum([0, *(len(part) for part in parts)])
         part_of = np.searchsorted(starts, rows, side="right") - 1
-        order = np.argsort(part_of, kind="stable")
-        edges = np.searchsorted(part_of[order], np.arange(len(parts) + 1))
-        taken = [part.take(rows[order[edges[i] : edges[i + 1]]] - starts[i]) for i, part in enumerate(parts)]
+        order = None if (np.diff(part_of) >= 0).all() else np.argsort(part_of, kind="stable")
+        edges = np.searchsorted(part_of if order is None else part_of[order], np.arange(len(parts) + 1))
+        inner = (rows - starts[part_of]) if order is None else (rows - starts[part_of])[order]
+        taken = [part.take(inner[edges[i] : edges[i + 1]]) for i, part in enumerate(parts)]
         found = concat_rows(taken) or taken[0]
+        if order is None:
+            return found
         back = np.empty(order.size, np.int64)
         back[order] = np.arange(order.size)
         return found.take(back)
