@@ -47,6 +47,21 @@ SMALL = {
         Small("buses", 6_000, 1_000, {"vehicles": "60", "per_s": "1", "groups": "4"}),
         Small("mixed", 9_000, 3_000),
         Small("skew", 6_000, 1_500, {"cells": "8", "hot": "2", "per_s": "500", "move_s": "3"}),
+        Small(
+            "geo-pubsub",
+            6_000,
+            1_500,
+            {
+                "per_s": "500",
+                "subscriptions": "200",
+                "side": "0.03",
+                "churn": "20",
+                "hot_subscriptions": "50",
+                "hot_from_s": "3",
+                "hot_s": "6",
+                "partitions": "6",
+            },
+        ),
     )
 }
 
@@ -73,7 +88,9 @@ def test_every_workload_is_here() -> None:
     assert set(SMALL) == set(WORKLOADS)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n == "mixed" else []) for n in SMALL])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in ("mixed", "geo-pubsub") else []) for n in SMALL]
+)
 def test_a_workload_equals_its_oracle_while_all_its_state_moves(name: str, spark: "SparkSession") -> None:
     ready = SMALL[name].ready(seed=0)
     run = start(ready.job, spark=spark, workers=WORKERS)

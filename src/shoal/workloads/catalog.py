@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from shoal.errors import ConfigError
+from shoal.workloads.geo_pubsub.queries import GEO_PUBSUB
 from shoal.workloads.linear_road.queries import LINEAR_ROAD
 from shoal.workloads.mixed.queries import MIXED
 from shoal.workloads.nexmark.queries import NEXMARK
@@ -13,7 +14,7 @@ from shoal.workloads.traffic.queries import TRAFFIC
 from shoal.workloads.workload import Workload
 from shoal.workloads.ysb.queries import YSB
 
-_ALL = (TRAFFIC, YSB, NYT, LINEAR_ROAD, NEXMARK, BIKES, BUSES, MIXED, SKEW)
+_ALL = (TRAFFIC, YSB, NYT, LINEAR_ROAD, NEXMARK, BIKES, BUSES, MIXED, SKEW, GEO_PUBSUB)
 WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _ALL}
 
 

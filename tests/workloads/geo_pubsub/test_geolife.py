@@ -84,9 +84,9 @@ def test_a_feed_has_the_points_that_are_wanted_and_its_oracle_their_visits(file:
 def test_a_file_that_is_none_is_named(content: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(content)
-    with pytest.raises(ShoalError, match=f"^geo-pubsub geolife must .*{path}"):
+    with pytest.raises(ShoalError, match=f"^geo-pubsub points must .*{path}"):
         geolife(str(path), 1, 1)
-    with pytest.raises(ShoalError, match=r"^geo-pubsub geolife must be a CSV file .* cannot read"):
+    with pytest.raises(ShoalError, match=r"^geo-pubsub points must be a CSV file .* cannot read"):
         geolife(str(tmp_path / "nowhere.csv"), 1, 1)
 
 

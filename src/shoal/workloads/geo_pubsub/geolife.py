@@ -112,10 +112,12 @@ def visited(path: str) -> pa.RecordBatch:
         rows = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=TYPES, include_columns=list(TYPES)))
     except (OSError, KeyError, pa.ArrowInvalid) as error:
         raise SourceError(
-            f"geo-pubsub geolife must be a CSV file with the columns {', '.join(TYPES)}; cannot read {path!r}: {error}"
+            f"geo-pubsub points must be a CSV file with the columns {', '.join(TYPES)}; cannot read {path!r}: {error}"
         ) from error
     if not rows.num_rows or any(column.null_count for column in rows.columns):
-        raise SourceError(f"geo-pubsub geolife must have points without nulls; got {rows.num_rows} rows in {path!r}")
+        raise SourceError(
+            f"geo-pubsub points must be at least one, without nulls; got {rows.num_rows} rows in {path!r}"
+        )
     rows = rows.sort_by([("datetime", "ascending"), ("uid", "ascending")]).combine_chunks()
     number, hour = pa.array(np.arange(rows.num_rows)), pc.hour(rows["datetime"]).combine_chunks()
     ts, x, y = (rows[name].combine_chunks() for name in ("datetime", "lng", "lat"))
