@@ -30,7 +30,7 @@ class RangeRun:
     rows: RowTable
     layout: RangeLayout | None = None
     ended: int = -1
-    """How many rows have an end; counted unless it is given."""
+    """How many rows have an end, or more if some got several; counted unless it is given."""
 
     def __post_init__(self) -> None:
         """Count the ends."""
@@ -81,7 +81,7 @@ class RangeRun:
         if not rows.size:
             return self, found
         until = self.rows[UNTIL].copy()
-        newly = np.count_nonzero(until[np.unique(rows)] == ENDLESS_US)
+        newly = np.count_nonzero(until[rows] == ENDLESS_US)
         np.minimum.at(until, rows, ends[UNTIL][given])
         return RangeRun(self.rows.with_columns(**{UNTIL: until}), self.layout, self.ended + int(newly)), found
 
