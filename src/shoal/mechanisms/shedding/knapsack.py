@@ -72,7 +72,8 @@ def within_share(theta: float, utility: Floats, sizes: Ints, capacity: int, orde
     mask = np.zeros(utility.size, bool)
     if not half:
         return mask
-    limit, unit = 2 * half * theta / 3, 2 * half * (theta / 3) ** 2
+    utility = np.where(sizes <= capacity, utility, 0.0) / half  # so that the smallest numbers do not become 0
+    limit, unit = 2 * theta / 3, 2 * (theta / 3) ** 2
     large = np.flatnonzero((utility > limit) & (sizes <= capacity))
     small = order[(utility[order] <= limit) & (sizes[order] <= capacity)]
     level = np.floor(utility[large] / unit).astype(np.int64)

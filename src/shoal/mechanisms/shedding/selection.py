@@ -98,7 +98,8 @@ class GreedySelection:
 class OptimalSelection:
     """The best choice for utilities rounded to whole numbers from 0 to `levels`, and then whatever else fits.
 
-    Without `levels`, there are 100 as in the paper, or more if fragments are few enough to compute the choice quickly.
+    If rounding has made it worse than the greedy choice, that one is taken. Without `levels`, there are 100 as in the
+    paper, or more if fragments are few enough to compute the choice quickly.
     """
 
     levels: int | None = None
@@ -113,8 +114,12 @@ class OptimalSelection:
         """Choose the fragments of the largest total utility."""
         _check(utility, state_bytes, capacity_bytes)
         order = by_density(utility, state_bytes)
-        mask = best_of_levels(self.scaled(utility, state_bytes, capacity_bytes), utility, state_bytes, capacity_bytes)
-        return _ordered(_filled(mask, order, state_bytes, capacity_bytes), order)
+        scaled = self.scaled(utility, state_bytes, capacity_bytes)
+        found = _filled(
+            best_of_levels(scaled, utility, state_bytes, capacity_bytes), order, state_bytes, capacity_bytes
+        )
+        greedy = _greedy(utility, state_bytes, capacity_bytes, order)
+        return _ordered(greedy if utility[greedy].sum() > utility[found].sum() else found, order)
 
     def scaled(self, utility: Floats, state_bytes: Ints, capacity_bytes: int) -> Ints:
         """Utilities as whole numbers, relative to the most useful fragment that fits; 0 for those that do not fit."""
