@@ -35,6 +35,7 @@ from shoal.model.control.messages import (
     EpochCommitted,
     Event,
     MessageRejected,
+    MoveLimit,
     MovesFinished,
     QueriesParked,
     Rebind,
@@ -96,11 +97,12 @@ class Controller:
         *,
         stops_to_divide: bool = False,
         mechanisms: Sequence[str] = (),
+        sheds: bool = False,
     ) -> None:
         """Start without any observation.
 
         `stops_to_divide`: the runtime processes all it has read before a split. `mechanisms`: those among which the
-        twin chooses one for every rebinding; without any, the runtime uses its own.
+        twin chooses one for every rebinding; without any, the runtime uses its own. `sheds`: that one chooses state.
         """
         self.policy = policy
         self.settings = settings or ControlSettings()
@@ -115,7 +117,7 @@ class Controller:
         splitting = self.settings.splitting if policy in SPLITTING else None
         self._divisions = Divisions(None if splitting is None else replace(splitting, stops=stops_to_divide))
         ahead = self.settings.departures == "ahead" and policy in DYNAMIC
-        self._departures = Departures(self.settings.horizon_s, leaving_of(self.settings.leave), ahead)
+        self._departures = Departures(self.settings.horizon_s, leaving_of(self.settings.leave), ahead, sheds)
         self._snapshots: list[Snapshot] = []
         self._newest: Snapshot | None = None
         self._loads: Loads | None = None
@@ -203,11 +205,11 @@ class Controller:
         made, reason = len(event.moves) - len(event.aborted), event.aborted[0].aborted
         return Reaction((), (Aborted(now_s, pending.decided.number, made, len(event.aborted), reason),))
 
-    def _command(self, binding: Binding, name: str) -> Rebind:
+    def _command(self, binding: Binding, name: str, limit: MoveLimit | None = None) -> Rebind:
         """A rebinding with an id that is unique within this controller."""
         self._rebinds += 1
         self._moving = f"{name} {self._rebinds}"
-        return Rebind(binding, id=self._moving)
+        return Rebind(binding, id=self._moving, limit=limit)
 
     def _epoch(self, event: EpochCommitted, now_s: float) -> Reaction:
         snapshot = event.snapshot
@@ -263,11 +265,11 @@ class Controller:
         found = departures.due(observation, snapshot.period_s, now_s)
         if found is None:
             return None
-        entry = found.entry(event.epoch, now_s)
+        entry = found.entry(event.epoch, now_s, self._names)
         if not found.moved:
             return Reaction((), (*self._ended_streak(), entry))
         self._rest_until_s = now_s + self._rest_s
-        return Reaction((self._command(found.binding, LEAVING),), (*self._ended_streak(), entry))
+        return Reaction((self._command(found.binding, LEAVING, found.limit),), (*self._ended_streak(), entry))
 
     @property
     def _leaving(self) -> bool:

@@ -3,8 +3,11 @@
 1. A host goes when an announced outage takes it away, when its battery runs out, or when the user wants it to be free.
 2. The transfer of its instances takes their bytes over the link of the host, and a hand-over each. They leave when the
    time until the departure is hardly longer than that, so that the host is used as long as it can be.
-3. If not all of them can leave in time, those with the most events per second leave, as many as fit.
-4. They go to the workers of other hosts with the least work. Nothing returns to the host until it is back.
+3. If not all of them can leave in time, the most useful ones do: the utility of an instance is the number of events per
+   second that need its state, and the greedy selection of state shedding chooses among them by utility and time.
+4. If the mechanism chooses among fragments of state, all of them leave, and the runtime is told how much time it has.
+   It sends the most useful fragments of all instances first.
+5. They go to the workers of other hosts with the least work. Nothing returns to the host until it is back.
 """
 
 from collections import deque
@@ -16,9 +19,12 @@ import numpy as np
 from shoal.control.journal import Left
 from shoal.control.observation import Observation
 from shoal.errors import ConfigError, did_you_mean
+from shoal.mechanisms.shedding.selection import GreedySelection
 from shoal.model.control.binding import Binding, WorkerId
 from shoal.model.control.hosts import Floats, HostDeparture, Hosts
+from shoal.model.control.messages import MoveLimit
 from shoal.model.control.topology import Topology
+from shoal.model.query.graph import InstanceId
 from shoal.policies.binding.loads import Ints
 
 SAFETY = 1.5
@@ -30,6 +36,8 @@ BATTERY_SAMPLES = 20
 FEWEST_SAMPLES = 3
 EMPTY = "is expected to run out of battery"
 WANTED = "is to be free"
+NAMED_FIRST = 3
+"""Instances that are named as the most useful ones."""
 LATE = "their state takes longer than the time that is left"
 NOWHERE = "no other host remains"
 
@@ -54,7 +62,11 @@ def leaving_of(text: str) -> Mapping[str, float]:
 
 @dataclass(frozen=True)
 class Evacuation:
-    """The binding with which instances leave, and what is to be said of it."""
+    """The binding with which instances leave, and what is to be said of it.
+
+    `limit`: how much time there is, if the runtime has to choose what to send. `first`: the most useful instances, if
+    time is short; `kept`: the share of the utility that leaves in time, as far as it is known.
+    """
 
     binding: Binding
     hosts: tuple[str, ...]
@@ -64,9 +76,12 @@ class Evacuation:
     transfer_s: float
     stayed: int
     reason: str
+    limit: MoveLimit | None = None
+    first: tuple[InstanceId, ...] = ()
+    kept: float = 1.0
 
-    def entry(self, epoch: int, at_s: float) -> Left:
-        """The same for the journal."""
+    def entry(self, epoch: int, at_s: float, names: Mapping[InstanceId, str]) -> Left:
+        """The same for the journal; `names` are those that people know instances by."""
         return Left(
             at_s,
             epoch,
@@ -77,16 +92,22 @@ class Evacuation:
             round(self.transfer_s, 6),
             self.stayed,
             self.reason,
+            tuple(names.get(each, str(each)) for each in self.first),
+            round(self.kept, 6),
         )
 
 
 @dataclass
 class Departures:
-    """Follows what is known of hosts that go; `leave` is what the user wants, by name of the host."""
+    """Follows what is known of hosts that go; `leave` is what the user wants, by name of the host.
+
+    `sheds`: the mechanism chooses which state to send if there is no time for all of it.
+    """
 
     horizon_s: float
     leave: Mapping[str, float] = field(default_factory=dict)
     ahead: bool = True
+    sheds: bool = False
     _batteries: deque[tuple[float, Floats]] = field(default_factory=lambda: deque(maxlen=BATTERY_SAMPLES))
     _emptied: dict[int, HostDeparture] = field(default_factory=dict)
     _given_up: set[int] = field(default_factory=set)
@@ -132,7 +153,7 @@ class Departures:
         if hosts is None:
             return None
         known = [each for each in self._known(hosts, now_s) if now_s < each.at_s]
-        search = _Search(observation, hosts, self.away(hosts, now_s))
+        search = _Search(observation, hosts, self.away(hosts, now_s), sheds=self.sheds)
         lead_s = LEAD_PERIODS * period_s
         due = [each for each in known if search.is_due(each, now_s, lead_s)]
         for each in due:
@@ -176,7 +197,8 @@ class Departures:
 class _Search:
     """Where the instances of hosts that go could be instead, and how long it takes to send them there."""
 
-    def __init__(self, observation: Observation, hosts: Hosts, away: Sequence[int]) -> None:
+    def __init__(self, observation: Observation, hosts: Hosts, away: Sequence[int], *, sheds: bool) -> None:
+        self._sheds = sheds
         self._loads, self._binding, self._hosts = observation.loads, observation.binding, hosts
         self._placed = observation.placed.copy()
         self._speed = hosts.speed[hosts.of_worker]
@@ -232,35 +254,78 @@ class _Search:
     def evacuation(self, due: Sequence[HostDeparture], now_s: float, lead_s: float) -> Evacuation | None:
         """Everything that can leave in time, by the departures that are due."""
         worker_of, names = dict(self._binding.worker_of), tuple(self._hosts.names[each.host] for each in due)
-        moved, size, transfer_s, stayed, reason = 0, 0.0, 0.0, 0, ""
-        for departure in due:
-            places = self._places(departure.host)
-            targets = self._targets(places, departure.host)
-            if targets is None:
-                stayed, reason = stayed + len(places), reason or NOWHERE
-                continue
-            each_s = self._transfer_s(departure.host, places, targets)
-            fitting = self._fitting(places, each_s, departure.at_s - now_s - lead_s / 2)
-            for position in fitting:
-                worker_of[self._loads.instances[places[position]]] = WorkerId(int(targets[position]))
-                self._placed[places[position]] = targets[position]
-            moved += len(fitting)
-            size += float(self._loads.state_bytes[places[fitting]].sum())
-            transfer_s = max(transfer_s, float(each_s[fitting].sum()))
-            if len(fitting) < len(places):
-                stayed, reason = stayed + len(places) - len(fitting), reason or LATE
-        trigger = "; ".join(each.sentence(name) for each, name in zip(due, names, strict=True))
-        binding = Binding(worker_of, self._binding.workers)
-        return Evacuation(binding, names, trigger, moved, round(size), transfer_s, stayed, reason)
+        chosen = [self._chosen(each, each.at_s - now_s - lead_s / 2) for each in due]
+        for each in chosen:
+            for position in each.going:
+                place, worker = each.places[position], int(each.targets[position])
+                worker_of[self._loads.instances[place]] = WorkerId(worker)
+                self._placed[place] = worker
+        going = np.concatenate([each.places[each.going] for each in chosen])
+        every = np.concatenate([each.places for each in chosen])
+        short = [each for each in chosen if each.reason]
+        utility = self._loads.rate_per_s
+        return Evacuation(
+            Binding(worker_of, self._binding.workers),
+            names,
+            "; ".join(each.sentence(name) for each, name in zip(due, names, strict=True)),
+            len(going),
+            round(float(self._loads.state_bytes[going].sum())),
+            max(each.transfer_s for each in chosen),
+            len(every) - len(going),
+            short[0].reason if short else "",
+            self._limit(due) if len(going) else None,
+            tuple(self._loads.instances[place] for each in short for place in each.places[each.first])[:NAMED_FIRST],
+            _share(float(utility[going].sum()), float(utility[every].sum())) * min(each.share for each in chosen),
+        )
 
-    def _fitting(self, places: Ints, each_s: Floats, left_s: float) -> list[int]:
-        """The positions of those that can be sent in a time: all, or those of most events per second that fit."""
-        fitting: list[int] = []
-        for position in np.argsort(-self._loads.rate_per_s[places], kind="stable").tolist():
-            if each_s[position] <= left_s:
-                fitting.append(position)
-                left_s -= float(each_s[position])
-        return sorted(fitting)
+    def _limit(self, due: Sequence[HostDeparture]) -> MoveLimit | None:
+        """Until when state can be sent; what is wanted then, and not forced, ends then."""
+        soonest = min(due, key=lambda each: each.at_s)
+        return MoveLimit(soonest.at_s, ends=soonest.event == WANTED) if self._sheds else None
+
+    def _chosen(self, departure: HostDeparture, left_s: float) -> "_Chosen":
+        """The instances that leave a host in a time: all, or the most useful ones that can be sent in it.
+
+        If fragments can be chosen, all of them leave, and a part of their state does not arrive.
+        """
+        places = self._places(departure.host)
+        targets = self._targets(places, departure.host)
+        if targets is None:
+            nothing = np.zeros(0, np.int64)
+            return _Chosen(places, places, nothing, nothing, 0.0, NOWHERE if len(places) else "")
+        each_s = self._transfer_s(departure.host, places, targets)
+        everyone = np.arange(len(places))
+        if each_s.sum() <= left_s:
+            return _Chosen(places, targets, everyone, everyone[:0], float(each_s.sum()), "")
+        costs_us = np.ceil(each_s * 1e6).astype(np.int64)
+        selected = GreedySelection().choose(self._loads.rate_per_s[places], costs_us, max(0, int(left_s * 1e6)))
+        if self._sheds:
+            share = max(0.0, left_s) / float(each_s.sum())
+            reason = f"there is time for {share:.0%} of it, so that the most useful state of all goes first"
+            return _Chosen(places, targets, everyone, selected.order, float(each_s.sum()), reason, share)
+        going, first = np.flatnonzero(selected.mask), selected.order[: int(selected.mask.sum())]
+        return _Chosen(places, targets, going, first, float(each_s[going].sum()), LATE)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """The instances on a host that goes, where each could go, and the positions of those that do.
+
+    `first`: positions by utility, if not all can leave in time, which `reason` explains. `share`: what arrives of the
+    state that leaves.
+    """
+
+    places: Ints
+    targets: Ints
+    going: Ints
+    first: Ints
+    transfer_s: float
+    reason: str
+    share: float = 1.0
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 1.0
 
 
 def remaining(observation: Observation, away: Sequence[int]) -> Observation:

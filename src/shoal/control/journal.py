@@ -233,7 +233,8 @@ class Left:
     """Instances left hosts that are expected to go, before they do.
 
     `transfer_s` is the time that the transfer is expected to take. `stayed` counts instances that could not leave in
-    time; `reason` says why.
+    time; `reason` says why. If time is short, `first` are the most useful instances, and `kept` is the share of the
+    utility that is expected to leave: of events that need the state.
     """
 
     at_s: float
@@ -245,6 +246,8 @@ class Left:
     transfer_s: float
     stayed: int = 0
     reason: str = ""
+    first: tuple[str, ...] = ()
+    kept: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,11 @@ class ControlSettings:
             raise ConfigError(f"patience must be at least 1; got {self.patience}")
 
     @property
+    def changed(self) -> dict[str, Any]:
+        """The settings that are not the usual ones."""
+        return {name: value for name, value in vars(self).items() if value != getattr(ControlSettings, name)}
+
+    @property
     def model(self) -> Model:
         """The decision model."""
         return Model(self.weight, self.least_s, self.most_s)

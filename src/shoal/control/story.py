@@ -202,7 +202,9 @@ def _left(entry: Left) -> str:
     stayed = f"{_number(entry.stayed, 'instance')} stayed on {', '.join(entry.hosts)}"
     if not entry.moved:
         return f"{stayed}, though {entry.trigger}: {entry.reason}"
-    return left + (f"; {stayed}: {entry.reason}" if entry.stayed else "")
+    short = f"; {stayed}: {entry.reason}" if entry.stayed else f"; {entry.reason}" if entry.reason else ""
+    useful = f" (first {', '.join(entry.first)}; about {entry.kept:.0%} of the utility)" if entry.first else ""
+    return left + short + useful
 
 
 def _scaled(entry: Scaled) -> str:

@@ -70,6 +70,10 @@ class Kernel(Protocol):
     def bounded(self) -> bool:
         """Whether state depends on no row from before its oldest fragment, so that rows alone recreate it in time."""
 
+    @property
+    def learns(self) -> bool:
+        """Whether utilities depend on what `learn` has found out about the input."""
+
     def row_keys(self, port: int, block: Block) -> Ids:
         """A hash of instance and key of each row of an input, as in `Fragments.key`."""
 
@@ -212,6 +216,7 @@ class StatefulKernel(ABC):
     results_per: ResultsPer = ""
     on_arrival: bool = False
     bounded: bool = False
+    learns: bool = False
     late_reason: str = "has advanced past the time of this row"
 
     @abstractmethod

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from shoal.mechanisms.shedding.selection import Selection
 from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.fragment import Fragments, Ids, Ints
 
@@ -26,13 +27,12 @@ def by_time(transfer: Transfer) -> Iterator[Fragments]:
         yield from _divided(transfer.fragments, transfer.fragments.needed_us)
 
 
-def by_utility(transfer: Transfer) -> Iterator[Fragments]:
-    """Fragments in batches of about equal size, those with the largest utility per byte first."""
+def by_utility(transfer: Transfer, selection: Selection) -> Iterator[Fragments]:
+    """Fragments in batches of about equal size, in the order of a selection: usually by utility per byte."""
     fragments = transfer.fragments
     if fragments is None or not len(fragments):
         return
-    worth = fragments.utility / np.maximum(fragments.state_bytes, 1)
-    order = np.lexsort((fragments.ids, -worth))
+    order = selection.choose(fragments.utility, fragments.state_bytes, 0).order
     for places in np.array_split(order, min(MOST_BATCHES, order.size)):
         yield fragments.take(places)
 

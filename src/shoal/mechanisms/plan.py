@@ -79,7 +79,8 @@ class Batch:
 
     `ids`: the fragments that it moves; None for all that no other batch moves. `due_us`: the watermark by which they
     should be there. `fetched`: the target may ask for it before its turn. `note`: what is done otherwise than the
-    mechanism promises, and why; reports of its moves say so.
+    mechanism promises, and why; reports of its moves say so. `rank`: of the batches of several transfers that share a
+    link and a queue, the lowest goes first.
     """
 
     queue: Queue
@@ -89,6 +90,7 @@ class Batch:
     due_us: int = NO_DEADLINE_US
     fetched: bool = False
     note: str = ""
+    rank: int = 0
 
     def __post_init__(self) -> None:
         """Reject steps in an impossible order."""
@@ -98,7 +100,7 @@ class Batch:
         """Whether both have the same steps for the same transfers and fragments."""
         if not isinstance(other, Batch):
             return NotImplemented
-        mine, theirs = ((x.queue, x.kinds, x.transfers, x.due_us, x.fetched, x.note) for x in (self, other))
+        mine, theirs = ((x.queue, x.kinds, x.transfers, x.due_us, x.fetched, x.note, x.rank) for x in (self, other))
         if mine != theirs or (self.ids is None) != (other.ids is None):
             return False
         return self.ids is None or np.array_equal(self.ids, other.ids)  # type: ignore[arg-type]

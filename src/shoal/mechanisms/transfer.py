@@ -14,13 +14,24 @@ STATIC_BYTES = 100
 """Bytes of the message that announces an operator, or answers that there is no state of a key."""
 
 
+@dataclass(frozen=True, eq=False)
+class SharedCapacity:
+    """The bytes of state that reach a host in time; all transfers over the same link have the same one.
+
+    `drops`: nothing is sent beyond it; otherwise the rest follows for as long as the link lives.
+    """
+
+    nbytes: int
+    drops: bool = False
+
+
 @dataclass(frozen=True)
 class Transfer:
     """The move of one instance: its workers, its state, and the link.
 
     `fragments`: those of its state; None if the runtime moves whole instances. `on_arrival` and `bounded` are those of
     its kernel. `replicated`: the target has an older copy of the state. `depth`: the number of operators behind it,
-    so that mechanisms can begin upstream or downstream.
+    so that mechanisms can begin upstream or downstream. `capacity`: what its link can carry in time; None if all.
     """
 
     instance: InstanceId
@@ -33,6 +44,7 @@ class Transfer:
     bounded: bool = True
     replicated: bool = False
     depth: int = 0
+    capacity: SharedCapacity | None = None
 
     def __post_init__(self) -> None:
         """Reject a transfer that changes nothing."""

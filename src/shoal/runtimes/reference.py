@@ -17,7 +17,7 @@ from shoal.compiler.watermarks import TICK_S, Reading, advanced, moves_with_time
 from shoal.connectors.sources.source import Offset, close_cursor
 from shoal.errors import ConfigError, QueryError, ShoalError
 from shoal.kernels.columns.table import Tables
-from shoal.mechanisms.catalog import MECHANISMS, mechanism_named
+from shoal.mechanisms.catalog import MECHANISMS, mechanism_named, refuse_limit
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
     CommandRefused,
@@ -141,6 +141,7 @@ class ReferenceRuntime(WallClock, Unmeasured, FollowedRun):
                     raise ConfigError(refusal)
                 if isinstance(command, Rebind):
                     mechanism_named(command.mechanism or "all-at-once", CAPABILITIES.mechanisms, "runtime reference")
+                    refuse_limit(command.limit, "runtime reference")
                 if isinstance(command, ShedInput):
                     self._shedding = switched(self._shedding, active=command.active)
                 after = self._now.after(command, set(self._sources))

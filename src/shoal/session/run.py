@@ -20,6 +20,7 @@ from shoal.control.journal import Begun, Migrated
 from shoal.control.settings import ControlSettings
 from shoal.control.twin.adviser import AUTO
 from shoal.errors import ConfigError
+from shoal.mechanisms.catalog import SHEDDING
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
     AddQuery,
@@ -28,6 +29,7 @@ from shoal.model.control.messages import (
     Drain,
     EpochCommitted,
     Event,
+    MoveLimit,
     MovesFinished,
     QueriesParked,
     Rebind,
@@ -99,13 +101,19 @@ class Run:
         on, tally = self.runtime.capabilities.name, self.tally
         return f"Run({self.job.name!r} on {on}, {self.workers} workers, {tally.epochs} epochs, {tally.events} events)"
 
-    def rebind(self, binding: Binding, mechanism: str | None = None) -> str:
+    def rebind(
+        self,
+        binding: Binding,
+        mechanism: str | None = None,
+        within_s: float | None = None,
+        most_bytes: int | None = None,
+    ) -> str:
         """Use another binding from the next epoch on, by another mechanism if one is given; no result changes.
 
-        Returns the id of its report in `finished`.
+        State that comes after `within_s`, or is more than `most_bytes`, is lost. Returns the id of the report.
         """
-        rebind = Rebind(binding, mechanism, f"request {next(self._requests)}")
-        self._apply(rebind)
+        limit = MoveLimit.of(within_s, most_bytes, self.runtime.now_s())
+        self._apply(rebind := Rebind(binding, mechanism, f"request {next(self._requests)}", limit))
         return rebind.id
 
     def _apply(self, command: Command) -> None:
@@ -122,10 +130,7 @@ class Run:
         self._apply(command)
 
     def split(self, instance: InstanceId | str, parts: int = 2) -> None:
-        """Divide the keys of an instance, and their state, among several; no result changes.
-
-        The new instances go to the workers with the fewest. An impossible split is refused, see `refused`.
-        """
+        """Divide the keys of an instance, with their state, among several; if that is impossible, see `refused`."""
         self.runtime.apply(Repartition((Split(InstanceId(instance), parts),)))
 
     def merge(self, *instances: InstanceId | str) -> None:
@@ -133,10 +138,7 @@ class Run:
         self.runtime.apply(Repartition((Merge(tuple(InstanceId(each) for each in instances)),)))
 
     def repartition(self, operator: OperatorId | str, *, groups: int) -> None:
-        """Divide the keys of an operator evenly among `groups` instances; no result changes.
-
-        The name of a query stands for its last stateful operator.
-        """
+        """Divide the keys of an operator, or of the last one with state of a query, evenly among `groups` instances."""
         self.runtime.apply(Repartition((Regroup(operator_named(self.graph, operator), groups),)))
 
     @property
@@ -315,16 +317,15 @@ def start(  # noqa: PLR0913  (all but the job by name)
 
     `on` names the runtime: `spark`, `local`, `reference` or `simulated`. Each rejects the parameters of others: `spark`
     (a session) and `interval_s` are for Spark, `local` (a `LocalSettings`) is for the local runtime, `topology` is the
-    machine of the simulated runtime, and `conf` holds settings of any by name. Without `workers` there are two, or all
+    machine of the simulated runtime, and `conf` has settings of any by name. Without `workers` there are two, or all
     cores of the topology. `seed` is for what a runtime draws at random. Without a `checkpoint` directory a run cannot
     be resumed; Spark then uses a temporary one. Without a `sink` the results stay in memory, in `Run.sink`. Without a
     `policy` instances are bound round-robin; the local runtime then binds none, which is an error with `must_bind`. The
     journal is in the directory `journal`, or with the checkpoint. `mechanism` moves state to its new worker: see `shoal
     mechanisms`; `megaphone` by default, `auto` lets the twin choose. If a query fails, `on_query_error` decides: `fail`
-    ends the run with the error; `park` stops that query, and all others that need what failed, until they are replaced,
-    see `Run.parked`. `say` is called with the reason whenever the start takes a while. `allow_pickle` accepts functions
-    in the checkpoint that are not signed with your key, see docs/security.md. `shed`: which input may be shed if the
-    run is overloaded, or always; see `Run.load_shedding` and docs/how-to/shed-load.md.
+    ends the run with the error; `park` stops it, and all that need what failed, until they are replaced. `say` is
+    called with the reason whenever the start takes a while. `allow_pickle` accepts functions in the checkpoint that are
+    not signed with your key, see docs/security.md. `shed`: which input may be shed, see docs/how-to/shed-load.md.
     """
     kind = runtime_kind(on)
     began_s = kind.clock()
@@ -389,10 +390,10 @@ def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
     if can.binds != "always":
         return
     among = can.mechanisms if run.asked_mechanism == AUTO else ()
-    controller = Controller(run.job.graph, run.policy, control, stops_to_divide=can.stops_to_divide, mechanisms=among)
+    divides, sheds = can.stops_to_divide, run.mechanism == SHEDDING
+    controller = Controller(run.job.graph, run.policy, control, stops_to_divide=divides, mechanisms=among, sheds=sheds)
     file = None if journal is None else JournalFile(journal)
     run.steering = Steering(controller, run.runtime, file, Maps(run.job.graph), run.mechanism)
-    changed = {name: value for name, value in vars(control).items() if value != getattr(ControlSettings, name)}
-    numbers = run.workers, len(run.job.graph.stateful_instances)
-    begun = Begun(round(run.began_s, 3), run.job.name, can.name, run.policy, *numbers, changed, can.simulates_time)
+    numbers = run.workers, len(run.job.graph.stateful_instances), control.changed, can.simulates_time
+    begun = Begun(round(run.began_s, 3), run.job.name, can.name, run.policy, *numbers)
     run.steering.note([begun])

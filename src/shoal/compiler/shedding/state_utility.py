@@ -43,10 +43,13 @@ def _with_utilities(lane: Lane, total: dict[OperatorId, Expression]) -> Lane:
     return replace(lane, utilities=found) if asked else lane
 
 
-def fragments_of(lane: Lane, state: State, learned: Learned = NOTHING_LEARNED) -> Fragments:
+def fragments_of(
+    lane: Lane, state: State, learned: Learned = NOTHING_LEARNED, declared: NDArray[np.int64] | None = None
+) -> Fragments:
     """The fragments of a lane's state, with the utility that queries define for them instead of the kernel's.
 
-    A utility that is null, negative or not a number counts as 0.
+    A utility that is null, negative or not a number counts as 0. `declared`: the declared instance of every number in
+    the state, if it has others than those of the lane.
     """
     if lane.kernel is None:
         raise TypeError("a lane without a kernel has no state")
@@ -59,9 +62,10 @@ def fragments_of(lane: Lane, state: State, learned: Learned = NOTHING_LEARNED) -
             continue
         rows = place[np.searchsorted(fragments.ids, lane.kernel.row_ids(number, table), sorter=place)]
         columns = dict(zip(lane.kernel.keys(0), lane.kernel.table_keys(number, table), strict=True))
-        block = Block({**columns, **_constant(lane, table.instance)}, len(table))
+        numbers = table.instance if declared is None else declared[table.instance]
+        block = Block({**columns, **_constant(lane, numbers)}, len(table))
         for expression in {id(each): each for each in lane.utilities if each is not None}.values():
-            ours = np.array([each is expression for each in lane.utilities])[table.instance]
+            ours = np.array([each is expression for each in lane.utilities])[numbers]
             if ours.any():
                 utility[rows[ours]] = _values(expression, block)[ours]
     return replace(fragments, utility=utility)

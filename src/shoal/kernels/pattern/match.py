@@ -47,6 +47,8 @@ class MatchKernel(WholeRowKernel):
     names: tuple[str, ...]
     time: str
 
+    learns = True
+
     @cached_property
     def hold_us(self) -> int:  # type: ignore[override]
         """A match has the time of its last row and may become final only `within_us` after its first row."""

@@ -3,9 +3,11 @@
 Every event carries `at_s`, the time at which it happened by the runtime's own clock.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shoal.errors import BindingError
 from shoal.model.control.binding import Binding, WorkerId
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.partitioning import Change
@@ -15,16 +17,55 @@ from shoal.model.query.graph import InstanceId, Query
 
 
 @dataclass(frozen=True)
+class MoveLimit:
+    """How much state a rebinding can move: what reaches the new workers by a time, or so many bytes.
+
+    `deadline_s`: when the old workers are expected to be gone, by the runtime's clock. `capacity_bytes`: bytes of state
+    that can be sent between any two hosts. `ends`: what has not arrived at the deadline is dropped; otherwise it is
+    sent for as long as the link lives.
+
+    >>> MoveLimit(capacity_bytes=1000).drops, MoveLimit(deadline_s=9.0, ends=False).drops
+    (True, False)
+    """
+
+    deadline_s: float | None = None
+    capacity_bytes: int | None = None
+    ends: bool = True
+
+    def __post_init__(self) -> None:
+        """Reject a limit that limits nothing, and one that is no number."""
+        if self.deadline_s is None and self.capacity_bytes is None:
+            raise BindingError("the limit of a rebinding must have deadline_s or capacity_bytes; got neither")
+        if self.deadline_s is not None and not math.isfinite(self.deadline_s):
+            raise BindingError(f"deadline_s of a rebinding must be finite; got {self.deadline_s}")
+        if self.capacity_bytes is not None and self.capacity_bytes < 0:
+            raise BindingError(f"capacity_bytes of a rebinding must be 0 or more; got {self.capacity_bytes}")
+
+    @classmethod
+    def of(cls, within_s: float | None, capacity_bytes: int | None, now_s: float) -> "MoveLimit | None":
+        """The limit of a move that may take some time from now on, and send some bytes; None if neither is given."""
+        if within_s is None and capacity_bytes is None:
+            return None
+        return cls(None if within_s is None else now_s + within_s, capacity_bytes)
+
+    @property
+    def drops(self) -> bool:
+        """Whether state may be dropped though nothing fails."""
+        return self.capacity_bytes is not None or self.ends
+
+
+@dataclass(frozen=True)
 class Rebind:
     """Use another binding from the next epoch on; it may have more or fewer workers.
 
     `mechanism`: how state moves; None for that of the run. `id`: how `MovesFinished` refers to it. A newer rebinding
-    supersedes an older one that is still in progress.
+    supersedes an older one that is still in progress. `limit`: how much state can move; None if all of it can.
     """
 
     binding: Binding
     mechanism: str | None = None
     id: str = ""
+    limit: MoveLimit | None = None
 
 
 @dataclass(frozen=True)

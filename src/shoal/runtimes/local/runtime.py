@@ -16,7 +16,8 @@ from shoal.compiler.warm_up import warm_up
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ConfigError, ShoalError
-from shoal.mechanisms.catalog import mechanism_named
+from shoal.mechanisms.catalog import SHEDDING, mechanism_named
+from shoal.mechanisms.shedding.selection import selection_named
 from shoal.model.control.binding import Binding
 from shoal.model.control.histogram import merged
 from shoal.model.control.messages import (
@@ -24,6 +25,7 @@ from shoal.model.control.messages import (
     CommandRefused,
     Drain,
     Event,
+    MoveLimit,
     Rebind,
     Repartition,
     ShedInput,
@@ -48,6 +50,7 @@ from shoal.runtimes.local.memory.blocks import ChunkAllocator, Sizes
 from shoal.runtimes.local.metrics import Metrics
 from shoal.runtimes.local.migration.divided_lanes import DividedLanes
 from shoal.runtimes.local.migration.executor import MECHANISMS, Migration
+from shoal.runtimes.local.migration.stop_the_world import BarrierShedding
 from shoal.runtimes.local.report import Reports
 from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundPool
 from shoal.runtimes.local.scheduling.cores import PINNINGS, Machine
@@ -100,6 +103,8 @@ class LocalSetup:
     say: Callable[[str], None] | None = None
     shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
     """Streams of which rows may be shed."""
+    selection: str = "greedy"
+    bytes_per_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Reject unknown names and negative numbers."""
@@ -222,12 +227,19 @@ class LocalRuntime(WallClock):
         delivery = Delivery(self._nodes, setup.sink, setup.sink_buffer_bytes)
         if setup.queues is not None:
             self._divided_lanes = DividedLanes(self._nodes, binding, most, graph)
-            self._migration = Migration(self._divided_lanes, self._pool, self._topology_of, setup.mechanism)
+            self._migration = Migration(
+                self._divided_lanes, self._pool, self._topology_of, setup.mechanism, self._shedding_of
+            )
+            if setup.mechanism == SHEDDING:
+                self._divided_lanes.sample_keys()
         topology_of = None if isinstance(self._pool, ThreadPerNode) else self._topology_of
         reports = Reports(graph, self._nodes, self._pool, delivery, binding, self._divided_lanes, topology_of)
         return Supervisor(
             self._pool, delivery, reports, self._metrics, self._migration, self._parking, self._events, self.now_s
         )
+
+    def _shedding_of(self, limit: MoveLimit) -> BarrierShedding:
+        return BarrierShedding(limit, selection_named(self._setup.selection), self._setup.bytes_per_s)
 
     def _silence(self, parked: frozenset[str]) -> None:
         """Emit no more results of parked queries; called by the thread in which the newest of them failed."""

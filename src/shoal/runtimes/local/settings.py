@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import ConfigError, did_you_mean
+from shoal.mechanisms.shedding.selection import selection_named
 from shoal.policies.catalog import QUEUED, QUEUES_OF
 from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.local.dataflow.result_buffer import SINK_BUFFER_BYTES
@@ -61,6 +62,10 @@ class LocalSettings:
     """Whether those that process all events of a stream are compiled into one loop."""
     sink_buffer_bytes: int = SINK_BUFFER_BYTES
     """Bytes of results that may wait for the sink before sources stop reading."""
+    selection: str = "greedy"
+    """Which state moves if a move has a limit: see docs/how-to/shed-state.md."""
+    bytes_per_s: float = 0.0
+    """The bandwidth by which moves with a deadline are limited; 0: none is given."""
     say: Callable[[str], None] | None = None
     """Called with messages about a slow start: loops that have to be compiled."""
 
@@ -70,6 +75,9 @@ class LocalSettings:
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
         _ = self.sizes  # rejects sizes below 1
+        selection_named(self.selection)
+        if not 0 <= self.bytes_per_s < float("inf"):
+            raise ConfigError(f"bytes_per_s must be 0 or more; got {self.bytes_per_s}")
         for name, least in (("processor_nodes", 0), ("most_workers", 0), ("sink_buffer_bytes", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} must be at least {least}; got {getattr(self, name)}")
@@ -97,6 +105,8 @@ class LocalSettings:
             pinning=self.pinning,
             sink_buffer_bytes=self.sink_buffer_bytes,
             say=self.say,
+            selection=self.selection,
+            bytes_per_s=self.bytes_per_s,
         )
 
     def bound(self, policy: str | None, most_workers: int) -> "LocalSettings":

@@ -1,5 +1,7 @@
 """Departure: the source's side of a migration. It processes what it still has, and gives the rest away."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from shoal.kernels.columns.block import Block
@@ -9,13 +11,19 @@ from shoal.model.control.fragment import Fragments, Ids
 from shoal.runtimes.migration.piece import Piece
 from shoal.runtimes.migration.state_copy import Difference, StateCopy
 
+Listing = Callable[[State], Fragments]
+"""Lists the fragments of a state, each with its utility."""
+
 
 class Departure:
     """A state that leaves in pieces, between any two blocks."""
 
-    def __init__(self, kernel: Kernel, state: State, replica: StateCopy | None = None) -> None:
-        """Everything is still here; `replica`: an older copy of it, elsewhere."""
+    def __init__(
+        self, kernel: Kernel, state: State, replica: StateCopy | None = None, listing: Listing | None = None
+    ) -> None:
+        """Everything is still here; `replica`: an older copy of it, elsewhere. `listing`: by default the kernel's."""
         self.kernel, self.state = kernel, state
+        self._listing = listing or kernel.fragments
         self._copied = replica
         self._listed: tuple[Tables, int, Fragments] | None = None
         self._before: Ids | None = None
@@ -25,7 +33,7 @@ class Departure:
         """What is still here; listed once for every version of the state."""
         state, known = self.state, self._listed
         if known is None or known[0] is not state.tables or known[1] != state.watermark_us:
-            known = self._listed = state.tables, state.watermark_us, self.kernel.fragments(state)
+            known = self._listed = state.tables, state.watermark_us, self._listing(state)
         return known[2]
 
     def rows(self, port: int, block: Block) -> Block:

@@ -18,7 +18,7 @@ from shoal.kernels.kernel import NO_RESULTS, Kernel, State, concat_blocks
 from shoal.mechanisms.plan import Batch, Queue, StepKind
 from shoal.mechanisms.transfer import ESSENTIAL_BYTES, STATIC_BYTES
 from shoal.model.control.fragment import Fragments, Ids
-from shoal.runtimes.migration.departure import Departure
+from shoal.runtimes.migration.departure import Departure, Listing
 from shoal.runtimes.migration.interruption import (
     LossReport,
     Sent,
@@ -69,11 +69,19 @@ class Relocation:
     """
 
     def __init__(
-        self, kernel: Kernel, state: State, batches: Sequence[Batch], replica: StateCopy | None = None
+        self,
+        kernel: Kernel,
+        state: State,
+        batches: Sequence[Batch],
+        replica: StateCopy | None = None,
+        listing: Listing | None = None,
     ) -> None:
-        """Nothing has moved yet; the batches are those of one transfer. `replica`: an older copy at the target."""
+        """Nothing has moved yet; the batches are those of one transfer.
+
+        `replica`: an older copy at the target. `listing`: lists fragments with their utilities, by default the kernel.
+        """
         self.kernel = kernel
-        self.source = Departure(kernel, state, replica)
+        self.source = Departure(kernel, state, replica, listing)
         self.target: Receiver | None = None
         self.started = self.stopped = False
         self.sent = 0

@@ -14,7 +14,7 @@ from shoal.compiler.shedding.shed_rules import check_windows
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ShoalError
-from shoal.mechanisms.catalog import MECHANISMS, mechanism_named
+from shoal.mechanisms.catalog import MECHANISMS, mechanism_named, refuse_limit
 from shoal.model.control.messages import Command, CommandRefused, Event, Rebind, ShedInput, WorkersLost
 from shoal.model.control.shedding import NO_SHEDDING, StreamShedding
 from shoal.model.control.topology import Topology
@@ -101,6 +101,7 @@ class CommandedRun(Unmeasured, FollowedRun):
                     raise BindingError(refusal)
                 if isinstance(command, Rebind):
                     mechanism_named(command.mechanism or MECHANISM, self.capabilities.mechanisms, self.where)
+                    self._check_limit(command)
                     yield from self._rebind(command, self._now.after(command, set(self._sources)))
                 elif isinstance(command, ShedInput):
                     self._input.switch(active=command.active)
@@ -111,6 +112,10 @@ class CommandedRun(Unmeasured, FollowedRun):
                 yield CommandRefused(command, str(error), at_s=self.now_s())
         for command in later:
             self._commands.put(command)
+
+    def _check_limit(self, command: Rebind) -> None:
+        """Reject a rebinding that would drop state, which only a run row by row can do."""
+        refuse_limit(command.limit, self.where)
 
     def _changed(self, command: Command) -> Iterator[Event]:
         """Change queries or partitioning; raises if that is impossible. Time may pass meanwhile."""

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from shoal.compiler.program import Program
 from shoal.errors import ConfigError, did_you_mean
+from shoal.mechanisms.shedding.selection import selection_named
 from shoal.policies.catalog import QUEUED, QUEUES_OF
 from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.profile_file import read_profile
@@ -104,6 +105,8 @@ class SimulatedSettings:
     """The fixed time of a move, and the work it makes for the new worker."""
     sample_rows: int = 20_000
     """Rows of a sample by which statistical mode divides a stream among instances, once per second."""
+    selection: str = "greedy"
+    """Which state moves first if there is no time for all of it: see docs/how-to/shed-state.md."""
     seed: int = 0
     measure_policy: bool = False
     """Whether the processor time of policies is measured, which differs from run to run; otherwise it counts as 0."""
@@ -125,6 +128,7 @@ class SimulatedSettings:
         if not 0 <= self.delivery_s < float("inf"):
             raise ConfigError(f"delivery_s must be 0 or more; got {self.delivery_s}")
         self._check_trace()
+        selection_named(self.selection)
         weights_of(self.weights)
         if self.arrival == "step" and self.source != "outside":
             raise ConfigError("arrival=step needs source=outside: a worker that is late would read them late")

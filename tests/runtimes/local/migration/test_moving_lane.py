@@ -27,7 +27,7 @@ from shoal.runtimes.local.dataflow.split import MovingSplit
 from shoal.runtimes.local.memory.blocks import Sizes
 from shoal.runtimes.local.migration.moving_lane import MovingLane
 from shoal.runtimes.local.migration.part_messages import Arrival
-from shoal.runtimes.local.migration.stop_the_world import PausedLane, change_owners
+from shoal.runtimes.local.migration.stop_the_world import OwnerChange, PausedLane
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,9 @@ def test_a_move_is_reported_if_a_barrier_moves_its_instance_on_before_it_has_set
         parts[1]._incoming[instance].drain(number)
     assert parts[1]._incoming[instance].complete  # it would settle in the next turn
     before[instance] = 0
-    change_owners(lane.ownership, parts, before, time.perf_counter())
+    change = OwnerChange(lane.ownership, parts, before)
+    change.release()
+    change.finish(time.perf_counter())
     made = [move for reports in lane.ownership.finished_moves for move in reports]
     made.sort(key=lambda move: move.ended_s)
     assert [(move.instance, move.source, move.target, move.lost) for move in made] == [

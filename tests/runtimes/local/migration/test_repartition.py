@@ -36,7 +36,7 @@ from shoal.session.run import Run, start
 class Kind:
     """How instances move meanwhile, the class of parts, and the most workers."""
 
-    move: Callable[[DividedLanes], None]
+    move: Callable[[DividedLanes], object]
     part: type[MovingLane] = MovingLane
     most: int = 0
 

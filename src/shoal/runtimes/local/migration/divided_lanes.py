@@ -23,8 +23,9 @@ from shoal.runtimes.local.migration.ownership import Ownership
 from shoal.runtimes.local.migration.part_messages import HandOver
 from shoal.runtimes.local.migration.reassignment import Reassignment
 from shoal.runtimes.local.migration.repartition import LiveInstances, Repartitions
-from shoal.runtimes.local.migration.stop_the_world import PausedLane, change_owners
+from shoal.runtimes.local.migration.stop_the_world import BarrierShedding, OwnerChange, PausedLane
 from shoal.runtimes.local.migration.way import AT_ONCE, MoveWay
+from shoal.runtimes.migration.key_sample import KeySample
 
 
 @dataclass
@@ -188,18 +189,28 @@ class DividedLanes:
                 return lane.lane.kernel
         raise KeyError(instance)
 
+    def sample_keys(self) -> None:
+        """Have all parts sample their input, for kernels that learn from it; called before the run begins."""
+        for lane in self.lanes:
+            kernel = lane.lane.kernel
+            if kernel is not None and kernel.learns:
+                for part in lane.parts:
+                    part.sample = KeySample(kernel)
+
     @property
     def in_transit(self) -> bool:
         """Whether an instance is between two workers; exact only while all workers are stopped."""
         return any(part.in_transit for lane in self.lanes for part in lane.parts)
 
-    def move_at_barrier(self, since_s: float) -> None:
+    def move_at_barrier(self, since_s: float, shedding: BarrierShedding | None = None) -> bool:
         """Move all instances to their targets; only while all workers are stopped, as they are `since_s`.
 
-        If an instance is in transit, nothing changes and the caller must retry.
+        `shedding`: which state is kept; all of it by default. Returns False if an instance is in transit: then nothing
+        changes, and the caller must retry.
         """
         if self.in_transit:
-            return
+            return False
+        changes, gathered = list[OwnerChange](), list[tuple[DividedLane, list[tuple[Reassignment, int]]]]()
         for lane, goal in zip(self.lanes, self._goals, strict=True):
             wanted = lane.ownership.owner.copy()
             wanted[goal.instances] = goal.workers
@@ -207,10 +218,18 @@ class DividedLanes:
             for order, worker in gathering:
                 wanted[list(order.before)] = worker
             parts = [part for part in lane.parts if isinstance(part, PausedLane)]
-            change_owners(lane.ownership, parts, wanted, since_s)
+            changes.append(OwnerChange(lane.ownership, parts, wanted))
+            gathered.append((lane, gathering))
+        for change in changes:
+            change.release(settled=shedding is not None)
+        if shedding is not None:
+            shedding.shed([lane.lane for lane in self.lanes], changes)
+        for change, (lane, gathering) in zip(changes, gathered, strict=True):
+            change.finish(since_s)
             for order, worker in gathering:
                 order.assigned = True
                 lane.parts[worker].reassign(order)
+        return True
 
     def moves(self) -> list[Move]:
         """The moves that are left."""

@@ -4,6 +4,8 @@ A plan that moves all instances at once is executed at a barrier: all workers st
 every instance, and all continue. Any other plan is executed by migration requests, in the plan's order, without a stop;
 `way` says how. A barrier is retried until no request is in transit.
 
+A rebinding with a limit is executed at a barrier, too, where all state is known and `stop_the_world` chooses.
+
 What is dropped must be reported. So moves that drop state are not aborted by a newer rebinding, since the requests are
 on their way, and no instance is split or merged meanwhile.
 """
@@ -15,17 +17,18 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from shoal.errors import BindingError, MechanismError
-from shoal.mechanisms.catalog import mechanism_named
+from shoal.mechanisms.catalog import check_limit, mechanism_named
 from shoal.mechanisms.mechanism import Mechanism
 from shoal.mechanisms.plan import Plan
 from shoal.mechanisms.transfer import Transfer
 from shoal.model.control.binding import Binding, Move, WorkerId
 from shoal.model.control.costs import LinkCosts
-from shoal.model.control.messages import LostState, MoveReport, Rebind, Repartition
+from shoal.model.control.messages import LostState, MoveLimit, MoveReport, Rebind, Repartition
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.local.migration.divided_lanes import DividedLanes
 from shoal.runtimes.local.migration.part_messages import HandOver
+from shoal.runtimes.local.migration.stop_the_world import BarrierShedding
 from shoal.runtimes.local.migration.way import AT_ONCE, MoveWay, StateComes, way_of
 from shoal.runtimes.local.scheduling.bound_pool import BoundPool
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
@@ -101,8 +104,14 @@ class Migration:
         pool: WorkerPool,
         topology_of: Callable[[int], Topology],
         mechanism: str | None,
+        shedding_of: Callable[[MoveLimit], BarrierShedding],
     ) -> None:
-        """Nothing moves yet; `mechanism` is the default for rebindings that name none."""
+        """Nothing moves yet; `mechanism` is the default for rebindings that name none.
+
+        `shedding_of` says how state is chosen under a limit.
+        """
+        self._shedding_of = shedding_of
+        self._shedding: BarrierShedding | None = None
         self._lanes = lanes
         self._pool = pool
         self._topology_of = topology_of
@@ -121,6 +130,7 @@ class Migration:
     def _repartition(self, command: Repartition) -> None:
         """Split and merge; moves of the instances concerned are aborted."""
         with self._lock:
+            self._shedding = None
             self._record_finished()
             if any(each.drops and each.left for each in self._open):
                 raise BindingError("instances cannot be split or merged while others are dropped; try again later")
@@ -144,10 +154,14 @@ class Migration:
 
     def _rebind(self, command: Rebind) -> None:
         mechanism = mechanism_named(command.mechanism or self._default, MECHANISMS, "the local runtime")
+        check_limit(command.limit, mechanism.name)
+        limited = command.limit is not None and command.limit.drops
+        shedding = self._shedding_of(command.limit) if command.limit is not None and limited else None
         lanes, workers = self._lanes, command.binding.workers
         with self._lock:
-            if mechanism.name == "drop" and lanes.repartitioning:
+            if (mechanism.name == "drop" or limited) and lanes.repartitioning:
                 raise BindingError("no instance can be dropped while others are split or merged; try again later")
+            self._shedding = None  # before the target changes: a barrier that comes meanwhile must drop nothing
             moves, plan = self._planned(command.binding, mechanism)
             began_s = time.perf_counter()
             self._record_finished()  # moves that have finished belong to the rebindings before
@@ -155,10 +169,11 @@ class Migration:
                 self._pool.resize(self._topology_of(workers).node_of)
             for before in (each for each in self._open if not each.drops):
                 before.abort(SUPERSEDED, lambda i: moves[i].source if i in moves else lanes.target(i))
-            way = way_of(plan)
+            way = None if limited else way_of(plan)
             reports = {i: MoveReport(i, move.source, move.target) for i, move in moves.items()}
             drops = way is not None and way.comes is StateComes.NEVER
             self._open.append(Rebinding(command.id, reports, began_s, drops))
+            self._shedding = shedding if moves else None
             self._execute(plan, way)
 
     def _planned(self, binding: Binding, mechanism: Mechanism) -> tuple[dict[InstanceId, Move], Plan]:
@@ -203,7 +218,12 @@ class Migration:
     def _stop_the_world(self) -> None:
         """Move at a barrier; if requests are in transit, `advance` retries."""
         if not self._lanes.in_transit:
-            self._pool.stop_the_world(lambda: self._lanes.move_at_barrier(self._pool.stopped_since_s))
+            self._pool.stop_the_world(self._move_at_barrier)
+
+    def _move_at_barrier(self) -> None:
+        shedding = self._shedding
+        if self._lanes.move_at_barrier(self._pool.stopped_since_s, shedding) and self._shedding is shedding:
+            self._shedding = None  # what is moved again has lost enough
 
     def advance(self) -> None:
         """Request again what is not at its target; an older request may have moved it. Called periodically."""

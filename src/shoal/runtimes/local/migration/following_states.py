@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.compiler.lane import Lane
-from shoal.kernels.kernel import State
+from shoal.kernels.columns.table import Tables
+from shoal.kernels.kernel import Kernel, State
 from shoal.mechanisms.shedding.lost_state import lost_state
 from shoal.mechanisms.shedding.report import shed_reports
 from shoal.model.control.fragment import NO_DEADLINE_US, Fragments
@@ -77,11 +79,16 @@ def fragments_of(state: LaneState) -> Fragments:
     return state.kernel.fragments(State(dict(state.tables), state.watermark_us))
 
 
-def lost_with(instance: int, state: LaneState, query: str) -> LostState:
+def lost_with(state: LaneState, query: str) -> LostState:
     """What is lost if the state of an instance is dropped; its fresh rows must have been merged."""
     fragments = fragments_of(state)
-    nothing = np.zeros(len(fragments), bool)
-    sheds = shed_reports(state.kernel, fragments, nothing, state.tables, [query] * (instance + 1))
+    return lost_of(state.kernel, fragments, np.zeros(len(fragments), bool), state.tables, query)
+
+
+def lost_of(kernel: Kernel, fragments: Fragments, arrived: NDArray[np.bool_], lost: Tables, query: str) -> LostState:
+    """What a query has lost of an instance: the tables of the fragments that have not arrived."""
+    last = int(fragments.instance.max(initial=0))
+    sheds = shed_reports(kernel, fragments, arrived, lost, [query] * (last + 1))
     return lost_state(sheds, float(fragments.utility.sum()))
 
 

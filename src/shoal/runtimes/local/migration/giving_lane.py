@@ -177,7 +177,7 @@ class GivingLane(LaneNode):
             return Arrival(instance, state.emptied(), self.home, rest.nbytes, left_s, rest=rest)
         if way.comes is StateComes.NEVER:
             query = query_of(self.lane, int(self.ownership.slots.declared[instance]))
-            return Arrival(instance, state.emptied(), self.home, 0, left_s, lost=lost_with(instance, state, query))
+            return Arrival(instance, state.emptied(), self.home, 0, left_s, lost=lost_with(state, query))
         missing = self._following.add(instance, state, request.target, way)
         return Arrival(instance, state.emptied(), self.home, 0, left_s, missing)
 

@@ -40,6 +40,7 @@ from shoal.runtimes.local.migration.preparation import Replica
 from shoal.runtimes.local.migration.reassignment import Reassignment
 from shoal.runtimes.local.migration.transit import IncomingInstance
 from shoal.runtimes.local.migration.way import AT_ONCE, Ahead, MoveWay
+from shoal.runtimes.migration.key_sample import KeySample
 
 
 class MovingLane(GivingLane):
@@ -48,7 +49,7 @@ class MovingLane(GivingLane):
     `_to_request` are instances to be requested, `_gathered` those of them that are to be split or merged. `_preparing`
     are those that are prepared, `_replicas` what is here of them, by instance and owner, and `_copied` those whose copy
     is here while others are copied. `_incoming` have come and are not settled yet. Only the worker that runs the part
-    touches these, except where a method says otherwise.
+    touches these, except where a method says otherwise. `sample` is what utilities of state are learned from, if any.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class MovingLane(GivingLane):
         self._copied: list[int] = []
         self._replicas: dict[tuple[int, int], Replica] = {}
         self._incoming: dict[int, IncomingInstance] = {}
+        self.sample: KeySample | None = None
         self.sleep = Sleep(phase=0 if self._own else 1)
         ownership.sleep(home, asleep=self.sleep.asleep)
 
@@ -283,6 +285,8 @@ class MovingLane(GivingLane):
         """Route rows of incoming and outgoing instances apart from the others (steps 3 and 4)."""
         if self._reassigner.busy:
             block = self._reassigner.relabel(self._ports[number], block, self.load)
+        if self.sample is not None:
+            self.sample.take(self._ports[number], block)
         if self._prepared:
             self._mirror(number, block)
         if self._incoming or self._outgoing:

@@ -29,7 +29,8 @@ class Convoy:
         """No crossing yet."""
         self.crossings: list[Crossing] = []
         self._wires, self._host_of, self._now_us, self._bytes_per_s = wires, host_of, now_us, bytes_per_s
-        self._busy: set[tuple[int, int]] = set()
+        self._busy: dict[tuple[int, int], Crossing] = {}
+        self._ending = False
         self._kicking = False
         self._fixed: set[int] = set()
         self._sending: dict[int, Bytes | None] = {}
@@ -40,9 +41,26 @@ class Convoy:
         for crossing in [each for each in self.crossings if not each.relocation.finished]:
             if self._host_of[crossing.source.core] == host:
                 lost += crossing.interrupt(self._passed)
-        self._busy = {way for way in self._busy if host not in way}
+        self._busy = {way: each for way, each in self._busy.items() if host not in way}
         self._notice()
         return lost
+
+    def end(self) -> None:
+        """The time for all crossings is over: their targets go on with what has arrived, and the rest is dropped.
+
+        An instance that has not stopped yet does so first, so that no row is lost.
+        """
+        self._ending = True
+        self.kick()
+
+    def _end_stopped(self) -> None:
+        ended = [each for each in self.crossings if each.relocation.stopped and not each.relocation.finished]
+        for crossing in ended:
+            crossing.interrupt(self._passed)
+            self._busy = {way: each for way, each in self._busy.items() if each is not crossing}
+        self._ending = any(not each.relocation.finished for each in self.crossings)
+        if ended:
+            self._notice()
 
     def _passed(self, shipment: Shipment) -> float:
         """The share of a shipment that has passed; what has not never arrives."""
@@ -58,6 +76,8 @@ class Convoy:
         if self._kicking:  # a shipment that leaves may let others leave: once is enough
             return
         self._kicking = True
+        if self._ending:
+            self._end_stopped()
         ways = sorted({self._way(each) for each in self.crossings})
         while any(self._sent(way) for way in ways):
             pass
@@ -110,14 +130,16 @@ class Convoy:
                 each.in_position()
         return crossing.in_position()
 
-    def _rank(self, crossing: Crossing, way: tuple[int, int]) -> tuple[float, int]:
+    def _rank(self, crossing: Crossing, way: tuple[int, int]) -> tuple[float, int, int]:
         """The queue of a crossing's next shipment; one with a deadline before those fetched, if it would be late."""
+        batch = crossing.relocation.next_batch
+        rank = 0 if batch is None else batch.rank
         queue, due_us = crossing.next_queue() or (Queue.NORMAL, NO_DEADLINE_US)
         if queue is Queue.DEADLINE and due_us != NO_DEADLINE_US:
             sending_us = 1e6 * crossing.station.state_bytes / self._bytes_per_s(*way)
             if due_us - sending_us <= self._now_us():
-                return Queue.FETCH - 0.5, due_us
-        return float(queue), due_us
+                return Queue.FETCH - 0.5, due_us, rank
+        return float(queue), due_us, rank
 
     def _notice(self) -> None:
         """Let crossings go on that waited for others of their batch."""
@@ -126,10 +148,11 @@ class Convoy:
                 crossing.noticed()
 
     def _send(self, way: tuple[int, int], crossing: Crossing, shipment: Shipment) -> None:
-        self._busy.add(way)
+        self._busy[way] = crossing
 
         def gone() -> None:
-            self._busy.discard(way)
+            if self._busy.get(way) is crossing:
+                del self._busy[way]
             self.kick()
 
         def arrived() -> None:

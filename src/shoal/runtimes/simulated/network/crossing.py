@@ -77,7 +77,7 @@ class Crossing:
     ) -> None:
         """Nothing has moved yet; `replica`: an older copy of the state at the target."""
         self.station, self._outside = station, outside
-        self.relocation = Relocation(station.kernel, station.state, batches, replica)
+        self.relocation = Relocation(station.kernel, station.state, batches, replica, station.listing())
         self.note = next((batch.note for batch in batches if batch.note), "")
         self.source, self.target = station.home, Side(core, None, first=FOREVER)
         self.begun_s = outside.now_s()

@@ -106,7 +106,7 @@ class LostHosts:
         refuge = self._refuge(station)
         replica = self._replicas.at(station, refuge)
         copy = None if replica is None else replica.piece
-        loss, state = before_redirection(kernel, Departure(kernel, station.state), copy, ())
+        loss, state = before_redirection(kernel, Departure(kernel, station.state, listing=station.listing()), copy, ())
         rows = station.restart(refuge, state)
         lost = loss.lost_state(kernel, queries_of(station.lane))
         target = WorkerId(int(workers.number_of[refuge]))

@@ -1,13 +1,13 @@
 """The simulated runtime row by row: every instance processes its rows where and when they have reached it."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ConfigError, RunError
-from shoal.mechanisms.catalog import MECHANISMS
+from shoal.mechanisms.catalog import check_limit, mechanism_with
 from shoal.model.control.binding import Binding, WorkerId
 from shoal.model.control.costs import LinkCosts
 from shoal.model.control.messages import Command, Event, MoveReport, MovesFinished, Rebind
@@ -21,12 +21,13 @@ from shoal.runtimes.simulated.input.task_plan import TaskPlan
 from shoal.runtimes.simulated.network.convoy import Convoy
 from shoal.runtimes.simulated.network.crossing import Crossing, Outside
 from shoal.runtimes.simulated.network.lost_hosts import LostHosts, queries_of
+from shoal.runtimes.simulated.network.move_limits import capacities
 from shoal.runtimes.simulated.network.network import OUTSIDE, Network, bandwidth
 from shoal.runtimes.simulated.network.replicas import NO_HOST, Replicas
 from shoal.runtimes.simulated.network.row_input import RowInput
 from shoal.runtimes.simulated.network.row_report import RowReports
 from shoal.runtimes.simulated.network.station import Station
-from shoal.runtimes.simulated.network.transfers import transfers_of
+from shoal.runtimes.simulated.network.transfers import Capacities, transfers_of
 from shoal.runtimes.simulated.settings import SimulatedSettings
 from shoal.runtimes.simulated.workers import Workers
 
@@ -269,10 +270,12 @@ class RowRuntime(CommandedRun):
         ]
         found = ((each, self._replicas.at(stations[each.instance], workers.cores[each.target])) for each in moves)
         replicas = {move.instance: replica for move, replica in found if replica is not None}
-        transfers = transfers_of(moves, stations, after.program, workers.topology, replicas)
-        plan = MECHANISMS[command.mechanism or self._mechanism].plan(transfers, LinkCosts())
+        limits = self._capacities(command, [(stations[m.instance], workers.cores[m.target]) for m in moves])
+        transfers = transfers_of(moves, stations, after.program, workers.topology, replicas, limits)
+        mechanism = mechanism_with(command.mechanism or self._mechanism, self.settings.selection)
+        plan = mechanism.plan(transfers, LinkCosts())
         self._workers, self._now = workers, after
-        self._rebinding = RowRebinding(command.id)
+        self._rebinding = rebinding = RowRebinding(command.id)
         convoy = self._convoy
         outside = Outside(lambda: self._network.issued, self.now_s, convoy.kick, convoy.ask, convoy.complete)
         for move, transfer in zip(moves, transfers, strict=True):
@@ -281,5 +284,21 @@ class RowRuntime(CommandedRun):
             mine = [batch for batch in plan.batches if transfer in batch.transfers]
             crossing = Crossing(station, workers.cores[move.target], mine, outside, replicas.get(move.instance))
             self._convoy.crossings.append(crossing)
-            self._rebinding.crossings.append((crossing, move.source, move.target))
+            rebinding.crossings.append((crossing, move.source, move.target))
+        if command.limit is not None and command.limit.deadline_s is not None and command.limit.ends:
+            at_s = max(self.now_s(), command.limit.deadline_s)
+            self._network.calendar.add(at_s, lambda: self._convoy.end() if self._rebinding is rebinding else None)
         self._convoy.kick()
+
+    def _capacities(self, command: Rebind, moving: Sequence[tuple[Station, int]]) -> Capacities:
+        """What the links of some stations to the cores that they go to can carry in time."""
+        machine = self.settings.machine
+        host_of = machine.worker_host.tolist()
+        pairs = {station.instance: (host_of[station.home.core], host_of[core]) for station, core in moving}
+        known = self._workers.known
+        found = capacities(machine, known, list(pairs.values()), command.limit, self.now_s())
+        return {instance: found[pair] for instance, pair in pairs.items() if pair in found}
+
+    def _check_limit(self, command: Rebind) -> None:
+        """Reject a rebinding that would drop state without choosing it."""
+        check_limit(command.limit, command.mechanism or self._mechanism)

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.compiler.lane import Lane
+from shoal.compiler.shedding.state_utility import fragments_of
 from shoal.kernels.columns.block import Block
 from shoal.kernels.kernel import NEVER_US, NO_RESULTS, Kernel, State
 from shoal.model.query.graph import InstanceId
-from shoal.runtimes.migration.departure import Departure
+from shoal.runtimes.migration.departure import Departure, Listing
+from shoal.runtimes.migration.key_sample import KeySample
 from shoal.runtimes.simulated.delay.cost import Cost
 from shoal.runtimes.simulated.network.calendar import Action
 from shoal.runtimes.simulated.network.core_queues import CoreQueues
@@ -101,6 +103,7 @@ class Station:
         self.kernel: Kernel = lane.kernel
         self.instance: InstanceId = lane.instances[number]
         self.home = Side(core, Departure(self.kernel, State()))
+        self._sample = KeySample(self.kernel)
         self.sides = [self.home]
         self.crossing: Crossing | None = None
         self.work = StationLoad()
@@ -122,6 +125,11 @@ class Station:
     def state_bytes(self) -> int:
         """The size of the state; during a migration, of what the source still has."""
         return sum(table.nbytes for table in self.state.tables.values())
+
+    def listing(self) -> Listing:
+        """Lists fragments with the utilities that queries define, or by what was learned of the input until now."""
+        learned = self._sample.learned
+        return lambda state: fragments_of(self.lane, state, learned)
 
     def take(self, side: Side, version: int, port: int, block: Block) -> None:
         """Rows have come to a side."""
@@ -187,6 +195,8 @@ class Station:
             raise TypeError("a side without a state processes nothing")
         if item.block is not None:
             rows = item.block.length
+            if side is self.home:  # at both sides of a recreated state there are the same rows
+                self._sample.take(item.port, item.block)
             late = handler.rows(item.port, item.block)
             if late.length:
                 self._around.refuse(self, item.port, late)

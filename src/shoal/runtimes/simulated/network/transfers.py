@@ -3,11 +3,14 @@
 from collections.abc import Container, Mapping, Sequence
 
 from shoal.compiler.program import Program
-from shoal.mechanisms.transfer import Transfer
+from shoal.mechanisms.transfer import SharedCapacity, Transfer
 from shoal.model.control.binding import Move
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.simulated.network.station import Station
+
+Capacities = Mapping[InstanceId, SharedCapacity]
+"""What the links of instances can carry in time, for those whose links are limited."""
 
 
 def transfers_of(
@@ -16,19 +19,35 @@ def transfers_of(
     program: Program,
     topology: Topology,
     replicated: Container[InstanceId],
+    capacities: Capacities,
 ) -> list[Transfer]:
     """The transfers of moves, each with the fragments of its state; operators upstream have a larger depth.
 
     `replicated`: the instances of which the target has a replica.
     """
     return [
-        _transfer(move, stations[move.instance], program, topology, replicated=move.instance in replicated)
+        _transfer(
+            move,
+            stations[move.instance],
+            program,
+            topology,
+            replicated=move.instance in replicated,
+            capacity=capacities.get(move.instance),
+        )
         for move in moves
     ]
 
 
-def _transfer(move: Move, station: Station, program: Program, topology: Topology, *, replicated: bool) -> Transfer:
-    fragments = station.kernel.fragments(station.state)
+def _transfer(
+    move: Move,
+    station: Station,
+    program: Program,
+    topology: Topology,
+    *,
+    replicated: bool,
+    capacity: SharedCapacity | None,
+) -> Transfer:
+    fragments = station.listing()(station.state)
     node_of = topology.node_of
     known = len(node_of)
     return Transfer(
@@ -42,4 +61,5 @@ def _transfer(move: Move, station: Station, program: Program, topology: Topology
         bounded=station.kernel.bounded,
         replicated=replicated,
         depth=program.depth - station.lane.depth,
+        capacity=capacity,
     )

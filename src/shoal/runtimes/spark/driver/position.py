@@ -9,7 +9,7 @@ from shoal.compiler.program import Program
 from shoal.compiler.shedding.shed_rules import check_windows
 from shoal.errors import PartitioningError
 from shoal.kernels.kernel import NEVER_US
-from shoal.mechanisms.catalog import mechanism_named
+from shoal.mechanisms.catalog import mechanism_named, refuse_limit
 from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery, ShedInput
 from shoal.model.control.parked import ParkedQuery
@@ -241,6 +241,7 @@ def _newest_us(position: Position, stream: str) -> int:
 def _rebound(position: Position, command: Rebind, usual: str) -> Position:
     """Begin a rebinding; instances that it does not name keep the goal of the rebinding before."""
     mechanism = mechanism_named(command.mechanism or usual, MECHANISMS, "Spark")
+    refuse_limit(command.limit, "Spark")
     known = position.rebinding.goal if position.rebinding else position.binding
     goal = replace(position.arrangement, binding=known).after(command, set()).binding
     begun = Rebinding(command.id, mechanism.name, goal)
