@@ -8,10 +8,11 @@ windows wait, what is sent, and what is lost if the link is cut.
 import math
 import random
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.compiler.build import kernel_of
 from shoal.control.twin.journey import on_link_s
@@ -40,6 +41,7 @@ TICK_S = 0.05
 HORIZON_S = 30.0
 BASE_US = 1_003_370_000
 """Event time at the beginning of a migration: in the middle of windows."""
+NOBODY: Ints = np.zeros(0, np.int64)
 OPERATORS = ("windows", "join", "deduplicate")
 TYPES = not_null({"ts": "timestamp", "key": "int64", "value": "float64"})
 
@@ -85,6 +87,11 @@ class Scenario:
     def slide_s(self) -> float:
         """Time between the ends of two windows; 0 without windows."""
         return self.size_s / self.slides if self.operator == "windows" else 0.0
+
+    @property
+    def lifetime_s(self) -> float:
+        """How long a part of the state is needed: a row of a join for half of the range on both sides."""
+        return self.size_s / 2 if self.operator == "join" else self.size_s
 
     def kernel(self) -> Kernel:
         """The kernel of the operator."""
@@ -156,13 +163,14 @@ class Core:
 
 @dataclass
 class Trial:
-    """One migration in simulated time; `measured` is what it cost."""
+    """One migration in simulated time; `due_at` are the results without a migration, by the time of their tick."""
 
     scenario: Scenario
     kernel: Kernel
     rows: Rows
     state: State
     link: TransferLink
+    due_at: Mapping[float, list[int]] = field(default_factory=dict)
     relocation: Relocation | None = None
     now_s: float = 0.0
     waited_s: float = 0.0
@@ -209,17 +217,19 @@ class Trial:
             self._until(tick_s)
             self._tick(tick_s, np.arange(places[number], places[number + 1]))
             if self.relocation is not None and self.relocation.finished:
-                self._rest(int(places[number + 1]), ticks[number + 1 :], places[number + 1 :])
+                self._rest(ticks[number + 1 :], places[number + 1 :])
                 return
 
-    def _rest(self, place: int, ticks: list[float], places: Ints) -> None:
-        """After the migration: the target serves what comes; windows wait for nothing but its backlog."""
+    def _rest(self, ticks: list[float], places: Ints) -> None:
+        """After the migration: the target serves what comes; results wait for nothing but its backlog."""
         for number, tick_s in enumerate(ticks):
-            if self.target.busy_s < self.now_s - TICK_S:
-                break
-            self._tick(tick_s, np.arange(places[number], places[number + 1]))
-            place = int(places[number + 1])
-        self.waited_s += self.target.serve(self.rows.at_s[place:])
+            mine = np.arange(places[number], places[number + 1])
+            if self.lost:
+                self._tick(tick_s, mine)
+                continue
+            self.waited_s += self.target.serve(self.rows.at_s[mine])  # results are those without a migration
+            for each in self.due_at.get(tick_s, ()):
+                self.emitted[each].append(max(tick_s, self.target.busy_s))
 
     def _held(self) -> int:
         moving = self.relocation
@@ -237,10 +247,12 @@ class Trial:
     def _tick(self, tick_s: float, places: Ints) -> None:
         self._at(tick_s)
         self.idle = False
-        for port in (0, 1):
-            chosen = places[self.rows.port[places] == port]
-            if chosen.size:
-                self._rows(port, chosen)
+        by_port = [places[self.rows.port[places] == port] for port in (0, 1)]
+        served = [self._rows(port, chosen) for port, chosen in enumerate(by_port) if chosen.size]
+        for core, counts in ((self.source, True), (self.target, not self._both)):
+            mine = np.sort(np.concatenate([NOBODY, *(each[core is self.target] for each in served)]))
+            waits_s = core.serve(self.rows.at_s[mine])
+            self.waited_s += waits_s if counts else 0.0
         moving = self.relocation
         if moving is None:
             results = self.kernel.close_until(self.state, watermark_us(tick_s))
@@ -249,42 +261,48 @@ class Trial:
             self._ask()
         self._emit(results)
 
-    def _rows(self, port: int, places: Ints) -> None:
-        at_s, block, moving = self.rows.at_s[places], self.rows.block(places), self.relocation
+    def _rows(self, port: int, places: Ints) -> tuple[Ints, Ints]:
+        """Process rows of one port; returns those that the source serves, and those that the target does."""
+        block, moving = self.rows.block(places), self.relocation
         if moving is None:
             self.kernel.process(self.state, block, port)
-            self.waited_s += self.source.serve(at_s)
-            return
+            return places, NOBODY
         if moving.finished:
             moving.rows(port, block)
-            self.waited_s += self.target.serve(at_s)
-            return
+            return NOBODY, places
         both, held = self._both, self._held()
         goes = np.zeros(places.size, bool)
         if moving.target is not None and not both:
             goes = moving.redirected(self.kernel.row_keys(port, block))
         moving.rows(port, block)
         waiting = self._held() - held
-        self.waited_s += self.source.serve(at_s[~goes])
         if both:
             self.duplicates += places.size
-            if not waiting:
-                self.target.serve(at_s)
-            return
-        going = at_s[goes]
+            return places, NOBODY if waiting else places
+        going = places[goes]
         if waiting:  # which ones wait is not known here; they are as old as the others
-            self.waited_s += float((self.now_s - going).sum()) * waiting / going.size
-        self.waited_s += self.target.serve(going[: going.size - waiting])
+            self.waited_s += float((self.now_s - self.rows.at_s[going]).sum()) * waiting / going.size
+        return places[~goes], going[: going.size - waiting]
 
     def _emit(self, results: Block) -> None:
         if not results.length:
             return
-        moving = self.relocation
-        core = self.source if moving is None or self._both or not (moving.stopped or moving.finished) else self.target
-        at_s = max(self.now_s, core.busy_s if moving is not None else self.now_s)
         names = [name for name in results.columns if name not in ("n", "m")]
-        for each in ids_of(0, [results.columns[name] for name in names], results.length).tolist():
-            self.emitted[each].append(at_s)
+        at_s = np.full(results.length, self.now_s)
+        if self.relocation is not None:
+            at_s = np.maximum(at_s, np.where(self._at_target(results), self.target.busy_s, self.source.busy_s))
+        found = ids_of(0, [results.columns[name] for name in names], results.length)
+        for each, when_s in zip(found.tolist(), at_s.tolist(), strict=True):
+            self.emitted[each].append(when_s)
+
+    def _at_target(self, results: Block) -> NDArray[np.bool_]:
+        """Whether each result comes from the target, and waits for its backlog rather than that of the source."""
+        moving = self.relocation
+        if moving is None or self._both:
+            return np.zeros(results.length, bool)
+        if moving.stopped or moving.finished or moving.target is None or self.kernel.on_arrival:
+            return np.full(results.length, moving.stopped or moving.finished)
+        return moving.redirected(self.kernel.row_keys(0, results))
 
     # the link
 
@@ -379,6 +397,13 @@ class Trial:
         return 0.0 if self.relocation is None else 1 - self.relocation.loss.utility_kept
 
 
+def keys_in_all(seen: Ids) -> float:
+    """How many keys there are if these have rows: with those that were not seen, by the estimator Chao 1."""
+    _, times = np.unique(seen, return_counts=True)
+    once, twice = int((times == 1).sum()), int((times == 2).sum())
+    return max(1.0, times.size + once * (once - 1) / (2 * (twice + 1)))
+
+
 class Trials:
     """All mechanisms in one scenario; the rows and the state at time 0 are the same for all."""
 
@@ -386,6 +411,7 @@ class Trials:
         """Process the rows from before, then all others without a migration, to know when results are due."""
         self.scenario, self.kernel, self.rows = scenario, scenario.kernel(), Rows.of(scenario)
         self.replica: StateCopy | None = None
+        self.due_at: Mapping[float, list[int]] = {}
         self.replica_age_s = self.per_event = 0.0
         state = self.kernel.open()
         before = np.flatnonzero(self.rows.at_s < 0)
@@ -407,6 +433,11 @@ class Trials:
         undisturbed = self._trial()
         undisturbed.run()
         self.due = undisturbed.emitted
+        due_at = defaultdict[float, list[int]](list)
+        for each, times_s in self.due.items():
+            for at_s in times_s:
+                due_at[at_s].append(each)
+        self.due_at = due_at
 
     @property
     def row_bytes(self) -> float:
@@ -415,28 +446,37 @@ class Trials:
 
     def _trial(self) -> Trial:
         state = State(dict(self.state.tables), self.state.watermark_us)
-        return Trial(self.scenario, self.kernel, self.rows, state, self.link)
+        return Trial(self.scenario, self.kernel, self.rows, state, self.link, self.due_at)
 
     def profile(self) -> MigrationProfile:
         """What is known at time 0: the state, and the rows so far."""
         scenario, kernel = self.scenario, self.kernel
         past = np.flatnonzero(self.rows.at_s < 0).astype(np.int64)
-        seen = kernel.row_keys(0, self.rows.block(past))
+        seen, at_s = kernel.row_keys(0, self.rows.block(past)), self.rows.at_s[past]
         keys = np.unique(self.fragments.key)
-        counts = np.bincount(np.searchsorted(keys, seen[np.isin(seen, keys)]), minlength=keys.size)
-        rates = counts / (2 * scenario.size_s)
+        known = np.isin(seen, keys)
+        counts = np.bincount(np.searchsorted(keys, seen[known]), minlength=keys.size)
+        # keys have state because they had rows lately: how many rows others have is seen in the time before
+        lifetime_s = scenario.lifetime_s
+        others = seen[~known & (at_s < -lifetime_s)]
+        rate = past.size / (2 * scenario.size_s)
+        new_rate = min(others.size / (2 * scenario.size_s - lifetime_s), rate)
+        rates = counts * ((rate - new_rate) / max(1, counts.sum()))
         per_event, row_bytes = 0.0 if scenario.slide_s else self.per_event, self.row_bytes
         return MigrationProfile(
             self.fragments,
             rates,
             self.link,
             watermark_us=watermark_us(0.0),
-            new_rate=max(0.0, past.size / (2 * scenario.size_s) - float(rates.sum())),
+            new_rate=new_rate,
+            new_keys=keys_in_all(others),
             event_cost_s=scenario.loads[0] / scenario.rate,
             event_bytes=row_bytes,
             slide_s=scenario.slide_s,
             results_per_event=per_event,
             rewrites=scenario.operator == "windows",
+            renews=scenario.operator == "deduplicate",
+            lifetime_s=lifetime_s,
             new_bytes=row_bytes * (1.0 if kernel.on_arrival else per_event),
             on_arrival=kernel.on_arrival,
             bounded=kernel.bounded,

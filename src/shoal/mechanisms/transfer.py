@@ -13,6 +13,9 @@ ESSENTIAL_BYTES = 24
 STATIC_BYTES = 100
 """Bytes of the message that announces an operator, or answers that there is no state of a key."""
 
+MOST_BATCHES = 1024
+"""Into how many batches the fragments of an instance are divided at most."""
+
 
 @dataclass(frozen=True, eq=False)
 class SharedCapacity:
@@ -32,6 +35,7 @@ class Transfer:
     `fragments`: those of its state; None if the runtime moves whole instances. `on_arrival` and `bounded` are those of
     its kernel. `replicated`: the target has an older copy of the state. `depth`: the number of operators behind it,
     so that mechanisms can begin upstream or downstream. `capacity`: what its link can carry in time; None if all.
+    `most_batches`: into how many its fragments are divided.
     """
 
     instance: InstanceId
@@ -45,6 +49,7 @@ class Transfer:
     replicated: bool = False
     depth: int = 0
     capacity: SharedCapacity | None = None
+    most_batches: int = MOST_BATCHES
 
     def __post_init__(self) -> None:
         """Reject a transfer that changes nothing."""

@@ -34,7 +34,7 @@ def every(profile: MigrationProfile) -> dict[str, Prediction]:
 
 def test_windows_are_late_in_the_order_of_the_study_of_lazy_migration() -> None:
     for slide_s in (0.2, 0.7, 1.4):
-        found = every(windows(keys=100, extents=100, nbytes=100, slide_s=slide_s, transfer_s=3.0, rate=50))
+        found = every(windows(keys=100, extents=100, nbytes=100, slide_s=slide_s, transfer_s=3.0, rate=50, load=0.0))
         delay = {name: each.emission_s for name, each in found.items()}
         assert delay["lazy-latency"] <= delay["rhino"] < delay["meces"] < delay["all-at-once"]
         assert delay["megaphone"] < delay["meces"]
@@ -128,12 +128,28 @@ def test_a_backlog_is_that_of_events_served_one_by_one(rate: int, load: float, b
         free_s = max(free_s, each) + event_s
     changes, flows, bursts = np.array([0.0, at_s]), np.array([float(rate), 0.0]), np.array([0.0, float(burst)])
     backlog = Backlog.of(changes, flows, bursts, event_s, until_s)
-    regular_s = backlog.waiting_s(bursts, changes, until_s, event_s, random=False)
+    regular_s = backlog.waiting_s(bursts, changes, random=False)
     assert regular_s == pytest.approx(wait_s, rel=0.05, abs=(burst + 1) * event_s + burst * 0.5 / rate)
+
+
+@given(st.lists(st.floats(0.1, 50), min_size=1, max_size=20), st.floats(0.001, 0.1))
+def test_events_that_come_at_once_wait_alike_whether_they_are_of_one_key_or_of_many(
+    sizes: list[float], event_s: float
+) -> None:
+    many, times = np.array(sizes), np.full(len(sizes), 1.0)
+    one, time = np.array([many.sum()]), np.array([1.0])
+    waits = [
+        Backlog.of(at_s, np.zeros(at_s.size), bursts, event_s, 1000.0).waiting_s(bursts, at_s)
+        for at_s, bursts in ((times, many), (time, one))
+    ]
+    assert waits[0] == pytest.approx(waits[1])
+    assert waits[1] == pytest.approx(many.sum() ** 2 * event_s / 2)
 
 
 def test_a_profile_needs_a_rate_for_every_key() -> None:
     with pytest.raises(ConfigError, match="one for each of 20 keys; got 3"):
         replace(windows(), rates=np.ones(3))
+    with pytest.raises(ConfigError, match="new_keys of a migration must be more than 0; got 0"):
+        replace(windows(), new_keys=0)
     with pytest.raises(ConfigError, match="left_s of a migration must be 0 or more"):
         replace(windows(), left_s=-1.0)

@@ -10,7 +10,7 @@ from shoal.control.twin.choice import Objective, choose
 from shoal.control.twin.prediction import predict
 from shoal.mechanisms.catalog import MECHANISMS
 
-CLEAR = 10.0
+CLEAR = 1.5
 """Costs that differ by this factor must be predicted in their order."""
 SEEDS = (10, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 9, 17)))
 
@@ -33,6 +33,6 @@ def test_times_bytes_and_losses_are_as_predicted(left_s: float) -> None:
     profile = trials.profile()
     for mechanism in MECHANISMS:
         found, wanted = predict(profile, mechanism), trials.measured(mechanism)
-        assert found.seconds == pytest.approx(wanted.seconds, rel=0.25, abs=0.1), mechanism
-        assert found.sent_bytes == pytest.approx(wanted.sent_bytes, rel=0.25), mechanism
-        assert found.lost == pytest.approx(wanted.lost, abs=0.25), mechanism
+        assert found.seconds == pytest.approx(wanted.seconds, rel=0.05, abs=0.05), mechanism
+        assert found.sent_bytes == pytest.approx(wanted.sent_bytes, rel=0.2), mechanism
+        assert found.lost == pytest.approx(wanted.lost, abs=0.1), mechanism

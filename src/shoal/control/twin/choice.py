@@ -94,6 +94,7 @@ def choose(
 def choose_for(profiles: Sequence[MigrationProfile], objective: Objective, among: Sequence[str]) -> tuple[Ranked, ...]:
     """The same for several migrations by one mechanism: of instances of different operators, or over several links."""
     found, impossible = list[tuple[float, int, Prediction]](), list[Ranked]()
+    profiles = [each.sampled() for each in profiles]
     rate = sum(each.rate for each in profiles)
     for place, name in enumerate(among):
         try:

@@ -4,15 +4,19 @@
    those in the normal queue; nothing interrupts a batch that is on its way.
 2. A target asks for a key when the first event of that key waits. Who asks when is drawn by the rate of the key and its
    hash, so that the same profile always gives the same journey.
-3. A copy has the size of the state; what follows it has the size of what has changed until then.
+3. A copy has the size of the state; what follows it has the size of what has changed until then. A batch that leaves
+   while the source works has the size of its keys at that time; the last one has the keys that are new.
 """
 
 import heapq
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import exp
 
 import numpy as np
 
+from shoal.control.twin.growth import Growth
 from shoal.control.twin.profile import LONGEST_S, Floats, MigrationProfile
 from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind
 from shoal.mechanisms.shedding.capacity import TransferLink
@@ -60,7 +64,12 @@ class Journey:
     _age_s: float = 0.0
     _both: bool = False
     _moved: bool = False
+    _stopped: bool = False
     _told: bool = False
+
+    @cached_property
+    def _growth(self) -> Growth:
+        return Growth(self.profile)
 
     def followed(self) -> list[Leg]:
         """All batches, in the order in which they leave."""
@@ -116,15 +125,17 @@ class Journey:
         if StepKind.EXPIRE in batch.kinds:
             now_s = max(now_s, self._expired_s())
         nbytes = self._bytes(batch, places, now_s)
-        free_s = now_s + on_link_s(self.profile.link, nbytes) * self._shared(batch)
+        free_s = now_s + on_link_s(self.profile.link, nbytes) * self._shared(batch, now_s)
         self.legs.append(Leg(batch, now_s, free_s + self.profile.link.latency_s, nbytes, places))
         return free_s
 
-    def _shared(self, batch: Batch) -> float:
+    def _shared(self, batch: Batch, now_s: float) -> float:
         """How much longer a batch takes because answers cross the link: that keys asked for have no state."""
         if not batch.fetched or self._told:
             return 1.0
-        return 1 / (1 - min(0.9, self.profile.new_rate * on_link_s(self.profile.link, STATIC_BYTES)))
+        profile = self.profile
+        asking = profile.new_rate * exp(-profile.new_rate * now_s / profile.new_keys)  # keys appear once
+        return 1 / (1 - min(0.9, asking * on_link_s(profile.link, STATIC_BYTES)))
 
     def _expired_s(self) -> float:
         """When nothing is left of the state."""
@@ -134,6 +145,7 @@ class Journey:
         """The size of a batch that leaves at a time."""
         kinds, profile = batch.kinds, self.profile
         self._both = self._both or StepKind.DUPLICATE in kinds
+        self._stopped = self._stopped or StepKind.PAUSE in kinds
         if StepKind.PREAMBLE in kinds or StepKind.REPLICA in kinds:
             replica = StepKind.REPLICA in kinds
             self._copied_s, self._age_s = now_s, profile.replica_age_s if replica else 0.0
@@ -146,11 +158,14 @@ class Journey:
         if self._both:
             return profile.state_bytes
         if self._copied_s is not None:
-            return profile.changed_bytes(now_s - self._copied_s, self._age_s)
+            return self._growth.difference_bytes(now_s - self._copied_s, self._age_s)
+        works = not self._stopped
         if places is not None:
             self._moved = True
-            return float(profile.sizes[places].sum())
-        return 0.0 if self._moved else profile.state_bytes
+            return self._growth.bytes_of(places, now_s) if works else float(profile.sizes[places].sum())
+        if self._moved:
+            return self._growth.new_key_bytes(now_s) if works else 0.0
+        return profile.state_bytes
 
 
 def _draws(keys: Ids) -> Floats:
@@ -165,12 +180,13 @@ def arrivals_s(profile: MigrationProfile, legs: list[Leg]) -> Floats:
     for leg in legs:
         if leg.nbytes <= 0 or not {StepKind.EXTRACT, StepKind.PREAMBLE, StepKind.REPLICA} & set(leg.batch.kinds):
             continue
-        places = np.arange(len(profile.fragments)) if leg.places is None else leg.places
-        places = places[found[places] >= LONGEST_S]
-        if StepKind.REPLICA in leg.batch.kinds:
-            found[places] = leg.arrived_s
-            continue
-        share = np.cumsum(profile.sizes[places]) / max(leg.nbytes, 1.0)
         on_way_s = leg.arrived_s - leg.left_s - profile.link.latency_s
-        found[places] = leg.left_s + profile.link.latency_s + np.minimum(share, 1.0) * on_way_s
+        if leg.places is not None:  # each fragment is in one such batch
+            share = np.cumsum(profile.sizes[leg.places]) / max(leg.nbytes, 1.0)
+            found[leg.places] = leg.left_s + profile.link.latency_s + np.minimum(share, 1.0) * on_way_s
+            continue
+        places = np.flatnonzero(found >= LONGEST_S)
+        share = np.cumsum(profile.sizes[places]) / max(leg.nbytes, 1.0)
+        share = np.ones(places.size) if StepKind.REPLICA in leg.batch.kinds else np.minimum(share, 1.0)
+        found[places] = leg.left_s + profile.link.latency_s + share * on_way_s
     return found

@@ -23,11 +23,10 @@ AMOUNTS = (
     "slide_s",
     "results_per_event",
     "new_bytes",
+    "lifetime_s",
     "replica_age_s",
     "left_s",
 )
-ID_BYTES = 8
-"""Bytes that name a fragment."""
 LONGEST_S = 1e9
 """Stands for a time that never comes."""
 
@@ -53,10 +52,13 @@ class Endpoint:
 class MigrationProfile:
     """What a migration depends on; times count from its beginning, which is at `watermark_us`.
 
-    `rates`: events per second of each key of the state, in the order of `keys`; `new_rate`: of keys without state.
+    `rates`: events per second of each key of the state, in the order of `keys`; `new_rate`: of keys without state,
+    `new_keys`: how many share it, if that is known.
     `event_cost_s`: work of an event at speed 1. `event_bytes`: its size. `slide_s`: time between two watermarks that
     close windows; 0 if none does, and each event has `results_per_event` instead. `rewrites`: an event changes the
-    newest fragment of its key; otherwise it adds `new_bytes` of state. `on_arrival`, `bounded` and `replicated` are
+    newest fragment of its key; otherwise it adds `new_bytes` of state. `renews`: a key has one fragment, and a result
+    when an event makes a new one after its deadline. `lifetime_s`: from when a fragment is new to its deadline; 0 if
+    that is not known. `on_arrival`, `bounded` and `replicated` are
     those of the transfer; `replica_age_s`: how old the copy is that the target has. `left_s`: time until the link is
     cut, if that is known. `horizon_s`: how long ahead costs are counted. `alike`: how many keys each key stands for;
     empty if every key stands for itself.
@@ -67,12 +69,15 @@ class MigrationProfile:
     link: TransferLink
     watermark_us: int = 0
     new_rate: float = 0.0
+    new_keys: float = np.inf
     event_cost_s: float = 0.0
     event_bytes: float = 64.0
     slide_s: float = 0.0
     results_per_event: float = 0.0
     rewrites: bool = True
+    renews: bool = False
     new_bytes: float = 0.0
+    lifetime_s: float = 0.0
     on_arrival: bool = False
     bounded: bool = True
     replicated: bool = False
@@ -91,6 +96,8 @@ class MigrationProfile:
             raise ConfigError(f"alike must have a number for each of {self.keys.size} keys; got {self.alike.size}")
         if self.rates.size and not (self.rates.min() >= 0 and np.isfinite(self.rates).all()):
             raise ConfigError(f"the rate of a key must be a number from 0; got {self.rates.min()}")
+        if self.new_keys <= 0:
+            raise ConfigError(f"new_keys of a migration must be more than 0; got {self.new_keys}")
         for name in AMOUNTS:
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} of a migration must be 0 or more; got {getattr(self, name)}")
@@ -157,26 +164,29 @@ class MigrationProfile:
         found[order[np.flatnonzero(np.diff(self.key_of[order], append=self.keys.size))]] = True
         return found
 
-    def changed_bytes(self, seconds: float, age_s: float = 0.0) -> float:
-        """How many bytes say what has changed within a time, since a copy that was `age_s` old when it began.
+    @cached_property
+    def needed_for_s(self) -> float:
+        """How long a new fragment is needed: its lifetime, or as long as any of the state; 0 if none has an end."""
+        ends_s = self.deadline_s[self.deadline_s < LONGEST_S]
+        return self.lifetime_s or float(ends_s.max(initial=0.0))
 
-        A fragment that was changed, replaced or dropped is named, and sent as it is now.
-        """
-        named = float(ID_BYTES * self.weight[self.key_of] @ (self.deadline_s <= seconds))
-        if self.rewrites:
-            slides = 1 + ((seconds + age_s) / self.slide_s if self.slide_s else 0.0)
-            newest = self.is_newest
-            sizes = self.sizes[newest] + ID_BYTES * self.weight[self.key_of[newest]]
-            return float(self.touched((seconds + age_s) / slides)[self.key_of[newest]] @ sizes) * slides
-        if self.on_arrival:
-            return self.new_bytes * self.rate * (seconds + age_s) + named
-        ends_s = np.where(self.deadline_s < LONGEST_S, self.deadline_s, 0.0)
-        young = ends_s > ends_s.max(initial=0.0) - age_s  # newer than the copy
-        return float(self.sizes @ ((self.deadline_s <= seconds) | young)) + named
+    @cached_property
+    def fragment_bytes(self) -> float:
+        """The mean size of a fragment."""
+        number = float(self.weight[self.key_of].sum())
+        return self.state_bytes / number if number else 0.0
 
     def touched(self, seconds: float) -> Floats:
         """The probability that each key has an event within a time."""
         return -np.expm1(-self.rates * seconds)
+
+    def appeared(self, seconds: Floats | float) -> Floats:
+        """How many keys without state at the beginning have events within a time."""
+        events = self.new_rate * np.asarray(seconds, np.float64)
+        if self.new_keys == np.inf:
+            return events
+        found: Floats = -self.new_keys * np.expm1(-events / self.new_keys)
+        return found
 
     def transfer(self) -> Transfer:
         """The transfer of which mechanisms make plans."""
@@ -189,6 +199,7 @@ class MigrationProfile:
             on_arrival=self.on_arrival,
             bounded=self.bounded,
             replicated=self.replicated,
+            most_batches=MOST_KEYS,
         )
 
     def sampled(self, most_keys: int = MOST_KEYS) -> "MigrationProfile":

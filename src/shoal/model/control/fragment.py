@@ -58,8 +58,10 @@ class Fragments:
 
     def __post_init__(self) -> None:
         """Reject columns of different lengths."""
-        lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
-        if len(set(lengths.values())) > 1:
+        number = len(self.ids)
+        others = (self.table, self.instance, self.state_bytes, self.deadline_us, self.utility)
+        if any(len(each) != number for each in (*others, self.essential, self.key, self.needed_us)):
+            lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
             raise ValueError(f"columns of fragments must be of equal length; got {lengths}")
 
     @classmethod
@@ -101,8 +103,21 @@ class Fragments:
 
     def take(self, places: Ints) -> "Fragments":
         """The fragments at some places, in that order."""
-        return Fragments(*(getattr(self, field.name)[places] for field in fields(self)))
+        return self._picked(places)
 
     def where(self, mask: NDArray[np.bool_]) -> "Fragments":
         """The fragments that a mask selects."""
-        return Fragments(*(getattr(self, field.name)[mask] for field in fields(self)))
+        return self._picked(mask)
+
+    def _picked(self, some: Ints | NDArray[np.bool_]) -> "Fragments":
+        return Fragments(
+            self.ids[some],
+            self.table[some],
+            self.instance[some],
+            self.state_bytes[some],
+            self.deadline_us[some],
+            self.utility[some],
+            self.essential[some],
+            self.key[some],
+            self.needed_us[some],
+        )
