@@ -31,6 +31,8 @@ from shoal.model.query.lookup import lookup
 from shoal.model.query.pattern import prev
 from shoal.model.query.schema import not_null
 from shoal.model.query.window import hop, rows, sessions, tumbling
+from shoal.model.spatial.grid import Grid
+from shoal.model.spatial.shape import circle, point, polygon, rectangle
 from shoal.session.job import Job
 from shoal.session.run import Run, start
 
@@ -47,6 +49,7 @@ __all__ = [
     "Flow",
     "Generator",
     "Graph",
+    "Grid",
     "Job",
     "LocalSettings",
     "MemorySink",
@@ -60,6 +63,7 @@ __all__ = [
     "abs_",
     "approx_distinct",
     "call",
+    "circle",
     "coalesce",
     "col",
     "count",
@@ -77,7 +81,10 @@ __all__ = [
     "not_null",
     "null",
     "nullif",
+    "point",
+    "polygon",
     "prev",
+    "rectangle",
     "round_",
     "rows",
     "sessions",
