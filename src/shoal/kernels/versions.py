@@ -47,31 +47,28 @@ class VersionsKernel(WholeRowKernel):
         current: RowTable | None = state.get(CURRENT)
         if ready is None:
             return kept({WAITING: waiting, CURRENT: current}), NO_RESULTS
-        there = ready.with_columns(**{_ORDER: np.where(self._deletes(ready), 1, 2)})
-        merged = concat_rows([there] if current is None else [self._touched(current, ready), there])
-        if merged is None:
-            return kept({WAITING: waiting, CURRENT: current}), NO_RESULTS
+        touched, untouched = self._divided(current, ready)
+        changes = ready.with_columns(**{_ORDER: np.where(self._deletes(ready), 1, 2)})
+        merged = concat_rows([changes] if touched is None else [touched, changes]) or changes
         steps, groups = self._steps(merged)
         lives, newest = steps[_ORDER] != 1, np.append(groups[1:] != groups[:-1], True)
-        results = self._results(steps, groups, lives)
-        untouched = None if current is None else self._untouched(current, ready)
         alive = steps.where(newest & lives)
         alive = alive.with_columns(**{_ORDER: np.zeros(len(alive), np.int64)})
         after = concat_rows([each for each in (untouched, alive) if each is not None])
-        return kept({WAITING: waiting, CURRENT: after}), results
+        return kept({WAITING: waiting, CURRENT: after}), self._results(steps, groups, lives)
 
     def _deletes(self, table: RowTable) -> NDArray[np.bool_]:
         if not self.action:
             return np.zeros(len(table), bool)
         return np.asarray(pc.fill_null(pc.equal(table[self.action].cast("string"), self.deleted), False))
 
-    def _touched(self, current: RowTable, ready: RowTable) -> RowTable:
+    def _divided(self, current: RowTable | None, ready: RowTable) -> tuple[RowTable | None, RowTable | None]:
+        """The current versions of keys that change, and of all others."""
+        if current is None:
+            return None, None
         known, now = group_numbers([current, ready], self.key_names)
-        return current.where(np.isin(known, now))
-
-    def _untouched(self, current: RowTable, ready: RowTable) -> RowTable:
-        known, now = group_numbers([current, ready], self.key_names)
-        return current.where(~np.isin(known, now))
+        changes = np.isin(known, now)
+        return current.where(changes), current.where(~changes)
 
     def _steps(self, merged: RowTable) -> tuple[RowTable, Ints]:
         """The last row of each key and time, in order, and the number of its key."""
