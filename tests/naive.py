@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.naive_expressions import Row, order_of, value_of
 from tests.naive_match import matches
+from tests.naive_spatial import cover, match_ranges, versions
 from tests.naive_windows import TIME, aggregated, by_key, ends_of, in_order
 
 from shoal.model.query.graph import Graph, Operator, OperatorId
@@ -215,4 +216,7 @@ _OPERATORS: Mapping[str, Callable[..., Rows]] = {
     "deduplicate": _deduplicate,
     "match": _match,
     "join": _join,
+    "cover": cover,
+    "versions": versions,
+    "match_ranges": match_ranges,
 }

@@ -105,7 +105,7 @@ class KernelCase:
     """A kernel, the instance of each event, and the results it must emit for a set of events, none of them late.
 
     `names`: the columns of its results. `ports`: its inputs. `adapted`: changes events to exercise the kernel.
-    `same`: the comparison of columns that need not be equal.
+    `same`: the comparison of columns that need not be equal. `distinct`: of events that are equal in it, one is used.
     """
 
     id: str
@@ -116,11 +116,13 @@ class KernelCase:
     adapted: Callable[[Event], Event] = field(default=lambda event: event)
     instance_of: Callable[[Event], int] = field(default=lambda event: int(event[INSTANCE]))
     same: Mapping[str, Same] = field(default_factory=dict)
+    distinct: Callable[[Event], Any] | None = None
 
     def bound(self, events: Sequence[Event]) -> list[Event]:
         """Events with the instance and the input that the case assigns."""
         adapted = [dict(self.adapted(event)) for event in events]
-        return [{**e, INSTANCE: self.instance_of(e), PORT: e[PORT] % self.ports} for e in adapted]
+        found: list[Event] = [{**e, INSTANCE: self.instance_of(e), PORT: e[PORT] % self.ports} for e in adapted]
+        return found if self.distinct is None else list({self.distinct(e): e for e in reversed(found)}.values())[::-1]
 
     def block(self, events: Sequence[Event]) -> Block:
         """Events as a block."""

@@ -18,6 +18,7 @@ from tests.conformance.kernel_case import (
     windowed,
 )
 from tests.conformance.oracles import LEFT, RIGHT
+from tests.conformance.spatial_cases import BOX, GLOBE, RINGS, ROUND, in_ranges, versioned
 
 from shoal.model.query.aggregate import (
     approx_distinct,
@@ -196,6 +197,8 @@ CASES: Sequence[KernelCase] = (
         after="next_row",
         define={"A": col("n") >= prev("n"), "B": col("n") < prev("n")},
     ),
+    versioned("versions per integer with deletes", ["road"], "kind"),
+    in_ranges("points in rectangles that end", BOX, ends=True, where=col("n") > col("n_range")),
 )
 NULL_CASES: Sequence[KernelCase] = (
     windowed(
@@ -253,5 +256,8 @@ NULL_CASES: Sequence[KernelCase] = (
         selection="next",
         nulls=True,
     ),
+    versioned("versions per two keys with nulls", ["road", "toll"], None, nulls=True),
+    in_ranges("points in polygons for ever with nulls", RINGS, ends=False, nulls=True),
+    in_ranges("points in circles on a sphere that end with nulls", ROUND, ends=True, grid=GLOBE, nulls=True),
 )
 """The same kernels over columns with nulls and NaN; what nulls cannot change is tested without them."""
