@@ -83,7 +83,19 @@ def lanes(draw: st.DrawFn) -> reports.LaneReport:
     names = ("instances", "events", "rows", "results", "state_bytes", "carried_bytes")
     columns = {name: tuple(draw(st.lists(NUMBERS, min_size=size, max_size=size))) for name in names}
     alone_s = draw(values(Mapping[int, float]))
-    return reports.LaneReport(**columns, advancing_s=draw(SIMPLE[float]), emitting_s=0.5, alone_s=alone_s)
+    instances, events, rows, results, state_bytes, carried_bytes = (columns[name] for name in names)
+    return reports.LaneReport(
+        instances=instances,
+        events=events,
+        rows=rows,
+        results=results,
+        state_bytes=state_bytes,
+        carried_bytes=carried_bytes,
+        advancing_s=draw(SIMPLE[float]),
+        emitting_s=0.5,
+        alone_s=alone_s,
+        arrivals=draw(values(tuple[reports.TileReport, ...])),
+    )
 
 
 def operators() -> st.SearchStrategy[Operator]:

@@ -16,6 +16,7 @@ from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.identity import ids_of, listed
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.error_bounds import ErrorBounds
+from shoal.kernels.spatial.tile_counts import PlacedRows
 from shoal.kernels.worth import NOTHING_LEARNED, Learned
 from shoal.model.control.fragment import NO_DEADLINE_US, Fragments, Ids
 from shoal.model.query.expression import Expression
@@ -156,6 +157,13 @@ class Kernel(Protocol):
         Called, if at all, with samples of the input: rows of some keys that are complete over some time.
         """
 
+    @property
+    def by_place(self) -> bool:
+        """Whether keys are the cells of a grid."""
+
+    def placed(self, tables: Tables) -> PlacedRows | None:
+        """The cells of lifted rows, for statistics of places; None unless keys are cells."""
+
     def input_rows(self, number: int, table: Any) -> int:
         """How many input rows are in the rows of state table `number`; 0 if it only says what rows there were."""
 
@@ -217,6 +225,7 @@ class StatefulKernel(ABC):
     on_arrival: bool = False
     bounded: bool = False
     learns: bool = False
+    by_place: bool = False
     late_reason: str = "has advanced past the time of this row"
 
     @abstractmethod
@@ -277,6 +286,10 @@ class StatefulKernel(ABC):
     @abstractmethod
     def error_bounds(self, lost: Tables) -> ErrorBounds:
         """How far results can be off if tables that were extracted never come back."""
+
+    def placed(self, tables: Tables) -> PlacedRows | None:  # noqa: ARG002  (for kernels to override)
+        """None: rows have no places."""
+        return None
 
     def input_rows(self, number: int, table: Any) -> int:  # noqa: ARG002  (for kernels to override)
         """How many input rows are in the rows of a table: one in each."""

@@ -51,6 +51,7 @@ def committed(
         one_node(binding),
         now.graph,
         now.partitioning,
+        epoch.arrivals,
     )
     return EpochCommitted(
         number,

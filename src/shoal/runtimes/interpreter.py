@@ -14,6 +14,7 @@ from shoal.compiler.program import Program
 from shoal.compiler.query_failure import lane_failure, raise_instead
 from shoal.compiler.router import Router
 from shoal.compiler.shedding.whole_windows import shed_by_windows
+from shoal.compiler.spatial.lane_arrivals import NO_ARRIVALS, lane_arrivals
 from shoal.compiler.watermarks import Reading
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.refused_rows import refused_rows
@@ -22,7 +23,7 @@ from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.model.control.messages import RefusedRows
 from shoal.model.control.shedding import NO_SHEDDING, ShedCount, StreamShedding, added
-from shoal.model.control.snapshot import InstanceLoad
+from shoal.model.control.snapshot import Arrivals, InstanceLoad
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.admitted import AdmittedStream
 from shoal.runtimes.shedder import shedder_of
@@ -57,6 +58,7 @@ class Interpreted:
         self._program, self._before, self._now_us = program, marks, now_us
         self._shedding = shedding
         self.shed: dict[str, ShedCount] = {}
+        self.arrivals: Arrivals = NO_ARRIVALS
 
     def read(self, stream: str, source: Source, cursor: Cursor, start: Offset, end: Offset) -> list[Reading]:
         """Admit and route the rows of a stream between two offsets; returns what was read of its partitions."""
@@ -86,6 +88,8 @@ class Interpreted:
             if lane.kernel is not None:
                 began_s, sent = time.perf_counter(), self._fresh[lane.number]
                 fresh = lane.kernel.concatenated(sent) if sent else {}
+                if lane.kernel.by_place:
+                    self.arrivals = {**self.arrivals, **lane_arrivals(lane, fresh)}
                 marks_us = lane.watermark_us(self._before), lane.watermark_us(marks)
                 try:
                     state[lane.number], results = self._advanced(lane, state.get(lane.number, {}), fresh, *marks_us)

@@ -22,9 +22,11 @@ from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds, unbounded
 from shoal.kernels.expression.evaluate import holds
 from shoal.kernels.kernel import NO_RESULTS, State, kept
 from shoal.kernels.row_kernel import RowKernel
+from shoal.kernels.spatial.coverage import cells_of
 from shoal.kernels.spatial.range_run import BOX, CELL, ENDLESS_US, ID, SHAPE, SINCE, UNTIL, RangeRun
 from shoal.kernels.spatial.range_table import RangeTable, concat_ranges, merged_ranges
 from shoal.kernels.spatial.shape_columns import coordinates, shapes_of
+from shoal.kernels.spatial.tile_counts import PlacedRows
 from shoal.kernels.worth import Learned, counts_of
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME
@@ -53,6 +55,7 @@ class RangeMatchKernel(RowKernel):
     times: tuple[str, str]
 
     results_per = "row"
+    by_place = True
 
     def keys(self, port: int) -> tuple[str, ...]:
         """The cell."""
@@ -117,6 +120,17 @@ class RangeMatchKernel(RowKernel):
         points = concat_rows([each[POINTS] for each in tables if POINTS in each])
         several = [each[RANGES] for each in tables if RANGES in each]
         return kept({POINTS: points, RANGES: ranges(several) if several else None})
+
+    def placed(self, tables: Tables) -> PlacedRows:
+        """The cells of points, and those of ranges with what the range has before each."""
+        points, ranges = tables.get(POINTS), tables.get(RANGES)
+        cells: Ints = np.zeros(0, np.int64) if points is None else points[self.cells[POINTS]]
+        if ranges is None or not len(ranges):
+            return PlacedRows(self.grid.columns, cells, cells[:0], np.zeros(0, np.int8))
+        begun, ended = np.arange(ranges.starts[-1]), np.flatnonzero(ranges[UNTIL] < ENDLESS_US)  # some rows are both
+        rows, box = np.concatenate([begun, ended]), ranges[BOX]
+        first = cells_of(self.grid, box[rows, 0], box[rows, 1])
+        return PlacedRows.of(self.grid.columns, cells, ranges[CELL][rows], first, np.arange(rows.size) >= begun.size)
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
         """Compare the points before the watermark with the ranges, and drop ranges that have ended."""

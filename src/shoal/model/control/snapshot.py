@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from shoal.model.control.binding import Binding
 from shoal.model.control.partitioning import DECLARED, Partitioning
 from shoal.model.control.topology import Topology
-from shoal.model.query.graph import Graph, InstanceId
+from shoal.model.query.graph import Graph, InstanceId, OperatorId
+from shoal.model.spatial.arrivals import TileArrivals
+
+Arrivals = Mapping[OperatorId, tuple[TileArrivals, ...]]
+"""What came to the tiles of spatial operators."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class Snapshot:
     """All instances during one epoch of `period_s` seconds, with the binding and topology in force.
 
     `latency_s` is the mean latency of each result table that had rows, or of each query if the runtime tells queries
-    apart; `busy_s` is the time that each worker worked, and `graph` the queries that ran.
+    apart; `busy_s` is the time that each worker worked, and `graph` the queries that ran. `arrivals` are counted by the
+    workers in the tiles that were in force there; results never depend on them.
     """
 
     epoch: int
@@ -53,3 +58,4 @@ class Snapshot:
     topology: Topology | None = None
     graph: Graph | None = None
     partitioning: Partitioning = DECLARED
+    arrivals: Arrivals = field(default_factory=dict)

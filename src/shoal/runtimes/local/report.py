@@ -114,6 +114,7 @@ class Reports:
             topology,
             self._graph,
             partitioning,
+            {} if divided_lanes is None else divided_lanes.arrivals(),
         )
 
     def _new_shed(self) -> dict[str, ShedCount]:

@@ -145,6 +145,7 @@ class SimulatedReports:
             self._known_topology(workers, battery_j),
             now.graph,
             now.partitioning,
+            written.arrivals,
         )
         report = EpochCommitted(
             epoch=self._epoch,

@@ -95,6 +95,8 @@ class LaneState:
         self._fresh_events += block.length
         if self.load is not None:
             per_instance(lifted, self.fresh_counts)
+            if self.load.places is not None:
+                self.load.places.add(self.kernel, lifted)
         return refused
 
     def advance(self, watermark_us: int) -> Block:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels.columns.table import Tables
 from shoal.kernels.compiled import compiled
+from shoal.runtimes.local.dataflow.place_counts import PlaceCounts
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,9 +59,10 @@ class LaneLoad:
     merged while the rows were in flight.
     """
 
-    def __init__(self, instances: int) -> None:
-        """All counters are 0."""
+    def __init__(self, instances: int, places: PlaceCounts | None = None) -> None:
+        """All counters are 0; `places` counts rows by place, if they have one."""
         self.size = instances
+        self.places = places
         self.events = np.zeros(instances, np.int64)
         self.relabelled = np.zeros(instances, np.int64)
         self.results = np.zeros(instances, np.int64)

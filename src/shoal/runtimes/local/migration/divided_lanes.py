@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoal.compiler.lane import Lane
+from shoal.compiler.spatial.lane_arrivals import merged_arrivals, spatial_operator
 from shoal.errors import BindingError, PartitioningError
 from shoal.kernels.kernel import Kernel
 from shoal.model.control.binding import Binding, Move, WorkerId
 from shoal.model.control.load_columns import LoadColumns
 from shoal.model.control.messages import Repartition
 from shoal.model.control.partitioning import Partitioning
-from shoal.model.control.snapshot import InstanceLoad
+from shoal.model.control.snapshot import Arrivals, InstanceLoad
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.load import Floats, Ints
@@ -53,6 +54,11 @@ class DividedLane:
         row_bytes = state_bytes / max(1, int(rows.sum()))
         state = (rows * row_bytes).astype(np.int64)
         return events - before[0], cost_s - before[1], results - before[2], state, waiting
+
+    def arrivals(self) -> Arrivals:
+        """What came to the tiles of the lane since the last call, if its keys are cells."""
+        taken = [part.load.places.taken() for part in self.parts if part.load.places is not None]
+        return merged_arrivals({spatial_operator(self.lane): came} for came in taken)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,3 +314,7 @@ class DividedLanes:
         events, cost_s, results, state, waiting = map(np.concatenate, zip(*found, strict=True))
         columns = self._live
         return LoadColumns(columns.names, *(columns.of(each) for each in (events, cost_s, results, state, waiting)))
+
+    def arrivals(self) -> Arrivals:
+        """What came to the tiles of spatial operators since the last call."""
+        return merged_arrivals(lane.arrivals() for lane in self.lanes)

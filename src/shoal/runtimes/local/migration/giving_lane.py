@@ -19,6 +19,7 @@ from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.lane_state import LaneState
 from shoal.runtimes.local.dataflow.load import LaneLoad
 from shoal.runtimes.local.dataflow.parking import LaneGuard
+from shoal.runtimes.local.dataflow.place_counts import PlaceCounts
 from shoal.runtimes.local.migration.following_states import FollowingStates, lost_with, query_of
 from shoal.runtimes.local.migration.ownership import Ownership
 from shoal.runtimes.local.migration.part_messages import (
@@ -63,7 +64,9 @@ class GivingLane(LaneNode):
         """A part that reads the channels of its feeds."""
         super().__init__(lane, feeds, inputs, home)
         self.ownership = ownership
-        self.load = LaneLoad(ownership.owner.size)
+        cells = ownership.slots.cells
+        places = None if cells is None else PlaceCounts(cells, lambda: ownership.now.division)
+        self.load = LaneLoad(ownership.owner.size, places)
         self.moving_s = 0.0
         self._state = LaneState(lane, load=self.load, slots=ownership.slots, guard=guard)
         self._requested: dict[int, int] = {}

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from shoal.compiler.spatial.lane_arrivals import merged_arrivals
 from shoal.connectors.sources.generator import Generator, GeneratorCursor
 from shoal.connectors.sources.source import Cursor, Offset, Source
 from shoal.model.control.messages import RefusedRows
 from shoal.model.control.shedding import NO_SHEDDING, ShedCount, StreamShedding, added
+from shoal.model.control.snapshot import Arrivals
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.interpreter import Interpreted
 from shoal.runtimes.shedder import switched
@@ -31,6 +33,7 @@ class Written:
     rows: int = 0
     shed: dict[str, ShedCount] = field(default_factory=dict)
     shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
+    arrivals: Arrivals = field(default_factory=dict)
 
     def add(self, epoch: Interpreted) -> None:
         """Add what a step has written."""
@@ -41,6 +44,8 @@ class Written:
         self.refused_rows += epoch.refused_rows
         self.rows += epoch.rows
         self.shed = added(self.shed, list(epoch.shed.items()))
+        if epoch.arrivals:
+            self.arrivals = merged_arrivals([self.arrivals, epoch.arrivals])
 
 
 class TimedInput(ABC):

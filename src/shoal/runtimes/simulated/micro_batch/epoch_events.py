@@ -11,7 +11,7 @@ from shoal.model.control.binding import Move
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.load_columns import LoadColumns
 from shoal.model.control.messages import EpochCommitted, MoveReport
-from shoal.model.control.snapshot import Snapshot
+from shoal.model.control.snapshot import Arrivals, Snapshot
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.simulated.input.timed import Written
 from shoal.runtimes.simulated.micro_batch.epoch_work import EpochWork, Floats
@@ -49,7 +49,7 @@ class PlayedEpoch:
     def _results(self) -> dict[str, int]:
         return {table: rows for table, rows in self.work.written.items() if table != DEAD_LETTERS and rows}
 
-    def snapshot(self, now: Arrangement, workers: Workers, marks: Mapping[str, int]) -> Snapshot:
+    def snapshot(self, now: Arrangement, workers: Workers, marks: Mapping[str, int], arrivals: Arrivals) -> Snapshot:
         """All instances during the epoch."""
         work = self.work
         loads = LoadColumns(
@@ -72,6 +72,7 @@ class PlayedEpoch:
             workers.topology,
             now.graph,
             now.partitioning,
+            arrivals,
         )
 
     def committed(self, snapshot: Snapshot, written: Written, moves: int) -> EpochCommitted:

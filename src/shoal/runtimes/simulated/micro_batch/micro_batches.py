@@ -141,7 +141,7 @@ class MicroBatchRuntime(CommandedRun):
         self._write(written.results, self._epoch)
         self.consumed += written.rows
         moves, self._moves = self._moves, []
-        snapshot = played.snapshot(self._now, self._workers, self._input.marks)
+        snapshot = played.snapshot(self._now, self._workers, self._input.marks, written.arrivals)
         yield played.committed(snapshot, written, sum(len(made) for _, made in moves))
         for id_, made in moves:
             yield MovesFinished(id_, played.reports(self._now, made), at_s=self.now_s())

@@ -274,6 +274,7 @@ class EpochRunner:
             topology=self.placement.topology(plan.workers),
             graph=self.position.graph,
             partitioning=plan.partitioning,
+            arrivals=outcome.arrivals(compiled),
         )
         return EpochCommitted(
             epoch=plan.epoch,

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from shoal.compiler.program import Program
+from shoal.compiler.spatial.lane_arrivals import merged_arrivals, spatial_operator
 from shoal.model.control.messages import LostState
+from shoal.model.control.snapshot import Arrivals
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.tasks import wire
@@ -68,6 +71,15 @@ class Outcome:
             for reason, number in each.items():
                 refusals[reason] += number
         return dict(refusals)
+
+    def arrivals(self, compiled: Program) -> Arrivals:
+        """What came to the tiles of spatial operators, on all workers."""
+        lanes = ((compiled.lanes[number], done) for report in self.reports for number, done in report.lanes.items())
+        return merged_arrivals(
+            {spatial_operator(lane): tuple(came.arrivals() for came in done.arrivals)}
+            for lane, done in lanes
+            if done.arrivals
+        )
 
     @property
     def compute_s(self) -> float:

@@ -4,7 +4,7 @@ Reading tasks send a header to every worker, since every worker computes the wat
 report per round to the driver; the first worker's report of the first round contains the headers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -17,6 +17,8 @@ from shoal.kernels.kernel import NEVER_US
 from shoal.model.control.messages import LostState
 from shoal.model.control.shedding import ShedCount
 from shoal.model.query.graph import InstanceId
+from shoal.model.spatial.arrivals import TileArrivals
+from shoal.model.spatial.tiles import Tile
 from shoal.runtimes.spark.state.postponed import Rest
 from shoal.storage.codec import Codec
 
@@ -55,6 +57,36 @@ class Header:
     shed: ShedCount = field(default_factory=ShedCount)
 
 
+@dataclass(frozen=True)
+class TileReport:
+    """`TileArrivals` in a report: the borders of a tile, and counts by row and by column; empty if all are 0."""
+
+    borders: tuple[int, int, int, int]
+    rows: tuple[tuple[int, ...], ...]
+    columns: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, came: TileArrivals) -> "TileReport":
+        """The report of some arrivals."""
+        tile = came.tile
+        borders = (tile.left, tile.top, tile.right, tile.bottom)
+        rows, columns = (tuple(_sparse(each) for each in axis) for axis in (came.rows, came.columns))
+        return cls(borders, rows, columns)
+
+    def arrivals(self) -> TileArrivals:
+        """The inverse of `of`."""
+        found = TileArrivals.none(Tile(*self.borders))
+        for axis, counts in ((self.rows, found.rows), (self.columns, found.columns)):
+            for kind, each in enumerate(axis):
+                if each:
+                    counts[kind] = each
+        return found
+
+
+def _sparse(counts: Ints) -> tuple[int, ...]:
+    return tuple(counts.tolist()) if counts.any() else ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class LaneReport:
     """What a lane did on a worker, in columns: one entry for every instance that had work.
@@ -72,6 +104,8 @@ class LaneReport:
     advancing_s: float
     emitting_s: float
     alone_s: Mapping[int, float] = field(default_factory=dict)
+    arrivals: tuple[TileReport, ...] = ()
+    """What came to the tiles of its operator, if its keys are cells."""
 
     def __post_init__(self) -> None:
         """Reject columns of different lengths."""
@@ -91,6 +125,7 @@ def lane_report(
     advancing_s: float,
     emitting_s: float,
     alone_s: Mapping[int, float],
+    arrivals: Iterable[TileArrivals] = (),
 ) -> LaneReport:
     """The report of a lane, from columns of all its instances."""
     busy = np.flatnonzero((rows > 0) | (events > 0))
@@ -104,6 +139,7 @@ def lane_report(
         advancing_s=advancing_s,
         emitting_s=emitting_s,
         alone_s=alone_s,
+        arrivals=tuple(map(TileReport.of, arrivals)),
     )
 
 

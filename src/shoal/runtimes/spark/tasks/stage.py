@@ -18,11 +18,13 @@ from shoal.compiler.program import Program
 from shoal.compiler.query_failure import lane_failure, raise_instead
 from shoal.compiler.router import Router
 from shoal.compiler.shedding.whole_windows import shed_by_windows
+from shoal.compiler.spatial.lane_arrivals import lane_arrivals
 from shoal.compiler.watermarks import Reading, advanced
 from shoal.errors import RunError
 from shoal.kernels.columns.parts import table_from_arrow
 from shoal.kernels.columns.table import INSTANCE, Ints, Tables
 from shoal.model.query.graph import InstanceId
+from shoal.model.spatial.arrivals import TileArrivals
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.state.loading import LoadedState, ahead, concatenated, loaded
 from shoal.runtimes.spark.state.postponed import Rest
@@ -167,7 +169,14 @@ class Stage:
             advancing_s=advancing_s,
             emitting_s=emitting_s,
             alone_s=done.alone_s,
+            arrivals=self._arrivals(lane, fresh),
         )
+
+    def _arrivals(self, lane: Lane, fresh: Tables) -> list[TileArrivals]:
+        """What came to the tiles of a lane, if its keys are cells."""
+        if lane.kernel is None or not lane.kernel.by_place:
+            return []
+        return [came for several in lane_arrivals(lane, fresh).values() for came in several]
 
 
 def _counts(tables: Tables, size: int) -> Ints:

@@ -1,0 +1,1 @@
+"""What the compiler knows of places: the tiles of lanes, and what comes to them."""
