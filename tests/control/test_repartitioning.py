@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tests.control.world import World
 
 from shoal.control.journal import Decided, Divided, DivisionMeasured, Refused
-from shoal.control.repartitioning import GIVEN_UP_S
+from shoal.control.partitions.repartitioning import GIVEN_UP_S
 from shoal.control.settings import ControlSettings
 from shoal.control.story import story_lines
 from shoal.model.control.messages import CommandRefused, Repartition

@@ -27,6 +27,7 @@ from shoal.control.journal import (
     SheddingBegun,
     SheddingEnded,
 )
+from shoal.control.partitions.rebalance_entries import Rebalanced, RebalanceMeasured
 from shoal.control.story import story_lines
 from shoal.model.control.messages import QueryLoss
 from shoal.model.control.migration_metrics import MigrationMetrics
@@ -77,6 +78,12 @@ STORY: list[Entry] = [
     Divided(1010.5, 12, "split", "9999/3", "join of tolls, instance 3", 4, 1.62),
     Divided(1010.5, 12, "merge", "0000/0", "aggregate of avg_speed[0]", 2, 0.03),
     DivisionMeasured(1010.8, 14, "split", "join of tolls, instance 3", 1.62, 0.41),
+    Rebalanced(1010.81, 14, "swarm", "grid", 0, 0, ("77/0", "77/1"), "", 0.0, 0.0, 0.0, 0.0),
+    Rebalanced(1010.82, 14, "history-grid", "history", 0, 0, ("77/2",), "", 91.0, 2.0, 30.5, 28.0),
+    Rebalanced(1010.83, 14, "swarm", "split", 3, 1, ("points in fences",), "before row 12", 91.5, 2.25, 40.0, 38.0),
+    Rebalanced(1010.84, 14, "swarm", "move", 3, 1, ("points in fences",), "", 91.5, 2.25, 50.0, 43.75),
+    Rebalanced(1010.85, 14, "swarm", "merge", 0, 0, ("77/0", "77/4"), "", 0.0, 0.0, 0.0, 0.0),
+    RebalanceMeasured(1010.86, 15, "split", 3, 1, 91.5, 2.25, 41.0, 36.0),
     Lost(1011.0, (2, 3), "executor 1 is gone", 75),
     Left(1011.2, 20, "host box-2 is expected to lose its link at 1030.0 s", ("box-2",), 12, 3_000_000, 0.8),
     Left(1011.4, 22, "host box-3 is expected to fail at 1012.0 s", ("box-3",), 3, 3_000_000, 0.5, 9,

@@ -9,7 +9,7 @@ from shoal.errors import BindingError
 from shoal.model.control.binding import Binding, WorkerId
 from shoal.model.query.graph import InstanceId
 from shoal.policies.binding.static import STATIC
-from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, QUEUED, SUMMARIES
+from shoal.policies.catalog import ASKED_ONCE, DYNAMIC, QUEUED, SPATIAL_POLICIES, SUMMARIES
 
 policies = st.sampled_from(RUNNABLE)
 
@@ -55,7 +55,7 @@ def test_a_binding_for_other_workers_is_a_clear_error(name: str) -> None:
 
 
 def test_every_policy_has_a_summary_of_one_line() -> None:
-    assert list(SUMMARIES) == [*STATIC, *DYNAMIC, *QUEUED]
+    assert list(SUMMARIES) == [*STATIC, *DYNAMIC, *SPATIAL_POLICIES, *QUEUED]
     assert set(DYNAMIC) > ASKED_ONCE
     for summary in SUMMARIES.values():
         assert len(summary) <= 105

@@ -23,8 +23,10 @@ from shoal.control.journal import (
 )
 from shoal.control.names import instance_names
 from shoal.control.observation import Observation, merged_snapshots
+from shoal.control.partitions.rebalancing import Rebalancing, RunNow
+from shoal.control.partitions.repartitioning import Divisions
 from shoal.control.proposal import Case, Verdict, decided, judged, kept_its_promise, measured
-from shoal.control.repartitioning import Divisions
+from shoal.control.reaction import NOTHING, Reaction
 from shoal.control.settings import ControlSettings, deadlines_of
 from shoal.control.trigger import reason, triggers_of
 from shoal.control.twin.adviser import Adviser
@@ -60,21 +62,6 @@ from shoal.policies.scaling import resized
 
 LEAVING = "departure"
 FULL = "all workers share a queue and are busy, so that moves gain nothing"
-
-
-@dataclass(frozen=True)
-class Reaction:
-    """Commands for the runtime, and entries for the journal."""
-
-    commands: tuple[Command, ...] = ()
-    entries: tuple[Entry, ...] = ()
-
-    def __add__(self, other: "Reaction") -> "Reaction":
-        """Both, one after the other."""
-        return Reaction(self.commands + other.commands, self.entries + other.entries)
-
-
-NOTHING = Reaction()
 
 
 @dataclass
@@ -116,6 +103,7 @@ class Controller:
         self._names = instance_names(graph)
         splitting = self.settings.splitting if policy in SPLITTING else None
         self._divisions = Divisions(None if splitting is None else replace(splitting, stops=stops_to_divide))
+        self._rebalancing = Rebalancing.of(policy, graph, self.settings)
         ahead = self.settings.departures == "ahead" and policy in DYNAMIC
         self._departures = Departures(self.settings.horizon_s, leaving_of(self.settings.leave), ahead, sheds)
         self._snapshots: list[Snapshot] = []
@@ -181,6 +169,8 @@ class Controller:
                 self._pending = None
         if isinstance(command, Repartition):
             self._divisions.refuse(command)
+        if self._rebalancing is not None:
+            self._rebalancing.refuse()
         return Reaction((), (Refused(now_s, type(command).__name__, event.reason),))
 
     def _finished(self, event: MovesFinished, now_s: float) -> Reaction:
@@ -221,6 +211,7 @@ class Controller:
         if self._adviser is not None:
             self._adviser.note(snapshot)
         left = self._leave(event, now_s)
+        left = left or self._rebalance(event)
         if left is not None:
             return left
         if self._asked is None and self.settings.scaling is None and self._pending is None:
@@ -245,6 +236,18 @@ class Controller:
             or self._divide(observed, event.epoch, now_s)
             or self._rebind(ahead, event.epoch, now_s)
         )
+
+    def _rebalance(self, event: EpochCommitted) -> Reaction | None:
+        """Let a spatial policy change the partitions of the plane; None if there is nothing to do."""
+        if self._rebalancing is None:
+            return None
+        ready = not self._moving and self._pending is None
+        found = self._rebalancing.take(event, RunNow(self._graph, self._partitioning, self._names, ready))
+        if found is None:
+            return None
+        moves = () if found.binding is None else (self._command(found.binding, self.policy),)
+        commands = moves if found.changes is None else (found.changes, *moves)
+        return Reaction(commands, (*self._ended_streak(), *found.entries))
 
     def _begin_again(self, graph: Graph, partitioning: Partitioning) -> None:
         """Drop all observations: queries were added or removed, or instances were split or merged."""

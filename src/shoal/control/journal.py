@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.control.partitions.rebalance_entries import Rebalanced, RebalanceMeasured
 from shoal.model.control.messages import QueryLoss
 from shoal.model.control.migration_metrics import MigrationMetrics
 
@@ -353,6 +354,8 @@ Entry = (
     | Scaled
     | Divided
     | DivisionMeasured
+    | Rebalanced
+    | RebalanceMeasured
     | Lost
     | Left
     | Refused

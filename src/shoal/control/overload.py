@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from shoal.control.controller import NOTHING, Reaction
 from shoal.control.journal import SheddingBegun, SheddingEnded
 from shoal.control.names import readable
+from shoal.control.reaction import NOTHING, Reaction
 from shoal.model.control.messages import EpochCommitted, ShedInput
 from shoal.model.control.shedding import Shedding
 

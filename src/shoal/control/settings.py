@@ -12,6 +12,8 @@ from shoal.control.twin.choice import Objective
 from shoal.errors import ConfigError, did_you_mean
 from shoal.policies.binding.deadline_aware import NAME as DEADLINE_AWARE
 from shoal.policies.partitioning.splitting import Splitting
+from shoal.policies.partitioning.swarm.decision_stages import BETA
+from shoal.policies.partitioning.swarm.rounds import MERGE_ROUNDS, Swarm
 from shoal.policies.scaling import Utilisation
 
 DECISIONS = {
@@ -111,6 +113,12 @@ class ControlSettings:
     """Bounds of utilisation, the share of their time that workers are busy."""
     split: float = Splitting.over
     """The policy guarded splits instances with more than this many shares of a worker; 0: none."""
+    round_s: float = 15.0
+    """The policy swarm decides after rounds of this length, in whole epochs."""
+    beta: int = BETA
+    """The policy swarm takes the same decision this many times in a row at most."""
+    merge_rounds: int = MERGE_ROUNDS
+    """The policy swarm merges partitions of one worker that form a rectangle after this many rounds."""
     patience: int = 3
     """Observations in a row that must agree before the number of workers changes."""
     deadline_ms: str = ""
@@ -132,10 +140,10 @@ class ControlSettings:
         _ = self.weights
         if self.departures not in DEPARTURES:
             raise ConfigError(f"departures must be one of {', '.join(DEPARTURES)}; got {self.departures!r}")
-        _ = self.model, self.scaling, self.splitting
+        _ = self.model, self.scaling, self.splitting, Swarm(self.beta, self.merge_rounds)
         if self.decision not in DECISIONS:
             raise ConfigError(f"decision must be one of {', '.join(DECISIONS)}; got {self.decision!r}")
-        for name in ("window_s", "horizon_s", "full", "rest_s", "profile_s"):
+        for name in ("window_s", "horizon_s", "full", "rest_s", "profile_s", "round_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be more than 0; got {getattr(self, name)}")
         if self.most_rest_s < self.rest_s:

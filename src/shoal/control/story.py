@@ -28,6 +28,7 @@ from shoal.control.journal import (
     SheddingEnded,
 )
 from shoal.control.names import readable
+from shoal.control.partitions.rebalance_entries import Rebalanced, RebalanceMeasured
 from shoal.model.control.messages import QueryLoss
 
 NAMED_MOVES = 3
@@ -71,12 +72,12 @@ def _lines(entry: Entry, most: int | None) -> list[str]:
         return [_scaled(entry) if isinstance(entry, Scaled) else _shedding(entry)]
     if isinstance(entry, Divided | DivisionMeasured):
         return [_divided(entry)]
+    if isinstance(entry, Rebalanced | RebalanceMeasured):
+        return _rebalanced(entry)
     if isinstance(entry, Lost | Left):
         return [_lost(entry) if isinstance(entry, Lost) else _left(entry)]
-    if isinstance(entry, Refused | Rejected | Parked):
-        return [_not_done(entry)]
-    if isinstance(entry, Ended):
-        return [_ended(entry)]
+    if isinstance(entry, Refused | Rejected | Parked | Ended):
+        return [_ended(entry) if isinstance(entry, Ended) else _not_done(entry)]
     raise TypeError(f"no story line for {entry!r}")
 
 
@@ -187,6 +188,39 @@ def _divided(entry: Divided | DivisionMeasured) -> str:
     if entry.change == "merge":
         return f"merged {entry.parts} parts of {entry.name}, since together they had {entry.shares:.2f} of a share"
     return f"split {entry.name} into {entry.parts} parts, since it alone had {entry.shares:.2f} of a worker's share"
+
+
+def _rebalanced(entry: Rebalanced | RebalanceMeasured) -> list[str]:
+    """What was done to the partitions of the plane, and the costs by which it was decided."""
+    if isinstance(entry, RebalanceMeasured):
+        return [_rebalance_measured(entry)]
+    several = _number(len(entry.instances), "partition")
+    if entry.change == "grid":
+        return [f"{entry.policy} divided the plane into {several}, one for each worker"]
+    if entry.change == "merge":
+        return [f"{entry.policy} merged {several} of the same workers: {', '.join(entry.instances)}"]
+    if entry.change == "history":
+        first = f"{entry.policy} divided the plane by a sample; {several} on another worker"
+        return [first, f"expected: {_costs('the costliest worker', 'the cheapest', entry)}"]
+    what = ", ".join(entry.instances)
+    done = f"moved {what}" if entry.change == "move" else f"split {what} {entry.where} and moved one part"
+    first = f"{entry.policy} {done} from worker {entry.source} to {entry.target}"
+    return [first, f"expected: {_costs(f'worker {entry.source}', f'worker {entry.target}', entry)}"]
+
+
+def _costs(source: str, target: str, entry: Rebalanced) -> str:
+    return (
+        f"the cost of {source} goes from {entry.cost_source:.4g} to {entry.expected_source:.4g}, "
+        f"that of {target} from {entry.cost_target:.4g} to {entry.expected_target:.4g}"
+    )
+
+
+def _rebalance_measured(entry: RebalanceMeasured) -> str:
+    return (
+        f"a round after the {entry.change}, the cost of worker {entry.source} is {entry.source_after:.4g}, against "
+        f"{entry.source_before:.4g} before, and that of worker {entry.target} {entry.target_after:.4g}, against "
+        f"{entry.target_before:.4g}"
+    )
 
 
 def _lost(entry: Lost) -> str:

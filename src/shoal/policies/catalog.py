@@ -54,6 +54,9 @@ TRIGGERS: Mapping[str, str] = dict.fromkeys(GOALS, "periodic:1")
 SPLITTING = frozenset({"guarded"})
 """Dynamic policies that also split instances that are too large for a worker, and merge idle parts."""
 
+SPATIAL_POLICIES = ("uniform-grid", "history-grid", "swarm")
+"""Policies for operators that go by place: which rectangles of the plane instances have, and on which workers."""
+
 QUEUED = ("single-queue", "node-queue")
 """Policies without a binding: several workers serve one queue, on the local and the simulated runtime."""
 
@@ -70,6 +73,9 @@ SUMMARIES: Mapping[str, str] = {
     "guarded": "moves that pay for their state and lost locality; never raises the peak; splits what exceeds a worker",
     "energy-aware": "least power for work and links, no worker over its share; nearly empty batteries are left first",
     "deadline-aware": "every query within its deadline by hops, queues and work, the tightest first",
+    "uniform-grid": "the plane in halves until each worker has a rectangle; nothing changes",
+    "history-grid": "rectangles by the cost of a sample, decided once; for operators that go by place",
+    "swarm": "moves, splits and merges rectangles of the plane by their cost while throughput rises",
     "single-queue": "no binding: one queue for all workers, in the order of event time; not on Spark",
     "node-queue": "no binding: a queue per processor node, idle workers take from others; not on Spark",
 }

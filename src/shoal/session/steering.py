@@ -3,10 +3,11 @@
 import queue
 from collections.abc import Iterable, Iterator
 
-from shoal.control.controller import NOTHING, Controller, Reaction
+from shoal.control.controller import Controller
 from shoal.control.effects.maps import Maps
 from shoal.control.effects.migrations import Migrations
 from shoal.control.journal import Entry, Migrated
+from shoal.control.reaction import NOTHING, Reaction
 from shoal.model.control.messages import Command, EpochCommitted, Event, Rebind, RunEnded
 from shoal.runtimes.protocol import Runtime
 from shoal.session.journal import JournalFile

@@ -7,7 +7,7 @@ import click
 from shoal.control.story import story_lines
 from shoal.mechanisms.catalog import DEFAULT
 from shoal.mechanisms.catalog import SUMMARIES as MECHANISM_SUMMARIES
-from shoal.policies.catalog import DYNAMIC, QUEUED, SUMMARIES
+from shoal.policies.catalog import DYNAMIC, QUEUED, SPATIAL_POLICIES, SUMMARIES
 from shoal.runtimes.registry import kinds
 from shoal.session.journal import read_journal
 from shoal.storage.codec import plain
@@ -42,7 +42,15 @@ def policies(as_json: bool) -> None:
 
 
 def _kind(name: str) -> str:
-    return "adaptive" if name in DYNAMIC else "queue" if name in QUEUED else "static"
+    return (
+        "adaptive"
+        if name in DYNAMIC
+        else "spatial"
+        if name in SPATIAL_POLICIES
+        else "queue"
+        if name in QUEUED
+        else "static"
+    )
 
 
 @click.command()

@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Callable, Iterable
 
-from shoal.control.controller import Reaction
 from shoal.control.journal import Entry, SheddingBegun, SheddingEnded
 from shoal.control.overload import Overload
+from shoal.control.reaction import Reaction
 from shoal.model.control.messages import Command, EpochCommitted, RunEnded
 from shoal.model.control.shedding import Shedding
 from shoal.model.query.graph import Graph

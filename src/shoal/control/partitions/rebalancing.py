@@ -1,0 +1,206 @@
+"""Rebalancing: the partitions of the plane under a spatial policy, round by round.
+
+1. At first, a spatial operator gets one partition for each worker, unless it was divided before.
+2. Arrivals of every epoch are collected in the statistics of the tiles. With `uniform-grid` nothing else happens.
+3. With `history-grid`, the arrivals of the first `profile_s` are a sample: the cost model makes partitions of it, once.
+4. With `swarm`, a round is closed every `round_s`, and the policy may move, split or merge partitions. Until that is
+   done, the next round is not closed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shoal.control.partitions.rebalance_entries import Rebalanced, RebalanceMeasured
+from shoal.control.partitions.tile_statistics import TileStatistics, spatial_operators
+from shoal.control.settings import ControlSettings
+from shoal.errors import ConfigError
+from shoal.model.control.binding import Binding, WorkerId
+from shoal.model.control.messages import EpochCommitted, Repartition
+from shoal.model.control.partitioning import Change, Merge, Partitioning, Regroup, instance_id
+from shoal.model.query.graph import Graph, InstanceId
+from shoal.policies.catalog import SPATIAL_POLICIES
+from shoal.policies.partitioning.swarm.plane import Plane
+from shoal.policies.partitioning.swarm.reduction import Reduction
+from shoal.policies.partitioning.swarm.rounds import Swarm, SwarmMemory, laid_out
+
+GIVEN_UP_S = 30.0
+"""A change that has not been observed after this time is not waited for any longer."""
+
+
+@dataclass(frozen=True)
+class RunNow:
+    """What a decision is about: the queries, their partitions and names, and whether anything may change now."""
+
+    graph: Graph
+    partitioning: Partitioning
+    names: Mapping[InstanceId, str]
+    ready: bool
+
+
+@dataclass(frozen=True)
+class Rebalance:
+    """What to do: changes of the partitioning, or another binding; and entries for the journal."""
+
+    entries: tuple[Rebalanced | RebalanceMeasured, ...]
+    changes: Repartition | None = None
+    binding: Binding | None = None
+
+
+@dataclass
+class Rebalancing:
+    """Remembers the statistics of the tiles, when the round began, and the change that is under way."""
+
+    policy: str
+    settings: ControlSettings
+    _statistics: TileStatistics = field(default_factory=TileStatistics)
+    _memory: SwarmMemory = field(default_factory=SwarmMemory)
+    _began_s: float | None = None
+    _divided: bool = False
+    _sampled: bool = False
+    _asked: tuple[Partitioning, float] | None = None
+    _last: Rebalanced | None = None
+
+    @classmethod
+    def of(cls, policy: str, graph: Graph, settings: ControlSettings) -> "Rebalancing | None":
+        """The rebalancing of a policy; None if the policy is not about places."""
+        if policy not in SPATIAL_POLICIES:
+            return None
+        if not spatial_operators(graph):
+            raise ConfigError(f"policy {policy} needs an operator that goes by place, such as match_ranges; got none")
+        return cls(policy, settings)
+
+    def take(self, event: EpochCommitted, now: RunNow) -> Rebalance | None:
+        """Take the arrivals of an epoch; returns what is to be done, if anything. Called for every epoch."""
+        snapshot, now_s = event.snapshot, event.at_s
+        self._statistics.fit(now.graph, now.partitioning)
+        self._statistics.add(snapshot.arrivals)
+        self._began_s = now_s if self._began_s is None else self._began_s
+        if not now.ready or self._waits(now.partitioning, now_s):
+            return None
+        if not self._divided:
+            self._divided = True
+            return self._first(event, now)
+        if self.policy == "swarm" and now_s - self._began_s >= self.settings.round_s:
+            return self._round(event, now)
+        if self.policy == "history-grid" and not self._sampled and now_s - self._began_s >= self.settings.profile_s:
+            self._sampled = True
+            return self._by_history(event, now)
+        return None
+
+    def refuse(self) -> None:
+        """Note that the runtime has refused the last change."""
+        self._asked, self._last = None, None
+
+    def _waits(self, partitioning: Partitioning, now_s: float) -> bool:
+        """Whether a change was asked for and is not there yet."""
+        if self._asked is None:
+            return False
+        before, asked_s = self._asked
+        if partitioning != before or now_s - asked_s > GIVEN_UP_S:
+            self._asked = None
+        return self._asked is not None
+
+    def _first(self, event: EpochCommitted, now: RunNow) -> Rebalance | None:
+        """One partition for each worker, for operators that are as declared."""
+        workers = event.snapshot.binding.workers
+        changes, worker_of = list[Change](), dict[InstanceId, int]()
+        for operator in spatial_operators(now.graph):
+            columns, rows = operator.grid or (0, 0)
+            parts = min(workers, columns * rows)
+            if operator.id not in now.partitioning.changed_operators and operator.groups != parts:
+                changes.append(Regroup(operator.id, parts))
+                worker_of |= {instance_id(operator.id, number): number for number in range(parts)}
+        if not changes:
+            return None
+        entry = self._entry(event, "grid", "", instances=tuple(map(str, worker_of)))
+        return self._repartitioned(event, now, Repartition(tuple(changes), worker_of), (entry,))
+
+    def _round(self, event: EpochCommitted, now: RunNow) -> Rebalance | None:
+        """Close a round and carry out what the policy decides."""
+        period_s, self._began_s = event.at_s - (self._began_s or 0.0), event.at_s
+        plane = self._closed(event, now)
+        measured = self._measured(event, plane)
+        swarm = Swarm(self.settings.beta, self.settings.merge_rounds)
+        self._memory, found = swarm.decided(self._memory, plane, period_s)
+        if found is None:
+            return Rebalance(measured) if measured else None
+        if not isinstance(found, Reduction):
+            return self._merged(event, now, found, measured)
+        self._last = entry = self._reduced(event, now, found)
+        if found.cut is None:
+            moved = {instance: WorkerId(found.target) for instance in found.instances}
+            binding = event.snapshot.binding
+            return Rebalance((*measured, entry), binding=Binding({**binding.worker_of, **moved}, binding.workers))
+        _, new = plane.cut(found.cut, found.target)
+        command = Repartition((found.cut,), {new: found.target})
+        return self._repartitioned(event, now, command, (*measured, entry))
+
+    def _closed(self, event: EpochCommitted, now: RunNow) -> Plane:
+        self._statistics.close()
+        return self._statistics.plane(now.graph, now.partitioning, event.snapshot.binding)
+
+    def _merged(
+        self,
+        event: EpochCommitted,
+        now: RunNow,
+        merges: tuple[Merge, ...],
+        measured: tuple[RebalanceMeasured, ...],
+    ) -> Rebalance:
+        names = tuple(now.names.get(each, str(each)) for merge in merges for each in merge.instances)
+        entry = self._entry(event, "merge", "", instances=names)
+        return self._repartitioned(event, now, Repartition(merges), (*measured, entry))
+
+    def _by_history(self, event: EpochCommitted, now: RunNow) -> Rebalance | None:
+        """Partitions by the sample; they stay as they are."""
+        plane = self._closed(event, now)
+        layout = laid_out(plane)
+        before = event.snapshot.binding.worker_of
+        worker_of = {each: worker for each, worker in layout.worker_of.items() if before.get(each) != worker}
+        if not layout.changes and not worker_of:
+            return None
+        costs = max(layout.before), min(layout.before), max(layout.after), min(layout.after)
+        entry = self._entry(event, "history", "", instances=tuple(map(str, worker_of)), costs=costs)
+        return self._repartitioned(event, now, Repartition(layout.changes, worker_of), (entry,))
+
+    def _repartitioned(
+        self,
+        event: EpochCommitted,
+        now: RunNow,
+        command: Repartition,
+        entries: tuple[Rebalanced | RebalanceMeasured, ...],
+    ) -> Rebalance:
+        if command.changes:
+            self._asked = now.partitioning, event.at_s
+            return Rebalance(entries, changes=command)
+        binding = event.snapshot.binding
+        moved = {instance: WorkerId(worker) for instance, worker in command.worker_of.items()}
+        return Rebalance(entries, binding=Binding({**binding.worker_of, **moved}, binding.workers))
+
+    def _reduced(self, event: EpochCommitted, now: RunNow, found: Reduction) -> Rebalanced:
+        where = "" if found.cut is None else f"before {found.cut.axis} {found.cut.at}"
+        names = tuple(now.names.get(each, str(each)) for each in found.instances)
+        workers, costs = (found.source, found.target), (*found.before, *found.after)
+        return self._entry(event, found.kind, where, workers, names, costs)
+
+    def _entry(
+        self,
+        event: EpochCommitted,
+        change: str,
+        where: str,
+        workers: tuple[int, int] = (0, 0),
+        instances: tuple[str, ...] = (),
+        costs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0),
+    ) -> Rebalanced:
+        rounded = [float(f"{cost:.4g}") for cost in costs]
+        return Rebalanced(event.at_s, event.epoch, self.policy, change, *workers, instances, where, *rounded)
+
+    def _measured(self, event: EpochCommitted, plane: Plane) -> tuple[RebalanceMeasured, ...]:
+        """What the last change has brought, by the first round after it."""
+        last, self._last = self._last, None
+        if last is None or max(last.source, last.target) >= plane.workers:
+            return ()
+        source, target = (float(f"{plane.costs[worker]:.4g}") for worker in (last.source, last.target))
+        before = last.cost_source, last.cost_target
+        return (
+            RebalanceMeasured(event.at_s, event.epoch, last.change, last.source, last.target, *before, source, target),
+        )

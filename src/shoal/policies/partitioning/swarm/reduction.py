@@ -1,0 +1,116 @@
+"""Reduction: what a costly worker gives to the cheapest one, some of its partitions or a part of one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from shoal.kernels.spatial.statistics import AxisStatistics
+from shoal.model.control.partitioning import Cut
+from shoal.model.query.graph import InstanceId
+from shoal.model.spatial.tiles import Axis
+from shoal.policies.partitioning.swarm.plane import Plane, PlanePartition
+
+LEAST_GAIN = 0.05
+"""The least share of its cost that a worker must lose."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What goes from a source to a target, and the costs of both before and, as predicted, after.
+
+    `instances`: those that move, or the one that is cut. `cut`: how; its new part is at the target.
+    """
+
+    kind: Literal["move", "split"]
+    source: int
+    target: int
+    instances: tuple[InstanceId, ...]
+    before: tuple[float, float]
+    after: tuple[float, float]
+    cut: Cut | None = None
+
+
+def reduction(plane: Plane) -> Reduction | None:
+    """What the costliest worker that can give something gives to the cheapest; None if nothing lowers any cost."""
+    costs = plane.costs
+    target = min(range(plane.workers), key=lambda worker: (costs[worker], worker))
+    for source in sorted(range(plane.workers), key=lambda worker: (-costs[worker], worker)):
+        if costs[source] <= costs[target]:
+            return None
+        found = _subset(plane, source, target) or _split(plane, source, target)
+        if found is not None:
+            return found
+    return None
+
+
+def _subset(plane: Plane, source: int, target: int) -> Reduction | None:
+    """Whole partitions, the costliest first, that do not make the target costlier than the source."""
+    before = plane.costs[source], plane.costs[target]
+    most, total, chosen = (before[0] - before[1]) / 2, 0.0, list[InstanceId]()
+    for each in plane.of_worker(source):
+        cost = plane.cost_of(each)
+        if cost > 0 and total + cost <= most:
+            total += cost
+            chosen.append(each.instance)
+    if total < LEAST_GAIN * before[0]:
+        return None
+    return Reduction("move", source, target, tuple(chosen), before, (before[0] - total, before[1] + total))
+
+
+def _split(plane: Plane, source: int, target: int) -> Reduction | None:
+    """A part of the costliest partition that can be cut to advantage: four searches, by axis and by which part goes."""
+    before = plane.costs[source], plane.costs[target]
+    for partition in plane.of_worker(source):
+        cuts = [
+            (*_best_cut(plane, partition, axis, before, gives_first=gives_first), axis, gives_first)
+            for axis in ("row", "column")
+            for gives_first in (True, False)
+            if partition.statistics.of(axis).size > 1
+        ]
+        if not cuts:
+            continue  # a single cell
+        difference, at, after, axis, gives_first = min(cuts, key=lambda each: each[0])
+        if difference < before[0] - before[1] and max(after) <= (1 - LEAST_GAIN) * before[0]:
+            tile = partition.statistics.tile
+            line = at + (tile.top if axis == "row" else tile.left)
+            cut = Cut(partition.instance, axis, line, keeps_last=gives_first)  # type: ignore[arg-type]
+            return Reduction("split", source, target, (partition.instance,), before, after, cut)
+    return None
+
+
+def _best_cut(
+    plane: Plane, partition: PlanePartition, axis: Axis, before: tuple[float, float], *, gives_first: bool
+) -> tuple[float, int, tuple[float, float]]:
+    """The smallest difference of both costs after a cut along an axis, where it is, and the costs."""
+    along: AxisStatistics = partition.statistics.of(axis)
+    others = before[0] - plane.cost_of(partition)
+
+    def costs(at: int) -> tuple[float, float]:
+        parts = plane.cost(along.before(at)), plane.cost(along.behind(at))
+        given, kept = parts if gives_first else (parts[1], parts[0])
+        return others + kept, before[1] + given
+
+    at = searched(1, along.size - 1, lambda at: _difference(costs(at)) * (1 if gives_first else -1))
+    return abs(_difference(costs(at))), at, costs(at)
+
+
+def _difference(costs: tuple[float, float]) -> float:
+    return costs[0] - costs[1]
+
+
+def searched(first: int, last: int, falling: Callable[[int], float]) -> int:
+    """Where a function that never rises is nearest to 0, between two places; by binary search.
+
+    >>> searched(1, 9, lambda at: 10 - 3 * at)
+    3
+    """
+    best, nearest = first, float("inf")
+    while first <= last:
+        middle = (first + last) // 2
+        value = falling(middle)
+        if abs(value) < nearest:
+            best, nearest = middle, abs(value)
+        if value == 0:
+            break
+        first, last = (middle + 1, last) if value > 0 else (first, middle - 1)
+    return best

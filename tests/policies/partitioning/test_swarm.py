@@ -1,0 +1,170 @@
+"""SWARM: stages of the decision, what a costly worker gives away, and merges."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.errors import ConfigError
+from shoal.kernels.spatial.statistics import PartitionStatistics
+from shoal.model.control.partitioning import Cut, Merge, instance_id
+from shoal.model.query.graph import InstanceId, OperatorId
+from shoal.model.spatial.arrivals import BEGUN, POINTS, TileArrivals
+from shoal.model.spatial.tiles import Tile, halvings
+from shoal.policies.partitioning.swarm.decision_stages import LAST, MIDDLE, DecisionStages
+from shoal.policies.partitioning.swarm.plane import Plane, PlanePartition
+from shoal.policies.partitioning.swarm.reduction import reduction, searched
+from shoal.policies.partitioning.swarm.rounds import Swarm, SwarmMemory, laid_out, merges
+
+OPERATOR = OperatorId("ab12")
+
+
+def statistics(tile: Tile, points: int, ranges: int = 10, *, column: int | None = None) -> PartitionStatistics:
+    """A tile with points in all cells, or in one of its columns only, and ranges of one cell."""
+    came = TileArrivals.none(tile)
+    for counts, kind, number in ((came.rows, POINTS, points), (came.rows, BEGUN, ranges)):
+        counts[kind] = _spread(number, tile.rows)
+    for kind, number in ((POINTS, points), (BEGUN, ranges)):
+        came.columns[kind] = _spread(number, tile.columns)
+        if column is not None:
+            came.columns[kind] = 0
+            came.columns[kind, column] = number
+    return PartitionStatistics.none(tile).with_arrivals(came).closing()
+
+
+def _spread(number: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.full(size, number // size, np.int64) + (np.arange(size) < number % size)
+
+
+def plane(points: Sequence[int], workers: Sequence[int]) -> Plane:
+    """Tiles of a grid of 16 x 16 cells with some points each, on the given workers."""
+    tiles = halvings(16, 16, len(points))
+    several = zip(tiles, points, workers, strict=True)
+    partitions = [PlanePartition(instance(n), w, statistics(t, p)) for n, (t, p, w) in enumerate(several)]
+    return Plane(tuple(partitions), max(workers) + 1)
+
+
+def instance(number: int) -> InstanceId:
+    return instance_id(OPERATOR, number)
+
+
+def test_a_decision_is_kept_while_throughput_rises() -> None:
+    stages = DecisionStages()
+    for throughput in range(1, 10):
+        stages = stages.after(float(throughput))
+    assert stages.pointer == LAST
+    assert not stages.rebalances
+
+
+def test_two_rounds_without_more_throughput_flip_the_decision() -> None:
+    stages = DecisionStages(throughput=5.0).after(5.0)
+    assert (stages.pointer, stages.rebalances) == (MIDDLE - 1, False)
+    stages = stages.after(4.0)
+    assert (stages.pointer, stages.rebalances, stages.taken) == (MIDDLE, True, 1)
+
+
+def test_the_same_decision_is_taken_beta_times_at_most() -> None:
+    stages, decisions = DecisionStages(), []
+    for throughput in range(1, 13):
+        stages = stages.after(float(throughput), beta=5)
+        decisions.append(stages.rebalances)
+    assert decisions == [False] * 5 + [True] * 5 + [False] * 2
+
+
+@given(st.lists(st.floats(0, 100), max_size=60), st.integers(1, 6))
+def test_the_pointer_stays_within_the_stages(throughputs: list[float], beta: int) -> None:
+    stages, streak = DecisionStages(), 0
+    for throughput in throughputs:
+        after = stages.after(throughput, beta)
+        streak = streak + 1 if after.rebalances == stages.rebalances else 1
+        assert 0 < after.pointer <= LAST
+        assert streak <= beta
+        stages = after
+
+
+def test_whole_partitions_move_if_they_fit() -> None:
+    found = reduction(plane([400, 100, 100, 10], [0, 0, 0, 1]))
+    assert found is not None
+    assert (found.kind, found.source, found.target, found.instances) == ("move", 0, 1, (instance(1), instance(2)))
+    assert max(found.after) < found.before[0]
+
+
+def test_a_single_hot_partition_is_split_so_that_both_cost_the_same() -> None:
+    found = reduction(plane([800, 20], [0, 1]))
+    assert found is not None
+    assert found.cut is not None
+    assert found.kind == "split"
+    assert found.after[0] == pytest.approx(found.after[1], rel=0.6)
+    assert max(found.after) < found.before[0] / 2
+
+
+def test_a_hot_column_is_not_split_along_itself() -> None:
+    hot = PlanePartition(instance(0), 0, statistics(Tile(0, 0, 16, 16), 800, column=5))
+    found = reduction(Plane((hot, PlanePartition(instance(1), 1, statistics(Tile(16, 0, 17, 16), 0))), 2))
+    assert found is not None
+    assert found.cut is not None
+    assert found.cut.axis == "row"
+
+
+def test_the_next_worker_gives_if_the_costliest_cannot() -> None:
+    cell = PlanePartition(instance(0), 0, statistics(Tile(0, 0, 1, 1), 900))
+    warm = PlanePartition(instance(1), 1, statistics(Tile(1, 0, 9, 8), 400))
+    cold = PlanePartition(instance(2), 2, statistics(Tile(9, 0, 16, 8), 1))
+    found = reduction(Plane((cell, warm, cold), 3))
+    assert found is not None
+    assert (found.source, found.target) == (1, 2)
+
+
+@pytest.mark.parametrize("points", [[0, 0], [100, 100]], ids=["nothing has come", "both cost the same"])
+def test_nothing_is_given_if_no_cost_can_fall(points: list[int]) -> None:
+    assert reduction(plane(points, [0, 1])) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 3)), min_size=2, max_size=12))
+def test_a_reduction_lowers_its_source_and_predicts_what_the_statistics_say(drawn: list[tuple[int, int]]) -> None:
+    before = plane([points for points, _ in drawn], [worker for _, worker in drawn])
+    found = reduction(before)
+    if found is None:
+        return
+    after = before.moved(found.instances, found.target)
+    if found.cut is not None:
+        after, new = before.cut(found.cut, found.target)
+        assert new not in {each.instance for each in before.partitions}
+    assert max(found.after) < found.before[0]
+    np.testing.assert_allclose((after.costs[found.source], after.costs[found.target]), found.after)
+
+
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=40))
+def test_the_search_finds_where_a_falling_function_is_nearest_to_zero(values: list[int]) -> None:
+    falling = sorted(values, reverse=True)
+    found = searched(0, len(falling) - 1, lambda at: float(falling[at]))
+    assert abs(falling[found]) == min(map(abs, falling))
+
+
+def test_rectangles_of_one_worker_are_merged_in_pairs() -> None:
+    assert merges(plane([1, 1, 1, 1], [0, 0, 1, 0])) == (Merge((instance(0), instance(1))),)
+    assert merges(plane([1, 1], [0, 1])) == ()
+
+
+def test_merges_wait_for_their_round() -> None:
+    swarm, memory, quiet = Swarm(merge_rounds=2), SwarmMemory(), plane([1, 1, 1, 1], [0, 0, 1, 1])
+    memory, first = swarm.decided(memory, quiet, 1.0)
+    _, second = swarm.decided(memory, quiet, 0.5)
+    assert first is None
+    assert second == (Merge((instance(0), instance(1))), Merge((instance(2), instance(3))))
+
+
+def test_a_sample_gives_partitions_that_no_reduction_improves() -> None:
+    layout = laid_out(plane([1000, 10, 10, 10], [0, 1, 2, 3]))
+    assert layout.changes
+    assert all(isinstance(change, Cut) for change in layout.changes)
+    assert {*layout.worker_of.values()} == {0, 1, 2, 3}
+    assert max(layout.after) < max(layout.before) / 4
+
+
+def test_rounds_below_one_are_rejected() -> None:
+    with pytest.raises(ConfigError, match="at least 1; got 0 and 240"):
+        Swarm(beta=0)
