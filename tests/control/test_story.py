@@ -16,6 +16,7 @@ from shoal.control.journal import (
     Kept,
     Left,
     Lost,
+    Mapped,
     Measured,
     MechanismCost,
     Migrated,
@@ -120,4 +121,9 @@ def test_every_move_is_told_when_asked() -> None:
 
 
 def test_every_kind_of_entry_is_in_this_story() -> None:
-    assert {type(entry) for entry in STORY} == set(get_args(Entry))
+    assert {type(entry) for entry in STORY} == set(get_args(Entry)) - {Mapped}
+
+
+def test_a_map_is_for_the_map_and_not_for_the_story() -> None:
+    drawn = Mapped(1.0, 1, "op", ("q",), (0.0, 0.0, 1.0, 1.0), (1, 1), "plane", 1.0, ())
+    assert list(story_lines([drawn])) == []
