@@ -7,6 +7,7 @@ from shoal.connectors.sources.files import Files
 from shoal.connectors.sources.generator import Generator
 from shoal.control.settings import ControlSettings
 from shoal.errors import ShoalError
+from shoal.language.python.containment import cell_borders, cell_center
 from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
 from shoal.model.control.binding import Binding, Move
@@ -25,7 +26,21 @@ from shoal.model.query.aggregate import (
     variance,
 )
 from shoal.model.query.expression import col, lit
-from shoal.model.query.functions import abs_, call, coalesce, floor, if_, is_null, is_same, null, nullif, round_, udf
+from shoal.model.query.functions import (
+    abs_,
+    call,
+    coalesce,
+    distance,
+    floor,
+    haversine,
+    if_,
+    is_null,
+    is_same,
+    null,
+    nullif,
+    round_,
+    udf,
+)
 from shoal.model.query.graph import Graph, Query
 from shoal.model.query.lookup import lookup
 from shoal.model.query.pattern import prev
@@ -63,12 +78,16 @@ __all__ = [
     "abs_",
     "approx_distinct",
     "call",
+    "cell_borders",
+    "cell_center",
     "circle",
     "coalesce",
     "col",
     "count",
     "count_distinct",
+    "distance",
     "floor",
+    "haversine",
     "hop",
     "if_",
     "is_null",

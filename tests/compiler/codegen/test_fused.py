@@ -145,6 +145,7 @@ EXPRESSIONS: dict[str, Expression] = {
     "floor_of_int": floor("i"),
     "abs": call("abs", "i"),
     "abs_float": call("abs", "x"),
+    "distance": call("distance", "x", "y", "i", lit(2.5)),
     "root": call("sqrt", "x"),
     "least": call("least", "i", "j", lit(3)),
     "chosen": if_(col("flag"), col("i"), col("x")),

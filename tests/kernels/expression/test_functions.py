@@ -22,6 +22,9 @@ INTEGERS = st.integers(-(2**53), 2**53)
 LARGE = st.integers(-(2**63) + 1, 2**63 - 1)
 FLOATS = st.floats(-1e15, 1e15)
 POSITIVE = st.floats(1e-9, 1e9)
+PLACE = st.integers(-(10**6), 10**6).map(lambda value: value / 8)
+LONGITUDE, LATITUDE = st.integers(-360, 360).map(float), st.integers(-90, 90).map(float)
+TRIANGLES = st.sampled_from([1, 2]).map(lambda side: f"POLYGON ((0 0, {side} 0, 0 {side}, 0 0))")
 TEXTS = st.text(st.sampled_from("abcXYZ äÖ日"), max_size=6)
 TIMES = st.integers(-(10**16), 10**16)
 
@@ -32,6 +35,21 @@ def _time(us: int) -> datetime:
 
 def _some(choose: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *values: choose((value for value in values if value is not None), default=None)
+
+
+def _distance(x: float, y: float, other_x: float, other_y: float) -> float:
+    return math.dist((x, y), (other_x, other_y))
+
+
+def _haversine(lon: float, lat: float, other_lon: float, other_lat: float) -> float:
+    up = math.sin((math.radians(other_lat) - math.radians(lat)) / 2)
+    aside = math.sin(math.radians(other_lon - lon) / 2)
+    square = up * up + math.cos(math.radians(lat)) * math.cos(math.radians(other_lat)) * aside * aside
+    return 2 * 6371008.8 * math.asin(min(1.0, math.sqrt(square)))
+
+
+def _in_triangle(wkt: str, x: float, y: float) -> bool:
+    return x >= 0 and y >= 0 and x + y <= int(wkt[15])
 
 
 def _first(*values: Any) -> Any:
@@ -48,6 +66,10 @@ CASES: dict[str, list[tuple[Any, Callable[..., Any]]]] = {
     "exp": [((st.floats(-50, 50),), math.exp)],
     "ln": [((POSITIVE,), math.log)],
     "power": [((st.floats(0.1, 10), st.integers(-5, 5)), lambda x, y: float(x) ** y)],
+    "distance": [((PLACE,) * 4, _distance), ((st.integers(-100, 100), PLACE) * 2, _distance)],
+    "haversine": [((LONGITUDE, LATITUDE) * 2, _haversine)],
+    "in_polygon": [((TRIANGLES, st.integers(-1, 3), st.integers(-1, 3)), _in_triangle)],
+    "in_polygon_degrees": [((TRIANGLES, st.integers(-1, 3), st.integers(-1, 3)), _in_triangle)],
     "least": [((LARGE, LARGE, LARGE), _some(min)), ((FLOATS, FLOATS), _some(min)), ((TEXTS, TEXTS), _some(min))],
     "greatest": [((LARGE, LARGE, LARGE), _some(max)), ((FLOATS, INTEGERS), _some(max)), ((TEXTS, TEXTS), _some(max))],
     "if": [((st.booleans(), LARGE, LARGE), _if := lambda c, a, b: a if c else b), ((st.booleans(), TEXTS, TEXTS), _if)],

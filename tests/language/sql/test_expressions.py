@@ -80,6 +80,8 @@ def translated(text: str) -> Expression:
         ("CEILING(a)", call("ceil", "a")),
         ("ROUND(a)", round_("a")),
         ("POWER(a, 2)", call("power", "a", lit(2))),
+        ("DISTANCE(a, b, 0, 1)", call("distance", "a", "b", lit(0), lit(1))),
+        ("HAVERSINE(a, b, 0, 1)", call("haversine", "a", "b", lit(0), lit(1))),
         ("LEAST(a, b, 3)", call("least", "a", "b", lit(3))),
         ("CHAR_LENGTH(s)", call("length", "s")),
         ("SUBSTRING(s, 1, 3)", call("substring", "s", lit(1), lit(3))),

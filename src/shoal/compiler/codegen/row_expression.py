@@ -52,6 +52,8 @@ from shoal.model.query.schema import Schema
 Scope = Mapping[str, Value]
 """The value of each column at some point of the loop."""
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_MAY_FAIL = ("as_int64", "in_polygon", "in_polygon_degrees")
+"""Functions that reject some texts."""
 FEW_CHOICES = 8
 """Choices that are compared one by one; more are looked up."""
 
@@ -109,7 +111,7 @@ def _constant_of(value: Value) -> Column | None:
 
 def _may_fail(expression: Expression) -> bool:
     """Whether a text can raise an error; then other rows' dictionary entries must not be evaluated."""
-    return any(isinstance(part, Call) and part.function == "as_int64" for part in _parts(expression))
+    return any(isinstance(part, Call) and part.function in _MAY_FAIL for part in _parts(expression))
 
 
 def _constant(code: RowCode, expression: Expression, row: Block) -> Value:
@@ -238,6 +240,14 @@ def _of_number(code: RowCode, arguments: Sequence[Number], *, function: str, of_
     return code.number(f"{function}({x.name})", x.dtype, x)
 
 
+def _distance(code: RowCode, arguments: Sequence[Number]) -> Number:
+    """The steps of `kernels.spatial.distance.distances`."""
+    x, y, other_x, other_y = (code.cast(each, FLOAT) for each in arguments)
+    across, up = code.computed(other_x, "-", x), code.computed(other_y, "-", y)
+    square = code.computed(code.computed(across, "*", across), "+", code.computed(up, "*", up))
+    return code.number(f"np.sqrt({square.name})", FLOAT, square)
+
+
 def _rounded(code: RowCode, arguments: Sequence[Number], *, function: str) -> Number:
     (x,) = arguments
     if x.dtype == INT and (function == "rint" or getattr(np, function)(np.zeros(0, np.int64)).dtype == INT):
@@ -268,6 +278,7 @@ _RULES: Mapping[type[Expression], Callable[[RowCode, Any, Scope], Value]] = {
 _CALLS: Mapping[str, Rule] = {
     "abs": partial(_of_number, function="abs", of_floats=False),
     "sqrt": partial(_of_number, function="np.sqrt", of_floats=True),
+    "distance": _distance,
     "floor": partial(_rounded, function="floor"),
     "ceil": partial(_rounded, function="ceil"),
     "round": partial(_rounded, function="rint"),

@@ -1,7 +1,7 @@
 """The built-in functions of expressions, on whole columns."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from shoal.errors import RunError
 from shoal.kernels.columns.block import Column, as_column, encoded, plain
 from shoal.kernels.columns.nullable import Nullable, Valid, both_valid, nullable, present, valid_of, values_of
 from shoal.kernels.expression.logic import compare
+from shoal.kernels.spatial.distance import distances, haversines
+from shoal.kernels.spatial.polygon_contains import in_polygons
 
 DAY_US = 86_400_000_000
 
@@ -150,6 +152,13 @@ def _to_int(column: Column) -> Column:
         raise RunError(f"as_int64 needs texts of digits: {error}") from error
 
 
+def _in_polygon(texts: pa.Array, x: Column, y: Column, *, degrees: bool) -> Column:
+    """Whether polygons contain points; what stands in the place of a null is not read as a polygon."""
+    inside = in_polygons(texts, x, y, degrees=degrees)
+    valid = reduce(both_valid, map(valid_of, (texts, x, y)))
+    return inside if valid is None else nullable(inside, valid)
+
+
 _FUNCTIONS: Mapping[str, Callable[..., Column]] = {
     "abs": np.abs,
     "floor": lambda x: _integers(np.floor(x)),
@@ -159,6 +168,10 @@ _FUNCTIONS: Mapping[str, Callable[..., Column]] = {
     "exp": np.exp,
     "ln": np.log,
     "power": lambda x, y: np.power(np.asarray(x, np.float64), y),
+    "distance": distances,
+    "haversine": haversines,
+    "in_polygon": partial(_in_polygon, degrees=False),
+    "in_polygon_degrees": partial(_in_polygon, degrees=True),
     "least": _extreme("least"),
     "greatest": _extreme("greatest"),
     "if": _pick,
@@ -182,6 +195,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Column]] = {
     "is_same": _is_same,
 }
 _ABOUT_NULLS = frozenset({"is_null", "coalesce", "nullif", "is_same", "if", "least", "greatest"})
-_PASS_NULLS = frozenset({"upper", "lower", "length", "as_int64", "as_string"})
+_PASS_NULLS = frozenset({"upper", "lower", "length", "as_int64", "as_string", "in_polygon", "in_polygon_degrees"})
 _TAKE_NULLS = _ABOUT_NULLS | _PASS_NULLS
 """Functions that are given nulls; others only see something in their place, and are null there."""

@@ -21,8 +21,16 @@ POLYGONS = 65_536
 
 def shapes_of(grid: Grid, shape: Shape, columns: Sequence[Column]) -> Shapes:
     """The ranges of rows, with their boxes; rejects a text that is no polygon."""
-    found = _shapes(shape, columns, degrees=grid.units == "degrees")
-    return replace(found, box=_boxes_around(found.box)) if found.degrees else found
+    return _within_turn(_shapes(shape, columns, degrees=grid.units == "degrees"))
+
+
+def polygon_shapes(texts: Sequence[str], *, degrees: bool) -> Shapes:
+    """The polygons of texts; rejects one that is no polygon."""
+    return _within_turn(Shapes.polygons([_rings(text) for text in texts], degrees=degrees))
+
+
+def _within_turn(shapes: Shapes) -> Shapes:
+    return replace(shapes, box=_boxes_around(shapes.box)) if shapes.degrees else shapes
 
 
 def _shapes(shape: Shape, columns: Sequence[Column], *, degrees: bool) -> Shapes:

@@ -76,12 +76,12 @@ def matching(points: Flow, ranges: Flow, terms: RangeTerms, id_: str | None, act
     names = ranges.schema.names
     if id_ is not None:
         ranges.without_keys("match_ranges")
-        since, until = _free("since", names), _free("until", names)
+        since, until = free_name("since", names), free_name("until", names)
         ranges, life = (
             ranges.key_by(id_).versions(action=action, deleted=deleted, since=since, until=until),
             (since, until),
         )
-    cells = _free("cell", points.schema.names), _free("cell", names)
+    cells = free_name("cell", points.schema.names), free_name("cell", names)
     return range_match(
         points.cover(terms.grid, terms.point, column=cells[0]),
         ranges.cover(terms.grid, terms.shape, column=cells[1]),
@@ -146,7 +146,7 @@ def _schema(points: Flow, ranges: Flow, ours: dict[str, str], theirs: dict[str, 
         raise GraphError(f"{where}: {error}; select columns or choose another suffix") from error
 
 
-def _free(name: str, taken: Iterable[str]) -> str:
+def free_name(name: str, taken: Iterable[str]) -> str:
     """A name that no column has."""
     names = set(taken)
     while name in names:

@@ -1,7 +1,8 @@
-"""The methods of flows that go by place: cells, versions, and ranges that contain points."""
+"""The methods of flows that go by place: cells, versions, ranges that contain points, and pairs that are close."""
 
 from typing import TYPE_CHECKING
 
+from shoal.model.query.duration import Duration
 from shoal.model.query.expression import Expression
 from shoal.model.spatial.grid import Grid
 from shoal.model.spatial.shape import Shape, point
@@ -62,3 +63,88 @@ class SpatialFlow:
 
         terms = RangeTerms(grid, point(*at), shape, where, suffix, partitions)
         return matching(self, ranges, terms, id, action, deleted)
+
+    def near(  # type: ignore[misc]
+        self: "Flow",
+        other: "Flow",
+        *,
+        within: float,
+        within_s: tuple[Duration, Duration],
+        grid: Grid,
+        at: tuple[str, str] = ("x", "y"),
+        other_at: tuple[str, str] | None = None,
+        column: str = "distance",
+        where: Expression | None = None,
+        suffix: str = "_right",
+        groups: int = 1,
+    ) -> "Flow":
+        """Pair points of two flows that are at most `within` apart, in space, and close in time.
+
+        The other's time lies between `within_s` seconds after this one's. `within` and the added `column` are in the
+        unit of the coordinates, or in metres if the grid is in degrees. `at` and `other_at`: the coordinates of both
+        points; `other_at` is `at` unless given. A flow may be paired with itself: every point is then paired with
+        itself too, and every two points both ways; `where=col("car") < col("car_right")` keeps one pair of two cars.
+        Columns of the other flow whose names clash get the suffix. The cells of the `grid` are divided into key
+        `groups`; neither changes a result.
+        """
+        from shoal.language.python.nearby import PairTerms, near
+
+        terms = PairTerms(grid, within_s, where, suffix, groups)
+        return near(self, other, (at, other_at or at), within, column, terms)
+
+    def points_in(  # type: ignore[misc]
+        self: "Flow",
+        points: "Flow",
+        shape: Shape,
+        *,
+        last_s: Duration,
+        grid: Grid,
+        at: tuple[str, str] = ("x", "y"),
+        where: Expression | None = None,
+        suffix: str = "_point",
+        groups: int = 1,
+    ) -> "Flow":
+        """Give every query of this flow the recent points of another that its range contains.
+
+        A query asks once, at its time: for points that are at most `last_s` seconds older, and not younger. `shape`
+        names the columns of its range: `rectangle(...)`, `circle(...)` or `polygon(...)`. Columns of points whose names
+        clash get the suffix.
+        """
+        from shoal.language.python.nearby import PairTerms, points_in
+
+        terms = PairTerms(grid, (self.duration_us(last_s, "points_in") / -1e6, 0), where, suffix, groups)
+        return points_in(self, points, shape, at, terms)
+
+    def nearest(  # type: ignore[misc]
+        self: "Flow",
+        points: "Flow",
+        k: int,
+        *,
+        within: float,
+        last_s: Duration,
+        id: str,  # noqa: A002  (as in the data)
+        grid: Grid,
+        at: tuple[str, str] = ("x", "y"),
+        points_at: tuple[str, str] | None = None,
+        suffix: str = "_point",
+        groups: int = 1,
+    ) -> "Flow":
+        """Give every query of this flow the k nearest of the recent points within a distance, with `rank` from 1.
+
+        A query asks once, at its time, for points that are at most `last_s` seconds older, and not younger. `id` tells
+        queries of the same time apart. Points at the same distance are taken in the order of their columns.
+        """
+        from shoal.language.python.nearby import nearest
+
+        last = self.duration_us(last_s, "nearest") / -1e6
+        pairs = self.near(
+            points,
+            within=within,
+            within_s=(last, 0),
+            grid=grid,
+            at=at,
+            other_at=points_at,
+            suffix=suffix,
+            groups=groups,
+        )
+        return nearest(pairs, k, id)

@@ -67,6 +67,12 @@ FUNCTIONS: Mapping[str, Signature] = {
     "exp": Signature("a number", _of(_NUMBERS, gives="float64")),
     "ln": Signature("a number", _of(_NUMBERS, gives="float64")),
     "power": Signature("two numbers", _of(_NUMBERS, _NUMBERS, gives="float64")),
+    "distance": Signature("four numbers: x and y of two points", _of(*[_NUMBERS] * 4, gives="float64")),
+    "haversine": Signature("four numbers: longitude and latitude of two points", _of(*[_NUMBERS] * 4, gives="float64")),
+    "in_polygon": Signature("a WKT text, x and y", _of(("string",), _NUMBERS, _NUMBERS, gives="bool")),
+    "in_polygon_degrees": Signature(
+        "a WKT text, a longitude and a latitude", _of(("string",), _NUMBERS, _NUMBERS, gives="bool")
+    ),
     "least": Signature("two or more values of one type", _alike),
     "greatest": Signature("two or more values of one type", _alike),
     "if": Signature("a condition and two values of one type", _conditional),
@@ -274,6 +280,20 @@ def is_same(value: Any, other: Any) -> Call:
     return call("is_same", value, other)
 
 
+def distance(x: Any, y: Any, other_x: Any, other_y: Any) -> Call:
+    """The distance of two points in the plane; texts are column names.
+
+    >>> distance("x", "y", 0.0, 0.0).data()
+    ['call', 'distance', ['col', 'x'], ['col', 'y'], ['lit', 0.0], ['lit', 0.0]]
+    """
+    return call("distance", x, y, other_x, other_y)
+
+
+def haversine(longitude: Any, latitude: Any, other_longitude: Any, other_latitude: Any) -> Call:
+    """Metres between two points in degrees, along a great circle of a sphere; texts are column names."""
+    return call("haversine", longitude, latitude, other_longitude, other_latitude)
+
+
 def null(type_: str) -> Null:
     """A null of some type."""
     return Null(cast(FieldType, type_))
@@ -316,7 +336,9 @@ __all__ = [
     "call",
     "coalesce",
     "col",
+    "distance",
     "floor",
+    "haversine",
     "if_",
     "is_null",
     "is_same",
