@@ -75,7 +75,7 @@ def test_policies_are_listed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     assert {name: entry["kind"] for name, entry in listed.items()} == {
         **dict.fromkeys(("round-robin", "partition"), "static"),
         **dict.fromkeys(("greedy", "two-level", "metis", "dynamic-metis", "guarded", *AWARE), "adaptive"),
-        **dict.fromkeys(("uniform-grid", "history-grid", "swarm"), "spatial"),
+        **dict.fromkeys(("replicated", "uniform-grid", "history-grid", "swarm"), "spatial"),
         **dict.fromkeys(("single-queue", "node-queue"), "queue"),
     }
 

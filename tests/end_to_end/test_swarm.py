@@ -108,6 +108,16 @@ def test_uniform_grid_has_a_rectangle_for_each_worker(tmp_path: Path) -> None:
     assert {*run.binding.worker_of.values()} == {0, 1, 2}
 
 
+@pytest.mark.parametrize(("on", "options"), FEW)
+def test_replicated_ranges_find_the_same_points(on: str, options: dict[str, Any]) -> None:
+    case = hotspot()
+    run = start(case.job(), on=on, workers=3, policy="replicated", **options)
+    run.wait()
+    assert differences(result_tables(run), case.expected()) == []
+    (matching,) = [each for each in run.graph.operators.values() if each.kind == "match_ranges"]
+    assert (matching.groups, matching.grid) == (3, (3, 1))
+
+
 def test_partitions_that_fit_the_workers_stay_as_declared(tmp_path: Path) -> None:
     assert run_with("uniform-grid", "reference", {}, tmp_path, partitions=3).partitioning == DECLARED
 

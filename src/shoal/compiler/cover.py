@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from shoal.compiler.steps import mixed_bits
 from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.nullable import Nullable
 from shoal.kernels.columns.table import INSTANCE, Ints
@@ -24,27 +25,41 @@ class Cover:
     grid: Grid
     shape: Shape
     column: str
+    copies: int = 0
+    """With copies, a range has so many cells, whatever it overlaps, and a point one of them by its coordinates."""
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> "Cover":
         """The step of an operator's parameters."""
-        return cls(Grid.from_data(parameters["grid"]), Shape.from_data(parameters["shape"]), parameters["column"])
+        grid, shape = Grid.from_data(parameters["grid"]), Shape.from_data(parameters["shape"])
+        return cls(grid, shape, parameters["column"], parameters.get("copies", 0))
 
     @cached_property
     def text(self) -> str:
         """Canonical text."""
-        return f"cover {self.grid} {self.shape} {self.column}"
+        return f"cover {self.grid} {self.shape} {self.column} {self.copies}"
 
     def apply(self, block: Block) -> Block:
         """The rows with their cells."""
         block = block.where(self._located(block))
         values = [block.columns[name] for name in self.shape.columns]
+        if self.copies:
+            return self._copied(block, values)
         if self.shape.kind == "point":
             return Block({**block.columns, self.column: cells_of(self.grid, *map(floats, values))}, block.length)
         rows, cells = covered(self.grid, shapes_of(self.grid, self.shape, values).box)
         once = rows.size == block.length and bool((rows == np.arange(rows.size)).all())
         wide = block if once else block.take(rows)
         return Block({**wide.columns, self.column: cells}, rows.size)
+
+    def _copied(self, block: Block, values: list[Column]) -> Block:
+        """Points spread over the copies, or ranges in all of them."""
+        if self.shape.kind == "point":
+            mixed = mixed_bits(values, block.length)
+            spread = ((mixed >> np.uint64(33)) % np.uint64(self.copies)).astype(np.int64)
+            return Block({**block.columns, self.column: spread}, block.length)
+        wide = block.take(np.repeat(np.arange(block.length), self.copies))
+        return Block({**wide.columns, self.column: np.tile(np.arange(self.copies), block.length)}, wide.length)
 
     def reads(self) -> frozenset[str]:
         """The columns of the shape."""

@@ -6,6 +6,7 @@ from typing import Protocol
 from shoal.errors import ConfigError
 from shoal.model.control.binding import Binding
 from shoal.model.control.topology import Topology
+from shoal.model.query.graph import Graph
 from shoal.policies.binding.deadline_aware import DeadlineAware
 from shoal.policies.binding.energy_aware import EnergyAware
 from shoal.policies.binding.goal import PlacementGoal
@@ -14,6 +15,7 @@ from shoal.policies.binding.guarded import Guarded
 from shoal.policies.binding.loads import Loads
 from shoal.policies.binding.metis import DynamicMetis, Metis, required
 from shoal.policies.binding.two_level import TwoLevel
+from shoal.policies.partitioning.replication import REPLICATED, replicated
 
 FIRST = {"two-level": "partition"}
 """The static policy that binds instances before the first measurement; round-robin for all others."""
@@ -54,7 +56,7 @@ TRIGGERS: Mapping[str, str] = dict.fromkeys(GOALS, "periodic:1")
 SPLITTING = frozenset({"guarded"})
 """Dynamic policies that also split instances that are too large for a worker, and merge idle parts."""
 
-SPATIAL_POLICIES = ("uniform-grid", "history-grid", "swarm")
+SPATIAL_POLICIES = (REPLICATED, "uniform-grid", "history-grid", "swarm")
 """Policies for operators that go by place: which rectangles of the plane instances have, and on which workers."""
 
 QUEUED = ("single-queue", "node-queue")
@@ -73,6 +75,7 @@ SUMMARIES: Mapping[str, str] = {
     "guarded": "moves that pay for their state and lost locality; never raises the peak; splits what exceeds a worker",
     "energy-aware": "least power for work and links, no worker over its share; nearly empty batteries are left first",
     "deadline-aware": "every query within its deadline by hops, queues and work, the tightest first",
+    REPLICATED: "every worker has all ranges, points are spread; for operators that go by place",
     "uniform-grid": "the plane in halves until each worker has a rectangle; nothing changes",
     "history-grid": "rectangles by the cost of a sample, decided once; for operators that go by place",
     "swarm": "moves, splits and merges rectangles of the plane by their cost while throughput rises",
@@ -80,6 +83,11 @@ SUMMARIES: Mapping[str, str] = {
     "node-queue": "no binding: a queue per processor node, idle workers take from others; not on Spark",
 }
 """Every policy in one line."""
+
+
+def graph_for(policy: str | None, graph: Graph, workers: int) -> Graph:
+    """The graph that runs under a policy; all but one leave it as it is."""
+    return replicated(graph, workers) if policy == REPLICATED else graph
 
 
 def check_policy(name: str) -> None:

@@ -46,7 +46,7 @@ from shoal.model.control.shedding import Shedding
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph, InstanceId, OperatorId, Query
 from shoal.policies.binding.static import STATIC
-from shoal.policies.catalog import FIRST
+from shoal.policies.catalog import FIRST, graph_for
 from shoal.runtimes.protocol import Capabilities, Launch, Runtime
 from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.job import Job
@@ -335,6 +335,7 @@ def start(  # noqa: PLR0913  (all but the job by name)
     parks(on_query_error)
     if shed is not None and shed.intervals:
         job = replace(job, graph=with_companions(shed, job.graph))
+    job = replace(job, graph=graph_for(policy, job.graph, workers))
     shedding = begun(shed, job.graph)
     steered = control or ControlSettings()
     temporary = checkpoint is None and kind.capabilities.keeps_checkpoint

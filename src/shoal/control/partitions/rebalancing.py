@@ -19,6 +19,7 @@ from shoal.model.control.messages import EpochCommitted, Repartition
 from shoal.model.control.partitioning import Change, Merge, Partitioning, Regroup, instance_id
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.policies.catalog import SPATIAL_POLICIES
+from shoal.policies.partitioning.replication import REPLICATED
 from shoal.policies.partitioning.swarm.plane import Plane
 from shoal.policies.partitioning.swarm.reduction import Reduction
 from shoal.policies.partitioning.swarm.rounds import Swarm, SwarmMemory, laid_out
@@ -62,12 +63,12 @@ class Rebalancing:
 
     @classmethod
     def of(cls, policy: str, graph: Graph, settings: ControlSettings) -> "Rebalancing | None":
-        """The rebalancing of a policy; None if the policy is not about places."""
+        """The rebalancing of a policy; None if it leaves the partitions alone."""
         if policy not in SPATIAL_POLICIES:
             return None
         if not spatial_operators(graph):
             raise ConfigError(f"policy {policy} needs an operator that goes by place, such as match_ranges; got none")
-        return cls(policy, settings)
+        return None if policy == REPLICATED else cls(policy, settings)
 
     def take(self, event: EpochCommitted, now: RunNow) -> Rebalance | None:
         """Take the arrivals of an epoch; returns what is to be done, if anything. Called for every epoch."""
