@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.naive_expressions import Row, order_of, value_of
 from tests.naive_match import matches
-from tests.naive_spatial import cover, match_ranges, versions
+from tests.naive_spatial import cover, geofence, match_ranges, versions
 from tests.naive_windows import TIME, aggregated, by_key, ends_of, in_order
 
 from shoal.model.query.graph import Graph, Operator, OperatorId
@@ -218,5 +218,6 @@ _OPERATORS: Mapping[str, Callable[..., Rows]] = {
     "join": _join,
     "cover": cover,
     "versions": versions,
+    "geofence": geofence,
     "match_ranges": match_ranges,
 }

@@ -197,3 +197,30 @@ def _paired(parameters: Mapping[str, Any], point: Row, range_: Row) -> Row:
     ours, theirs = parameters["columns"]
     row = {name: point[column] for name, column in ours.items()}
     return {**row, **{name: range_[column] for name, column in theirs.items()}, TIME: point[TIME]}
+
+
+def geofence(operator: Operator, rows: Sequence[Row]) -> list[Row]:
+    """Objects that enter, dwell in and leave fences, one time after another."""
+    keys, fence, dwell_us = (operator.parameters[name] for name in ("keys", "fence", "dwell_us"))
+    made: list[Row] = []
+    for key, of_key in by_key(rows, keys).items():
+        entered: dict[Any, int] = {}
+        dwelt: set[Any] = set()
+
+        def add(inside: Any, event: str, at: int, since: int, key: tuple[Any, ...] = key) -> None:
+            of_object = dict(zip(keys, key, strict=True))
+            made.append({**of_object, fence: inside, "event": event, "happened": at, "entered": since, TIME: at})
+
+        for (at,), together in sorted(by_key(of_key, (TIME,)).items()):
+            inside = {row[fence] for row in together} - {None}
+            for left in entered.keys() - inside:
+                add(left, "leave", at, entered.pop(left))
+                dwelt.discard(left)
+            for one in inside - entered.keys():
+                entered[one] = at
+                add(one, "enter", at, at)
+            for one in inside - dwelt:
+                if dwell_us is not None and at - entered[one] >= dwell_us:
+                    dwelt.add(one)
+                    add(one, "dwell", at, entered[one])
+    return made

@@ -18,7 +18,7 @@ from tests.conformance.kernel_case import (
     windowed,
 )
 from tests.conformance.oracles import LEFT, RIGHT
-from tests.conformance.spatial_cases import BOX, GLOBE, RINGS, ROUND, in_ranges, versioned
+from tests.conformance.spatial_cases import BOX, GLOBE, RINGS, ROUND, fenced, in_ranges, versioned
 
 from shoal.model.query.aggregate import (
     approx_distinct,
@@ -198,6 +198,7 @@ CASES: Sequence[KernelCase] = (
         define={"A": col("n") >= prev("n"), "B": col("n") < prev("n")},
     ),
     versioned("versions per integer with deletes", ["road"], "kind"),
+    fenced("objects in fences by integer", ["road"], "kind", 3),
     in_ranges("points in rectangles that end", BOX, ends=True, where=col("n") > col("n_range")),
 )
 NULL_CASES: Sequence[KernelCase] = (
@@ -257,6 +258,7 @@ NULL_CASES: Sequence[KernelCase] = (
         nulls=True,
     ),
     versioned("versions per two keys with nulls", ["road", "toll"], None, nulls=True),
+    fenced("objects in fences or nowhere", ["road", "toll"], "kind", None, nulls=True),
     in_ranges("points in polygons for ever with nulls", RINGS, ends=False, nulls=True),
     in_ranges("points in circles on a sphere that end with nulls", ROUND, ends=True, grid=GLOBE, nulls=True),
 )

@@ -19,6 +19,7 @@ from tests.conformance.kernel_case import (
 from tests.conformance.oracles import PORT, Event, row_by_row
 
 from shoal.kernels.columns.table import INSTANCE
+from shoal.language.python.fences import fence_events
 from shoal.language.python.spatial import RangeTerms, range_match
 from shoal.model.query.expression import Expression
 from shoal.model.spatial.grid import WORLD, Grid
@@ -47,6 +48,18 @@ def versioned(id_: str, keys: Sequence[str], action: str | None, *, nulls: bool 
             return few
         missing = {"road": event["road"] == 2, "kind": event["kind"] == "", "n": n == 0, "toll": n == 1}
         return {name: None if missing.get(name) else value for name, value in few.items()}
+
+    return of_flow(id_, flow, row_by_row(flow), alike)
+
+
+def fenced(id_: str, keys: Sequence[str], fence: str, dwell_us: int | None, *, nulls: bool = False) -> KernelCase:
+    """Objects in few fences, often in none, at few times."""
+    flow = (NULLABLE_FLOW if nulls else EVENT_FLOW).select("ts", "road", "kind", "toll")
+    flow = fence_events(flow.key_by(*keys), fence, dwell_us)
+
+    def alike(event: Event) -> Event:
+        few = {**event, "ts": event["ts"] // 3}
+        return {**few, "kind": None if event["n"] % 3 else event["kind"], "toll": event["n"] % 2 == 0} if nulls else few
 
     return of_flow(id_, flow, row_by_row(flow), alike)
 

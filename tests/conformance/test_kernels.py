@@ -27,6 +27,7 @@ from tests.conformance.oracles import PORT, Event, Result
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE, RowTable, Tables
 from shoal.kernels.count_window import CountWindowKernel
+from shoal.kernels.geofence import GeofenceKernel
 from shoal.kernels.join import JoinKernel
 from shoal.kernels.kernel import FOREVER_US, NEVER_US, State
 from shoal.kernels.pattern.match import MatchKernel
@@ -157,7 +158,7 @@ def check_bounded(case: KernelCase, states: Sequence[State], events: Sequence[Ev
     elif isinstance(kernel, MatchKernel) and kernel.previous_columns:
         assert not left
         assert sum(len(table) for table in known) == owners(kernel.keys(0), events)
-    elif isinstance(kernel, VersionsKernel | RangeMatchKernel):
+    elif isinstance(kernel, VersionsKernel | RangeMatchKernel | GeofenceKernel):
         assert all(not len(state.tables.get(0, ())) for state in states)
         assert sum(len(table) for table in left) <= most_ranges(case, events)
     else:
@@ -168,6 +169,8 @@ def check_bounded(case: KernelCase, states: Sequence[State], events: Sequence[Ev
 def most_ranges(case: KernelCase, events: Sequence[Event]) -> float:
     """One version per key; ranges without an end, ends without a range, and half as many that are over."""
     kernel = case.kernel
+    if isinstance(kernel, GeofenceKernel):
+        return owners((*kernel.keys(0), kernel.fence), events)
     if isinstance(kernel, VersionsKernel):
         return owners(kernel.keys(0), events)
     ranges = [event for event in events if event[PORT] == 1]
@@ -183,7 +186,7 @@ def check_ended(case: KernelCase, states: Sequence[State]) -> None:
     if isinstance(kernel, CountWindowKernel):
         assert numbers <= ({2} if hasattr(kernel.window, "on") else {1, 2})
     else:
-        known = {1} if isinstance(kernel, VersionsKernel | RangeMatchKernel) else set()
+        known = {1} if isinstance(kernel, VersionsKernel | RangeMatchKernel | GeofenceKernel) else set()
         assert numbers <= ({2} if isinstance(kernel, MatchKernel) and kernel.previous_columns else known)
 
 

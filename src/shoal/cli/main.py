@@ -49,6 +49,7 @@ OPERATORS = {
     "deduplicate": "drop rows whose key was kept a short time before",
     "match": "find patterns of rows per key: sequences, repetition, alternatives, negation, within a time",
     "cover": "give points and ranges the cells of a grid that they lie in",
+    "geofence": "say when objects enter fences, stay in them and leave them",
     "versions": "turn inserts, updates and deletes of keyed rows into versions that begin and end",
     "match_ranges": "pair points with the ranges that contain them: rectangles, circles, polygons, which may change",
     "sink": "name the query and the table its results go to",

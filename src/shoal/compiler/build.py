@@ -10,6 +10,7 @@ from shoal.kernels.aggregate.panes import PaneShape
 from shoal.kernels.aggregate.windowed import AggregateKernel
 from shoal.kernels.count_window import CountWindowKernel
 from shoal.kernels.deduplicate import DeduplicateKernel
+from shoal.kernels.geofence import GeofenceKernel
 from shoal.kernels.join import JoinKernel
 from shoal.kernels.kernel import Kernel
 from shoal.kernels.pattern.match import MatchKernel
@@ -69,6 +70,8 @@ def kernel_of(operator: Operator, window: Operator | None, constant: str, *, by_
     if operator.kind == "versions":
         action, (since, until) = parameters["action"], parameters["life"]
         return VersionsKernel(keys, action, parameters["deleted"], (since, until), names, time)
+    if operator.kind == "geofence":
+        return GeofenceKernel(keys, parameters["fence"], parameters["dwell_us"], names, time)
     if operator.kind == "match":
         return MatchKernel(
             keys,

@@ -212,7 +212,7 @@ def crossed() -> Query:
         pytest.param(
             lambda: Operator("guess", {}),  # type: ignore[arg-type]
             "operator must be one of source, filter, select, lookup, assign, retime, union, window, aggregate, join, "
-            "rank, deduplicate, match, cover, versions, match_ranges, sink; got 'guess'",
+            "rank, deduplicate, match, cover, versions, match_ranges, geofence, sink; got 'guess'",
             id="an operator of an unknown kind",
         ),
         pytest.param(

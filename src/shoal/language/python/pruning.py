@@ -186,5 +186,6 @@ _READS: Mapping[str, Callable[[Mapping[str, Any], Names], Names]] = {
     "deduplicate": lambda data, needed: needed | _keys(data),
     "match": _match_reads,
     "cover": lambda data, needed: (needed - {data["column"]}) | frozenset(data["shape"][1:]),
+    "geofence": lambda data, _: _keys(data) | {data["fence"]},
     "versions": lambda data, needed: (needed | _keys(data) | ({data["action"]} - {""})) - {*data["life"]},
 }

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from shoal.errors import GraphError
+from shoal.language.python.fences import fence_events
 from shoal.language.python.flow import Flow
 from shoal.language.python.spatial import RangeTerms, range_match
 from shoal.language.python.stream import Stream
@@ -80,6 +81,7 @@ KINDS: Mapping[str, Kind] = {
         ("columns", "types", "time"),
         inputs=(2, 2),
     ),
+    "geofence": Kind(("keys", "fence"), ("dwell_us", *_KEYED), ("types", "time")),
     "sink": Kind((), ("table", "utility"), ("query", "columns")),
 }
 
@@ -301,5 +303,6 @@ _CALLS: Mapping[str, Callable[[Sequence[Flow], Data, Make], Flow]] = {
     "match": _match,
     "cover": _cover,
     "versions": _versions,
+    "geofence": lambda flows, data, _: fence_events(_keyed(flows[0], data), data["fence"], data.get("dwell_us")),
     "match_ranges": _match_ranges,
 }

@@ -64,6 +64,35 @@ class SpatialFlow:
         terms = RangeTerms(grid, point(*at), shape, where, suffix, partitions)
         return matching(self, ranges, terms, id, action, deleted)
 
+    def geofence(  # type: ignore[misc]
+        self: "Flow",
+        fences: "Flow",
+        shape: Shape,
+        *,
+        object: str,  # noqa: A002  (as in the data)
+        id: str,  # noqa: A002
+        grid: Grid,
+        at: tuple[str, str] = ("x", "y"),
+        action: str | None = None,
+        deleted: str = "delete",
+        dwell_s: Duration | None = None,
+        partitions: int = 1,
+    ) -> "Flow":
+        """Say when objects enter fences, stay in them and leave them.
+
+        Fences are ranges with an `id`, which may change as in `match_ranges`. The result has `object`, `id`, `event`,
+        when it `happened`, and when the object had `entered`. An object enters at its first point inside, and leaves at
+        its first point that is not: outside, or after the fence has been deleted or moved. With `dwell_s` an object
+        dwells once in each stay, at its first point inside that is at least that long after the enter. Points of one
+        object and time count as one, which is in all fences that any of them is in. Points without coordinates do not
+        count.
+        """
+        from shoal.language.python.fences import SUFFIX, FenceTerms, geofenced
+        from shoal.language.python.spatial import RangeTerms
+
+        ranges = RangeTerms(grid, point(*at), shape, None, SUFFIX, partitions)
+        return geofenced(self, fences, ranges, FenceTerms(object, id, action, deleted, dwell_s))
+
     def near(  # type: ignore[misc]
         self: "Flow",
         other: "Flow",

@@ -35,10 +35,13 @@ OperatorKind = Literal[
     "cover",
     "versions",
     "match_ranges",
+    "geofence",
     "sink",
 ]
 OPERATOR_KINDS: tuple[OperatorKind, ...] = get_args(OperatorKind)
-STATEFUL: frozenset[str] = frozenset({"aggregate", "join", "rank", "deduplicate", "match", "versions", "match_ranges"})
+STATEFUL: frozenset[str] = frozenset(
+    {"aggregate", "join", "rank", "deduplicate", "match", "versions", "match_ranges", "geofence"}
+)
 PAIRING: frozenset[str] = frozenset({"join", "match_ranges"})
 """Kinds whose inputs are different: a row of one is compared with those of the other."""
 SPATIAL: frozenset[str] = frozenset({"match_ranges"})

@@ -33,6 +33,7 @@ EVENT_S: Mapping[str, float] = {
     "match": 5900 * NS,
     "cover": 20 * NS,
     "versions": 250 * NS,
+    "geofence": 250 * NS,
     "match_ranges": 500 * NS,
     "sink": 60 * NS,
 }
