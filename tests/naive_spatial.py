@@ -103,6 +103,8 @@ def _box(grid: Mapping[str, Any], kind: str, values: Sequence[Any]) -> Box:
 def _extent(y: float, radius: float) -> tuple[float, float]:
     """How far a circle on the sphere reaches to the east, and to the north, in degrees."""
     high = math.degrees(radius / _EARTH_M) + _TURN * _SLACK
+    if radius < 0:
+        return 0, high
     if abs(y) + high >= 90:
         return _TURN / 2, high
     reach = math.degrees(math.asin(math.sin(radius / _EARTH_M) / math.cos(math.radians(y))))
@@ -116,8 +118,10 @@ def contains(grid: Mapping[str, Any], kind: str, values: Sequence[Any], x: float
         across = _between(values[0], x, values[2]) if degrees else values[0] <= x <= values[2]
         return bool(across and values[1] <= y <= values[3])
     if kind == "polygon":
-        turns = (-2 * _TURN, -_TURN, 0, _TURN, 2 * _TURN) if degrees else (0,)
-        return any(shapely.from_wkt(values[0]).covers(shapely.Point(x + turn, y)) for turn in turns)
+        region = shapely.from_wkt(values[0])
+        west = region.bounds[0]
+        again = (west + _east(west, x), west + _east(west, x) + _TURN) if degrees else (x,)
+        return any(region.covers(shapely.Point(each, y)) for each in again)
     center_x, center_y, radius = values
     if not degrees:
         return bool(radius >= 0 and math.hypot(x - center_x, y - center_y) <= radius)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.random_branches import MOST_EVENTS, Branch, Unfit, fresh
 from tests.random_expressions import TEXTS, Draw, condition, names_of, quarters, value
 from tests.random_joins import can_unite, cogrouped, joined, looked_up, united
+from tests.random_spatial import covered, in_ranges, versioned
 from tests.random_windows import aggregated, assigned, deduplicated, matched, ranked
 
 from shoal.language.python.stream import Stream
@@ -74,6 +75,15 @@ def cases(draw: Draw, most: int = MOST_OPERATORS) -> tuple[Graph, dict[str, Rows
 
 
 @st.composite
+def spatial_cases(draw: Draw) -> tuple[Graph, dict[str, Rows]]:
+    """Points in ranges right behind the streams, and the events."""
+    sources = draw(streams())
+    points, ranges = (Branch(stream, MOST_EVENTS, frozenset({"ts"})) for stream in (sources[0], sources[-1]))
+    graph = Graph.of([in_ranges(draw, points, ranges).flow.sink("q")])
+    return graph, {stream.name: draw(events(stream)) for stream in sources}
+
+
+@st.composite
 def events(draw: Draw, stream: Stream) -> Rows:
     """Events of a stream between 0 and 60 s, with ties, duplicates and nulls, in order unless it bears disorder.
 
@@ -120,7 +130,7 @@ def _grown(draw: Draw, pool: Sequence[Branch]) -> Branch:
         fitting = [other for other in pool if can_unite(branch, other)]
         return united(draw, [branch, *draw(st.lists(st.sampled_from(fitting), min_size=1, max_size=2))])
     other = pool[draw(st.integers(0, len(pool) - 1))]
-    return (joined if kind == "join" else cogrouped)(draw, branch, other)
+    return _IN_PAIRS[kind](draw, branch, other)
 
 
 def _external(branch: Branch) -> bool:
@@ -173,8 +183,15 @@ _ALONE: Mapping[str, Callable[[Draw, Branch], Branch]] = {
     "rank": ranked,
     "deduplicate": deduplicated,
     "match": matched,
+    "cover": covered,
+    "versions": versioned,
 }
-_KINDS = (*_ALONE, "select", "aggregate", "aggregate", "join", "join", "cogroup", "union", "match")
+_IN_PAIRS: Mapping[str, Callable[[Draw, Branch, Branch], Branch]] = {
+    "join": joined,
+    "cogroup": cogrouped,
+    "match_ranges": in_ranges,
+}
+_KINDS = (*_ALONE, *_IN_PAIRS, "select", "aggregate", "aggregate", "join", "union", "match", "match_ranges")
 
 
 def _asked(draw: Draw, branch: Branch, name: str, others: Sequence[Query]) -> Query:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.compiler.against_rows import repartitioned
 from tests.compiler.in_process import InProcess
 from tests.naive import interpret
-from tests.random_graphs import cases
+from tests.random_graphs import cases, spatial_cases
 
 from shoal.model.control.partitioning import DECLARED
 from shoal.model.query.graph import Graph
@@ -72,6 +72,24 @@ def check(graph: Graph, rows: Mapping[str, Sequence[Row]], seed: int) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(), st.integers(0, 1 << 30))
 def test_any_graph_has_the_answers_it_would_have_row_by_row(
+    case: tuple[Graph, Mapping[str, Sequence[Row]]], seed: int
+) -> None:
+    check(*case, seed)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(spatial_cases(), st.integers(0, 1 << 30))
+def test_any_points_are_in_the_ranges_they_would_be_in_row_by_row(
+    case: tuple[Graph, Mapping[str, Sequence[Row]]], seed: int
+) -> None:
+    check(*case, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@given(spatial_cases(), st.integers(0, 1 << 30))
+def test_six_hundred_matches_of_points_and_ranges_are_those_row_by_row(
     case: tuple[Graph, Mapping[str, Sequence[Row]]], seed: int
 ) -> None:
     check(*case, seed)

@@ -45,6 +45,20 @@ def found(shape: Shape, values: list[object], x: float, y: float, grid: Grid = G
         pytest.param(
             TEXT, ["POLYGON ((170 0, 180 0, 180 5, 170 0))"], [(180, 1), (-180, 4), (175, 1)], [(-179, 1)], id="polygon"
         ),
+        pytest.param(
+            TEXT,
+            ["POLYGON ((190 0, 270 0, 270 9, 190 9, 190 0))"],
+            [(-170, 0), (200, 5), (-90, 9), (550, 1)],
+            [(180, 5), (-80, 5)],
+            id="polygon beyond 180",
+        ),
+        pytest.param(
+            TEXT,
+            ["POLYGON ((0 0, 360 0, 360 9, 0 9, 0 0))"],
+            [(0, 0), (-10, 5), (350, 5), (180, 9)],
+            [(0, 10), (-10, -1)],
+            id="polygon once around from 0 on",
+        ),
     ],
 )
 def test_what_a_range_in_degrees_contains(
@@ -59,3 +73,10 @@ def test_a_polygon_has_holes_and_borders() -> None:
     plane = Grid((0.0, 0.0, 10.0, 10.0), 7, 3)
     places = {0: True, 2: True, 4: True, 5: False, 6: True, 10: True, 11: False}
     assert {place: found(TEXT, [text], place, place, plane) for place in places} == places
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-200], ids=["huge", "tiny"])
+def test_a_circle_of_any_size_does_not_contain_the_corners_of_its_box(size: float) -> None:
+    plane = Grid((-1.0, -1.0, 1.0, 1.0), 1, 1)
+    assert found(RING, [0.0, 0.0, size], size, 0.0, plane)
+    assert not found(RING, [0.0, 0.0, size], size, size, plane)

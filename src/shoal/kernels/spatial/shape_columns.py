@@ -35,7 +35,7 @@ def _within_turn(shapes: Shapes) -> Shapes:
 
 def _shapes(shape: Shape, columns: Sequence[Column], *, degrees: bool) -> Shapes:
     if shape.kind == "polygon":
-        return Shapes.polygons([_rings(text) for text in _texts(columns[0])], degrees=degrees)
+        return Shapes.polygons([_rings(text, degrees) for text in _texts(columns[0])], degrees=degrees)
     values = [floats(column) for column in columns]
     if shape.kind == "circle":
         return Shapes.circles(values[0], values[1], values[2], degrees=degrees)
@@ -62,8 +62,13 @@ def floats(column: Column) -> Floats:
 
 
 @lru_cache(maxsize=POLYGONS)
-def _rings(text: str) -> Floats:
-    return rings_of(text)
+def _rings(text: str, degrees: bool) -> Floats:
+    """The coordinates of a polygon; in degrees its west is from -180 to below 180."""
+    rings = rings_of(text)
+    if degrees:
+        west = np.nanmin(rings[::2], keepdims=True)
+        rings[::2] += around(west) - west
+    return rings
 
 
 def _texts(column: pa.Array) -> list[str]:

@@ -141,7 +141,9 @@ def polygon_boxes(starts: Ints, numbers: Floats, *, degrees: bool = False) -> Fl
             x, y = numbers[first:last:2], numbers[first + 1 : last : 2]
             box[i] = np.nanmin(x), np.nanmin(y), np.nanmax(x), np.nanmax(y)
     if degrees:
+        everywhere = box[:, 2] - box[:, 0] >= 360
         box[:, 2] = np.where(box[:, 2] > 180, box[:, 2] - 360, box[:, 2])
+        box[everywhere, 0], box[everywhere, 2] = -180, 180
     return box
 
 
@@ -174,8 +176,10 @@ def in_circle(center_x: float, center_y: float, radius: float, degrees: bool, x:
     """Whether a point lies within a radius of another."""
     if degrees:
         return haversine_m(center_x, center_y, x, y) <= radius
-    across, up = x - center_x, y - center_y
-    return radius >= 0 and across * across + up * up <= radius * radius
+    across, up, square = x - center_x, y - center_y, radius * radius
+    if 1e-290 < square < math.inf:
+        return radius > 0 and across * across + up * up <= square
+    return math.hypot(across, up) <= radius  # the squares of such numbers have too few digits, or none
 
 
 @compiled
@@ -289,4 +293,6 @@ def _contain(
             if degrees and box[j, 0] > box[j, 2] and across < box[j, 0]:
                 across += 360
             found = in_rings(numbers, first, last, across, up)
+            if degrees and not found and box[j, 2] - box[j, 0] >= 360:  # it goes once around, from any longitude on
+                found = in_rings(numbers, first, last, across + 360, up)
         inside[i] = found
