@@ -117,7 +117,7 @@ class Controller:
         self._rest_until_s = float("-inf")
         self._agreed: deque[int] = deque(maxlen=self.settings.patience)
         self._kept: Kept | None = None
-        self._adviser = Adviser(mechanisms, self.settings.weights) if mechanisms else None
+        self._adviser = Adviser(mechanisms, self.settings) if mechanisms else None
 
     def _laid_out(self) -> Layout:
         """The instances as policies see them, with the deadlines of queries."""
@@ -136,12 +136,11 @@ class Controller:
             return reaction
         loads = self._loads or self._layout.loads(newest if newest.period_s else replace(newest, period_s=1.0))
         observed = Observation.of(replace(loads, costs=self._history.costs), newest, self.settings.horizon_s)
-        hosts = observed.topology.hosts
-        left_s = {} if hosts is None else self._departures.left_s(hosts, now_s)
+        left_s = self._departures.left_s(observed.topology.hosts, now_s)
         commands, entries = list[Command](), list[Entry](reaction.entries)
         for command in reaction.commands:
             if isinstance(command, Rebind) and command.mechanism is None:
-                command, advice = adviser.advised(command, observed, self._graph, newest, left_s, now_s)  # noqa: PLW2901
+                command, advice = adviser.advised(command, observed, self._graph, left_s, now_s)  # noqa: PLW2901
                 entries += advice
             commands.append(command)
         return Reaction(tuple(commands), tuple(entries))
@@ -209,7 +208,7 @@ class Controller:
             self._begin_again(graph, snapshot.partitioning)
         self._newest = snapshot
         if self._adviser is not None:
-            self._adviser.note(snapshot)
+            self._adviser.note(snapshot, graph)
         left = self._leave(event, now_s)
         left = left or self._rebalance(event)
         if left is not None:
@@ -354,9 +353,13 @@ class Controller:
         wanted = self._asked.propose(part.loads, part.binding, part.topology)
         if part is not observation:
             wanted = expanded(wanted, part, observation.binding)
-        if once:
-            self._asked = None
         verdict = judged(observation, wanted, Case(self._history.scores, self.settings, self._names, self._goal, away))
+        if self._adviser is not None:
+            verdict = self._adviser.timely(
+                verdict, observation, self._graph, self._departures.left_s(hosts, now_s), now_s
+            )
+        if once and not verdict.postponed:
+            self._asked = None
         if verdict.refused:
             return self._keep(verdict, why, epoch, now_s)
         return self._decide(observation, verdict, why, epoch, now_s)

@@ -135,9 +135,13 @@ class Departures:
         gone = {each.host for each in known if each.at_s - self.horizon_s <= now_s < each.until_s}
         return tuple(np.flatnonzero(np.isin(hosts.of_worker, list(gone))).tolist())
 
-    def left_s(self, hosts: Hosts, now_s: float) -> Mapping[int, float]:
-        """How long each host that is expected to go is still there, by its number."""
-        return {each.host: each.at_s - now_s for each in self._known(hosts, now_s) if now_s < each.at_s}
+    def left_s(self, hosts: Hosts | None, now_s: float) -> Mapping[int, float]:
+        """How long each host that is expected to go is still there, by its number; without hosts none is."""
+        return (
+            {}
+            if hosts is None
+            else {each.host: each.at_s - now_s for each in self._known(hosts, now_s) if now_s < each.at_s}
+        )
 
     def expects(self, topology: Topology | None, now_s: float) -> bool:
         """Whether any host is expected to go."""

@@ -144,13 +144,17 @@ class MechanismCost:
 
 @dataclass(frozen=True)
 class Advised:
-    """The twin has chosen the mechanism of a rebinding: `candidates` are all that the runtime has, the best first."""
+    """The twin has chosen the mechanism of a rebinding: `candidates` are all that the runtime has, the best first.
+
+    `moment`: why the rebinding begins now; empty if there was no other moment.
+    """
 
     at_s: float
     mechanism: str
     moved: int
     moved_bytes: int
     candidates: tuple[MechanismCost, ...]
+    moment: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,3 +29,15 @@ def readable(seconds: float) -> str:
     ('2.5 s', '30.4 ms')
     """
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+
+
+def readable_bytes(number: float) -> str:
+    """A size in the unit that fits.
+
+    >>> readable_bytes(2_500_000), readable_bytes(16)
+    ('2.5 MB', '16 bytes')
+    """
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f} bytes"

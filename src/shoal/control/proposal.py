@@ -26,6 +26,7 @@ CANDIDATES = 6
 class Verdict:
     """The binding to use, and every move with the numbers it was judged by; `refused` says why nothing is done.
 
+    `postponed`: the moves pay and will be made, at a later moment.
     `before` and `expected` are what the goal of the policy has before and after, if it has a goal of its own.
     """
 
@@ -35,6 +36,7 @@ class Verdict:
     peak: float = 1.0
     before: Aim | None = None
     expected: Aim | None = None
+    postponed: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from shoal.control.journal import (
     SheddingBegun,
     SheddingEnded,
 )
-from shoal.control.names import readable
+from shoal.control.names import readable, readable_bytes
 from shoal.control.partitions.rebalance_entries import Rebalanced, RebalanceMeasured
 from shoal.model.control.messages import QueryLoss
 
@@ -84,7 +84,7 @@ def _lines(entry: Entry, most: int | None) -> list[str]:
 def _decided(entry: Decided, most: int | None) -> list[str]:
     first = (
         f"decision {entry.number}: {_number(entry.moved, 'instance')} moved"
-        f"{f' with {_bytes(entry.moved_bytes)} of state' if entry.moved_bytes else ''}, since {entry.trigger}"
+        f"{f' with {readable_bytes(entry.moved_bytes)} of state' if entry.moved_bytes else ''}, since {entry.trigger}"
     )
     expected = (
         f"expected by {entry.policy}: the busiest worker goes from {entry.peak_before:.2f} "
@@ -126,8 +126,8 @@ def _advised(entry: Advised, most: int | None) -> list[str]:
     """The chosen mechanism, and what each would cost."""
     shown = entry.candidates if most is None else entry.candidates[: most + 1]
     left = len(entry.candidates) - len(shown)
-    moved = f"{_number(entry.moved, 'instance')} with {_bytes(entry.moved_bytes)} of state"
-    first = f"the twin chose mechanism {entry.mechanism} for {moved}"
+    moved = f"{_number(entry.moved, 'instance')} with {readable_bytes(entry.moved_bytes)} of state"
+    first = f"the twin chose mechanism {entry.mechanism} for {moved}{f', {entry.moment}' if entry.moment else ''}"
     return [first, *(f"  {_mechanism_cost(each)}" for each in shown), *([f"  and {left:,} more"] if left else [])]
 
 
@@ -136,7 +136,8 @@ def _mechanism_cost(entry: MechanismCost) -> str:
         return f"{entry.mechanism} is not possible: {entry.refused}"
     figures = (
         f"{entry.mechanism}: frozen for {readable(entry.frozen_s)}, done after {readable(entry.seconds)}, in sum "
-        f"events wait {entry.latency_s:.3g} s and results {entry.emission_s:.3g} s, {_bytes(entry.sent_bytes)} sent"
+        f"events wait {entry.latency_s:.3g} s and results {entry.emission_s:.3g} s, "
+        f"{readable_bytes(entry.sent_bytes)} sent"
     )
     lost = f", {entry.lost:.1%} of the state lost" if entry.lost else ""
     return figures + lost + f"; cost {entry.cost:.3g}" + (f": {entry.refused}" if entry.refused else "")
@@ -152,7 +153,7 @@ def _migrated(entry: Migrated) -> list[str]:
     metrics = entry.metrics
     took = f" in {readable(metrics.seconds)}" if metrics.seconds is not None else ""
     by = f" by {entry.mechanism}" if entry.mechanism else ""
-    parts = [f"{_number(entry.moved, 'instance')} moved{took}{by}, with {_bytes(metrics.state_bytes)} of state"]
+    parts = [f"{_number(entry.moved, 'instance')} moved{took}{by}, with {readable_bytes(metrics.state_bytes)} of state"]
     if metrics.frozen_s is not None:
         parts.append(f"frozen for at most {readable(metrics.frozen_s)}")
     if metrics.latency_spike_s is not None and metrics.output_latency_mean_s is not None:
@@ -175,7 +176,7 @@ def loss_text(loss: QueryLoss) -> str:
     known = f"at most {most:,.0f} results are missing or different" if most is not None else "any result may be wrong"
     return (
         f"query {loss.query!r} lost {_number(loss.rows, 'row')} of {_number(loss.keys, 'key')} "
-        f"({_bytes(loss.state_bytes)}, {loss.share:.1%} of the utility): {known}"
+        f"({readable_bytes(loss.state_bytes)}, {loss.share:.1%} of the utility): {known}"
     )
 
 
@@ -230,8 +231,9 @@ def _lost(entry: Lost) -> str:
 
 def _left(entry: Left) -> str:
     left = (
-        f"{_number(entry.moved, 'instance')} left {', '.join(entry.hosts)} with {_bytes(entry.moved_bytes)} of state, "
-        f"since {entry.trigger}; the transfer takes about {readable(entry.transfer_s)}"
+        f"{_number(entry.moved, 'instance')} left {', '.join(entry.hosts)} "
+        f"with {readable_bytes(entry.moved_bytes)} of state, since {entry.trigger}; "
+        f"the transfer takes about {readable(entry.transfer_s)}"
     )
     stayed = f"{_number(entry.stayed, 'instance')} stayed on {', '.join(entry.hosts)}"
     if not entry.moved:
@@ -302,16 +304,9 @@ def _ended(entry: Ended) -> str:
     how = f"ended by an error: {entry.error}" if entry.error else "ended"
     return (
         f"{how} after {entry.events:,} events in {_number(entry.epochs, 'epoch')}, "
-        f"{_number(entry.moves, 'move')}, {_bytes(entry.state_bytes_moved)} of state; time: {shares}"
+        f"{_number(entry.moves, 'move')}, {readable_bytes(entry.state_bytes_moved)} of state; time: {shares}"
     )
 
 
 def _number(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _bytes(number: float) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:.0f} bytes"

@@ -70,10 +70,11 @@ def test_a_resize_is_advised_too() -> None:
 
 
 def test_the_pace_of_event_time_follows_the_watermarks() -> None:
-    adviser = Adviser(["all-at-once"], Objective())
+    adviser = Adviser(["all-at-once"], ControlSettings())
     binding = Binding.of(dict.fromkeys(GRAPH.stateful_instances, 0), 1)
-    for epoch, mark_us in enumerate((0, 5_000_000, 10_000_000)):
-        adviser.note(Snapshot(epoch, binding, watermarks_us={"cars": mark_us}, period_s=0.5))
+    (stream,) = GRAPH.streams
+    for epoch, mark_us in enumerate((0, 5_000_000, 5_000_000, 15_000_000)):
+        adviser.note(Snapshot(epoch, binding, watermarks_us={stream: mark_us, "#now": epoch}, period_s=0.5), GRAPH)
     assert adviser.pace == pytest.approx(10.0)
 
 

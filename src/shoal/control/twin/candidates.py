@@ -15,6 +15,7 @@ import numpy as np
 
 from shoal.control.decision import Choice, Model, amortisation_s, cost, deviation_percent
 from shoal.control.twin.choice import Objective, choose
+from shoal.control.twin.moment import waited_benefit
 from shoal.control.twin.profile import LONGEST_S, MigrationProfile
 
 NOW, CLOSED, LAST = "now", "after the next windows close", "before the source goes"
@@ -58,8 +59,7 @@ def candidates(
             best = choose(profile, objective, among)[0]
             share = cost(model.weight, best.cost, each.profile.rate * until_s)
             choice = Choice(each.worker, each.score, share, until_s)
-            waiting = min(1.0, wait_s / until_s)
-            benefit = waiting * stay.score + (1 - waiting) * choice.benefit
+            benefit = waited_benefit(stay.score, choice, wait_s)
             found.append(MigrationOption(choice, best.mechanism, moment, wait_s, benefit))
     return tuple(sorted(found, key=lambda each: -each.benefit))
 

@@ -12,6 +12,7 @@ import numpy as np
 from shoal.compiler.build import kernel_of
 from shoal.control.observation import Observation
 from shoal.control.twin.profile import LONGEST_S, Endpoint, Floats, MigrationProfile
+from shoal.control.twin.state_cycle import StateCycles
 from shoal.kernels.kernel import Kernel
 from shoal.mechanisms.shedding.capacity import TransferLink
 from shoal.model.control.binding import Move
@@ -65,6 +66,7 @@ class LiveProfiles:
     """Makes profiles of moves; `pace` is how many seconds of event time pass in a second.
 
     `results_per_s`: of every instance. `left_s`: the time until each host goes, of those that are expected to.
+    `cycles`: how state of windows grows and falls. Profiles are of moves that begin `later_s` seconds from now.
     """
 
     observation: Observation
@@ -72,6 +74,8 @@ class LiveProfiles:
     results_per_s: Mapping[InstanceId, float]
     left_s: Mapping[int, float]
     pace: float = 1.0
+    cycles: StateCycles | None = None
+    later_s: float = 0.0
 
     def of(self, ends: tuple[int, int], moves: Sequence[Move]) -> list[MigrationProfile]:
         """A profile for the instances of each operator that go from one node or host to another."""
@@ -88,16 +92,17 @@ class LiveProfiles:
         times = OperatorTimes.of(operator, window)
         slide_s, size_s = times.slide_s / self.pace, min(LONGEST_S, times.size_s / self.pace)
         rates, costs, sizes = self._columns(moves)
+        watermark_us, ratio = self._later(moves[0], slide_s)
         results = sum(self.results_per_s.get(move.instance, 0.0) for move in moves)
         rate = float(rates.sum())
         keys = self._keys(results * slide_s / len(moves) if slide_s else 1.0)
         extents = max(1, min(MOST_EXTENTS, round(size_s / slide_s))) if slide_s else MOST_EXTENTS
         extents = 1 if size_s >= LONGEST_S else extents
         return MigrationProfile(
-            _fragments(sizes, keys, extents, slide_s, size_s),
+            _fragments(ratio * sizes, keys, extents, slide_s, size_s),
             np.repeat(rates / keys, keys),
             self._link(ends, moves[0]),
-            watermark_us=round(slide_s * SECOND_US / 2),
+            watermark_us=watermark_us,
             event_cost_s=float(costs @ rates) / rate if rate else 0.0,
             event_bytes=ROW_BYTES,
             slide_s=slide_s,
@@ -107,11 +112,24 @@ class LiveProfiles:
             lifetime_s=size_s if size_s < LONGEST_S else 0.0,
             on_arrival=kernel.on_arrival,
             bounded=kernel.bounded and size_s < LONGEST_S,
-            left_s=self.left_s.get(ends[0], LONGEST_S),
+            left_s=max(0.0, self.left_s.get(ends[0], LONGEST_S) - self.later_s),
             source=self._endpoint(int(moves[0].source)),
             target=self._endpoint(int(moves[0].target)),
             horizon_s=self.observation.horizon_s,
         )
+
+    def _later(self, move: Move, slide_s: float) -> tuple[int, float]:
+        """How much of the slide has passed when the moves begin, and the size of the state then over that now.
+
+        Where no watermark is known it is half of the slide, and the size stays.
+        """
+        cycle = None if self.cycles is None else self.cycles.of(operator_of(move.instance))
+        ahead_us = round(self.later_s * self.pace * SECOND_US)
+        phase_us = None if cycle is None else cycle.phase_us(ahead_us)
+        if cycle is None or phase_us is None:
+            return round(slide_s * SECOND_US / 2), 1.0
+        ratio = cycle.ratio(ahead_us) if ahead_us else None
+        return round(phase_us / self.pace), 1.0 if ratio is None else ratio
 
     def _columns(self, moves: Sequence[Move]) -> tuple[Floats, Floats, Floats]:
         """Rate, cost of an event and bytes of every instance."""
