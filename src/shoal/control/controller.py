@@ -140,7 +140,7 @@ class Controller:
         commands, entries = list[Command](), list[Entry](reaction.entries)
         for command in reaction.commands:
             if isinstance(command, Rebind) and command.mechanism is None:
-                command, advice = adviser.advised(command, observed, self._graph, left_s, now_s)  # noqa: PLW2901
+                command, advice = adviser.advised(command, observed, left_s, now_s)  # noqa: PLW2901
                 entries += advice
             commands.append(command)
         return Reaction(tuple(commands), tuple(entries))
@@ -355,9 +355,7 @@ class Controller:
             wanted = expanded(wanted, part, observation.binding)
         verdict = judged(observation, wanted, Case(self._history.scores, self.settings, self._names, self._goal, away))
         if self._adviser is not None:
-            verdict = self._adviser.timely(
-                verdict, observation, self._graph, self._departures.left_s(hosts, now_s), now_s
-            )
+            verdict = self._adviser.timely(verdict, observation, self._departures.left_s(hosts, now_s), now_s)
         if once and not verdict.postponed:
             self._asked = None
         if verdict.refused:

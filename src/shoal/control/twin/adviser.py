@@ -14,6 +14,7 @@ from shoal.control.twin.live import LiveProfiles, groups_of
 from shoal.control.twin.moment import MOST_MOMENTS, Moment, Patience, best_moment, waits_s
 from shoal.control.twin.profile import MigrationProfile
 from shoal.control.twin.state_cycle import StateCycles
+from shoal.errors import MechanismError
 from shoal.model.control.binding import Binding, Move
 from shoal.model.control.messages import Rebind
 from shoal.model.control.partitioning import operator_of
@@ -40,7 +41,7 @@ class Adviser:
         self.among = tuple(name for name in among if name not in NEVER)
         self._settings, self._objective = settings, settings.weights
         self._watermarks: Mapping[str, int] = {}
-        self._newest: Snapshot | None = None
+        self._newest: tuple[Snapshot, Graph] | None = None
         self._cycles, self._patience = StateCycles(), Patience(settings.horizon_s)
         self._moment = ""
         self._since_s = 0.0
@@ -60,12 +61,10 @@ class Adviser:
                 self.pace = STEADY * self.pace + (1 - STEADY) * pace if self._paced else pace
                 self._paced = True
             self._since_s = 0.0
-        self._watermarks, self._newest = marks, snapshot
+        self._watermarks, self._newest = marks, (snapshot, graph)
         self._cycles.note(snapshot, graph)
 
-    def timely(
-        self, verdict: Verdict, observation: Observation, graph: Graph, left_s: Mapping[int, float], now_s: float
-    ) -> Verdict:
+    def timely(self, verdict: Verdict, observation: Observation, left_s: Mapping[int, float], now_s: float) -> Verdict:
         """The verdict, or a postponed one if its moves cost clearly less at a later moment.
 
         Called with each verdict before its moves are made. Where every proposal is carried out, none is postponed.
@@ -77,7 +76,7 @@ class Adviser:
             return verdict
         moves = self._known(observation, verdict.binding)
         closings_s = sorted(self._closings_s(moves))
-        moments, live = list[Moment](), self._live(observation, graph, left_s)
+        moments, live = list[Moment](), self._live(observation, left_s)
         for wait_s in (0.0, *waits_s(closings_s, step_s, self._patience.left_s(now_s))) if closings_s else ():
             moments += self._begun(_profiles(live, moves, MOST_LATER, wait_s), moved, wait_s)
         stay = fmean(each.score_here for each in moved)
@@ -111,11 +110,12 @@ class Adviser:
         choice = Choice(moved[0].target, fmean(each.score_there for each in moved), share, until_s)
         yield Moment(wait_s, best.mechanism, best.cost, sum(each.state_bytes for each in profiles), choice)
 
-    def _live(self, observation: Observation, graph: Graph, left_s: Mapping[int, float]) -> LiveProfiles:
-        newest = self._newest
-        period_s = (newest and newest.period_s) or 1.0
-        loads = newest.loads if newest is not None else {}
-        results = {instance: load.results / period_s for instance, load in loads.items()}
+    def _live(self, observation: Observation, left_s: Mapping[int, float]) -> LiveProfiles:
+        if self._newest is None:
+            raise MechanismError("the twin was asked before its first snapshot; expected one, got none")
+        snapshot, graph = self._newest
+        period_s = snapshot.period_s or 1.0
+        results = {instance: load.results / period_s for instance, load in snapshot.loads.items()}
         return LiveProfiles(observation, graph, results, left_s, self.pace, self._cycles)
 
     @staticmethod
@@ -127,13 +127,12 @@ class Adviser:
         self,
         command: Rebind,
         observation: Observation,
-        graph: Graph,
         left_s: Mapping[int, float],
         now_s: float,
     ) -> tuple[Rebind, tuple[Advised, ...]]:
         """The command with a mechanism, and the table by which it was chosen; unchanged if nothing is known."""
         moves = self._known(observation, command.binding)
-        profiles = _profiles(self._live(observation, graph, left_s), moves, MOST_PROFILES)
+        profiles = _profiles(self._live(observation, left_s), moves, MOST_PROFILES)
         if not profiles or not self.among:
             return command, ()
         table = choose_for(profiles, self._objective, self.among)
