@@ -26,7 +26,7 @@ def shapes_of(grid: Grid, shape: Shape, columns: Sequence[Column]) -> Shapes:
 
 def polygon_shapes(texts: Sequence[str], *, degrees: bool) -> Shapes:
     """The polygons of texts; rejects one that is no polygon."""
-    return _within_turn(Shapes.polygons([_rings(text) for text in texts], degrees=degrees))
+    return _within_turn(Shapes.polygons([_rings(text, degrees) for text in texts], degrees=degrees))
 
 
 def _within_turn(shapes: Shapes) -> Shapes:
