@@ -107,7 +107,7 @@ def _retimes(operator: Operator, time: str) -> bool:
 
 
 def _by_utility(shedding: Shedding, program: Program) -> dict[str, ShedRule]:
-    from shoal.language.sql.scalar import scalar  # sqlglot is slow to import, and few runs need it
+    from shoal.language.sql.expressions import scalar  # sqlglot is slow to import, and few runs need it
 
     expression = scalar(shedding.utility, "utility")
     needed, found = set(expression.columns()), {}

@@ -53,6 +53,6 @@ def _stateful(operators: Sequence[Operator]) -> Iterator[Operator]:
 
 
 def _read(text: str, query: str) -> Expression:
-    from shoal.language.sql.scalar import scalar  # sqlglot is slow to import, and few queries need it
+    from shoal.language.sql.expressions import scalar  # sqlglot is slow to import, and few queries need it
 
     return scalar(text, f"utility of query {query!r}")

@@ -16,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from shoal.errors import GraphError, SqlError, did_you_mean
-from shoal.language.sql.dialect import call_name, place, quoted
+from shoal.language.sql.dialect import call_name, parse, place, quoted
 from shoal.language.sql.null_forms import (
     UNKNOWN,
     UntypedNull,
@@ -30,7 +30,7 @@ from shoal.language.sql.null_forms import (
     same,
 )
 from shoal.language.sql.null_forms import call as null_call
-from shoal.model.query.expression import Binary, Constant, Expression, Value
+from shoal.model.query.expression import Binary, Constant, Expression, Value, col
 from shoal.model.query.functions import FUNCTIONS, Call, Function, Null
 from shoal.model.query.schema import FieldType, Schema
 
@@ -50,6 +50,8 @@ _OTHER_NAMES = {
     "POW": "power",
     "SUBSTR": "substring",
 }
+_OF_POINTS = {"ST_DISTANCE": "distance", "ST_DISTANCESPHERE": "haversine", "ST_DWITHIN": "distance"}
+_POINTS = ("ST_POINT", "ST_MAKEPOINT")
 TYPES: Mapping[Any, FieldType] = {
     **dict.fromkeys((exp.DType.BIGINT, exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT), "int64"),
     **dict.fromkeys((exp.DType.DOUBLE, exp.DType.FLOAT), "float64"),
@@ -224,6 +226,8 @@ class Translator:
         function = self.functions.get(tree.name) or own.get(name)
         if function is not None:
             return function(*(self(argument) for argument in arguments))
+        if name in _OF_POINTS:
+            return self._of_points(_OF_POINTS[name], tree)
         if name == "MOD" and len(arguments) == 2:
             return Binary("mod", self(arguments[0]), self(arguments[1]))
         found = null_call(self, tree)
@@ -235,6 +239,30 @@ class Translator:
             hint = did_you_mean(tree.name, known) or f"; there are {', '.join(known)}"
             raise SqlError(f"{place(tree, self.where)}: there is no function {tree.name!r} here{hint}")
         return Call(built_in, tuple(self(argument) for argument in arguments))
+
+    def _of_points(self, function: str, tree: exp.Expr) -> Expression:
+        """A function of PostGIS: ST_Distance(ST_Point(x, y), ST_Point(x, y)), or within a distance."""
+        points, bound = tree.expressions[:2], tree.expressions[2:]
+        pairs = [point.expressions for point in points if call_name(point) in _POINTS]
+        if [len(pair) for pair in pairs] != [2, 2] or len(bound) != (call_name(tree) == "ST_DWITHIN"):
+            raise self.unsupported(tree, "write ST_Distance, ST_DistanceSphere or ST_DWithin of ST_Point(x, y) twice")
+        apart = Call(function, tuple(self(each) for pair in pairs for each in pair))
+        return Binary("le", apart, self(bound[0])) if bound else apart
+
+
+def scalar(text: str, what: str) -> Expression:
+    """The expression that a text means; `what` it is, for errors.
+
+    >>> scalar("vip * 10 + 1", "utility").data()
+    ['add', ['mul', ['col', 'vip'], ['lit', 10]], ['lit', 1]]
+    """
+    statements = parse(f"SELECT {text}", where=what)
+    select = statements[0]
+    given = [name for name, value in select.args.items() if value]
+    if len(statements) != 1 or given != ["expressions"] or len(select.expressions) != 1:
+        raise GraphError(f"{what} must be one column or expression; got {text!r}")
+    translate = Translator(lambda tree: col(tree.name) if isinstance(tree, exp.Column) else None)
+    return translate(select.expressions[0])
 
 
 def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:

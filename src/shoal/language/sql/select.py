@@ -13,6 +13,7 @@ from shoal.language.sql.expressions import conjunction, conjuncts
 from shoal.language.sql.grouping import default_name, grouped, has_aggregates
 from shoal.language.sql.joins import check_join, joined
 from shoal.language.sql.pattern import matched
+from shoal.language.sql.places import place_function
 from shoal.language.sql.ranking import is_rank, limited, ranked
 from shoal.language.sql.relation import Later, Relation
 from shoal.language.sql.windows import group_window, table_function, window_part
@@ -124,6 +125,9 @@ def _source(tree: exp.Expr, scope: Scope) -> Relation:
         raise SqlError(
             f"{place(tree, where)}: {quoted(tree)!r} is not supported in FROM; name a table, a window or a sub-query"
         )
+    by_place = place_function(tree, lambda table: _table(table, scope), where)
+    if by_place is not None:
+        return _aliased(by_place, tree, where)
     function = table_function(tree, where)
     if function is not None:
         relation = _table(function.table, scope).named(tree.alias or function.table.name)
