@@ -12,7 +12,7 @@ from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.nullable import Nullable
 from shoal.kernels.columns.table import INSTANCE, Ints
 from shoal.kernels.spatial.coverage import cells_of, covered
-from shoal.kernels.spatial.shape_columns import floats, shapes_of
+from shoal.kernels.spatial.shape_columns import coordinates, floats, shapes_of
 from shoal.model.spatial.grid import Grid
 from shoal.model.spatial.shape import Shape
 from shoal.model.spatial.tiles import halvings, painted
@@ -20,7 +20,10 @@ from shoal.model.spatial.tiles import halvings, painted
 
 @dataclass(frozen=True)
 class Cover:
-    """Add the column with the cell of each row; rows with a null or NaN coordinate lie nowhere and are dropped."""
+    """Add the column with the cell of each row; rows with a null or NaN coordinate lie nowhere and are dropped.
+
+    So are points with an infinite longitude.
+    """
 
     grid: Grid
     shape: Shape
@@ -46,7 +49,9 @@ class Cover:
         if self.copies:
             return self._copied(block, values)
         if self.shape.kind == "point":
-            return Block({**block.columns, self.column: cells_of(self.grid, *map(floats, values))}, block.length)
+            x, y = self.shape.columns
+            cells = cells_of(self.grid, *coordinates(self.grid, (x, y), block.columns))
+            return Block({**block.columns, self.column: cells}, block.length)
         rows, cells = covered(self.grid, shapes_of(self.grid, self.shape, values).box)
         once = rows.size == block.length and bool((rows == np.arange(rows.size)).all())
         wide = block if once else block.take(rows)
@@ -69,6 +74,8 @@ class Cover:
         there = np.ones(block.length, bool)
         for name in self.shape.columns:
             there &= _present(block.columns[name])
+        if self.shape.kind == "point" and self.grid.units == "degrees":
+            there &= np.isfinite(floats(block.columns[self.shape.columns[0]]))
         return there
 
 

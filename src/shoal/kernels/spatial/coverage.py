@@ -12,16 +12,24 @@ from shoal.model.spatial.grid import TURN, Grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+unbounded = np.errstate(over="ignore", invalid="ignore")
+"""Coordinates may be infinite, and become so on the way: that is no reason for a warning."""
 
 
+@unbounded
 def cells_of(grid: Grid, x: Floats, y: Floats) -> Ints:
-    """The cell of each point."""
+    """The cell of each point, whose coordinates are numbers, and in degrees finite ones."""
     return _rows(grid, y) * grid.columns + _columns(grid, x)
 
 
+@unbounded
 def covered(grid: Grid, boxes: Floats) -> tuple[Ints, Ints]:
-    """The cells that boxes (min_x, min_y, max_x, max_y) overlap: for each the number of its box, and the cell."""
-    least_x, least_y, most_x, most_y = boxes.T
+    """The cells that boxes (min_x, min_y, max_x, max_y) overlap: for each the number of its box, and the cell.
+
+    A box with NaN overlaps nothing.
+    """
+    somewhere = ~np.isnan(boxes).any(axis=1)
+    least_x, least_y, most_x, most_y = boxes.T if somewhere.all() else np.where(somewhere, boxes.T, 0.0)
     first, last = _columns(grid, least_x), _columns(grid, most_x)
     count = last - first + 1
     if grid.units == "degrees":
@@ -29,7 +37,7 @@ def covered(grid: Grid, boxes: Floats) -> tuple[Ints, Ints]:
         wraps = _longitudes(grid, least_x) > _longitudes(grid, most_x)
         count = np.where(wraps, grid.columns - first + last + 1, count)
         count = np.where((width >= TURN) | (count > grid.columns), grid.columns, count)
-    count = np.where(least_y > most_y, 0, count)
+    count = np.where((least_y > most_y) | ~somewhere, 0, count)
     if grid.units == "plane":
         count = np.maximum(np.where(least_x > most_x, 0, count), 0)
     top, bottom = _rows(grid, least_y), _rows(grid, most_y)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from shoal.kernels.columns.block import Column, plain
 from shoal.kernels.columns.nullable import Nullable
-from shoal.kernels.spatial.coverage import around
+from shoal.kernels.spatial.coverage import around, unbounded
 from shoal.kernels.spatial.polygon_text import rings_of
 from shoal.kernels.spatial.shapes import Floats, Shapes
 from shoal.model.spatial.grid import TURN, Grid
@@ -42,6 +42,7 @@ def _shapes(shape: Shape, columns: Sequence[Column], *, degrees: bool) -> Shapes
     return Shapes.rectangles(np.column_stack(values), degrees=degrees)
 
 
+@unbounded
 def _boxes_around(boxes: Floats) -> Floats:
     """Boxes whose longitudes are those of `around`; one that goes once around has all of them."""
     west, low, east, high = boxes.T

@@ -111,6 +111,7 @@ def read_only(*arrays: NDArray[Any]) -> list[NDArray[Any]]:
     return views
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def circle_boxes(x: Floats, y: Floats, radius: Floats, *, degrees: bool = False) -> Floats:
     """Boxes around circles; in degrees one that has a pole inside has all longitudes.
 

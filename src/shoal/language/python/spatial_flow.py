@@ -18,7 +18,7 @@ class SpatialFlow:
         """Add the cell of a grid that each point lies in; a range becomes one row for each cell that it overlaps.
 
         The cell is a number, counted row by row from (min_x, min_y), and may be a key like any other column. Rows with
-        a null or NaN coordinate lie nowhere and are dropped.
+        a null or NaN coordinate, and points with an infinite longitude, lie nowhere and are dropped.
         """
         from shoal.language.python.spatial import covering
 
