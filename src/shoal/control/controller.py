@@ -118,6 +118,7 @@ class Controller:
         self._agreed: deque[int] = deque(maxlen=self.settings.patience)
         self._kept: Kept | None = None
         self._adviser = Adviser(mechanisms, self.settings) if mechanisms else None
+        self._triggers += [] if self._adviser is None else [self._adviser.patience]
 
     def _laid_out(self) -> Layout:
         """The instances as policies see them, with the deadlines of queries."""
@@ -356,8 +357,7 @@ class Controller:
         verdict = judged(observation, wanted, Case(self._history.scores, self.settings, self._names, self._goal, away))
         if self._adviser is not None:
             verdict = self._adviser.timely(verdict, observation, self._departures.left_s(hosts, now_s), now_s)
-        if once and not verdict.postponed:
-            self._asked = None
+        self._asked = None if once and not verdict.postponed else self._asked
         if verdict.refused:
             return self._keep(verdict, why, epoch, now_s)
         return self._decide(observation, verdict, why, epoch, now_s)

@@ -129,6 +129,13 @@ def test_a_policy_that_is_asked_once_is_asked_again_after_a_wait() -> None:
     assert [entry.at_s for entry in world.decisions] == [122.0]
 
 
+def test_moves_that_wait_are_made_without_another_trigger() -> None:
+    world = windows(hot_s=0.0, settings=ControlSettings(trigger="periodic:26"))
+    assert [entry.at_s for entry in postponed(world)] == [127.0]
+    assert world.decisions[0].at_s == 128.0
+    assert world.decisions[0].trigger == "moves have waited for 1 s"
+
+
 moments = st.lists(
     st.tuples(st.floats(0, 50), st.floats(0, 1e6)).map(
         lambda each: Moment(each[0], "rhino", each[1], 0.0, Choice(1, 2.0, each[1] / 1e6, 60.0))

@@ -42,7 +42,7 @@ class Adviser:
         self._settings, self._objective = settings, settings.weights
         self._watermarks: Mapping[str, int] = {}
         self._newest: tuple[Snapshot, Graph] | None = None
-        self._cycles, self._patience = StateCycles(), Patience(settings.horizon_s)
+        self._cycles, self.patience = StateCycles(), Patience(settings.horizon_s)
         self._moment = ""
         self._since_s = 0.0
         self._paced = False
@@ -73,18 +73,19 @@ class Adviser:
         moved = [each for each in verdict.moves if not each.refused]
         self._moment = ""
         if verdict.refused or not moved or self._settings.decision == "always":
+            self.patience.rest()
             return verdict
         moves = self._known(observation, verdict.binding)
         closings_s = sorted(self._closings_s(moves))
         moments, live = list[Moment](), self._live(observation, left_s)
-        for wait_s in (0.0, *waits_s(closings_s, step_s, self._patience.left_s(now_s))) if closings_s else ():
+        for wait_s in (0.0, *waits_s(closings_s, step_s, self.patience.left_s(now_s))) if closings_s else ():
             moments += self._begun(_profiles(live, moves, MOST_LATER, wait_s), moved, wait_s)
         stay = fmean(each.score_here for each in moved)
         best = best_moment(moments, stay) if moments else None
         if best is None or not best.wait_s:
-            self._moment = self._patience.go(moments, now_s)
+            self._moment = self.patience.go(moments, now_s)
             return verdict
-        reason = self._patience.wait(moments[0], best, step_s, now_s)
+        reason = self.patience.wait(moments[0], best, step_s, now_s)
         return replace(verdict, binding=observation.binding, refused=reason, postponed=True)
 
     def _closings_s(self, moves: Sequence[Move]) -> Iterator[float]:

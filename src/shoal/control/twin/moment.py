@@ -14,6 +14,7 @@ from math import ceil
 
 from shoal.control.decision import Choice
 from shoal.control.names import readable, readable_bytes
+from shoal.control.observation import Observation
 
 CLEARLY = 0.5
 """Share of its cost that a migration must save to wait."""
@@ -71,13 +72,17 @@ def best_moment(moments: Sequence[Moment], stay: float) -> Moment:
 
 @dataclass
 class Patience:
-    """How long a migration has waited, and why; `most_s` bounds it."""
+    """How long a migration has waited, and why; `most_s` bounds it.
+
+    It is a trigger, too: other triggers need not fire again while moves wait.
+    """
 
     most_s: float
     _since_s: float | None = None
     _until_s: float = 0.0
     _cost: float = 0.0
     _reason: str = ""
+    _waiting: bool = False
 
     def left_s(self, now_s: float) -> float:
         """How much longer a migration may wait. What has not been asked for in a long time has not waited."""
@@ -85,9 +90,18 @@ class Patience:
             self._since_s = None
         return self.most_s if self._since_s is None else self._since_s + self.most_s - now_s
 
+    def fires(self, observation: Observation, now_s: float) -> str:  # noqa: ARG002
+        """Ask the policy again while moves wait."""
+        waited_s = 0.0 if self._since_s is None else now_s - self._since_s
+        return f"moves have waited for {readable(waited_s)}" if self._waiting else ""
+
+    def rest(self) -> None:
+        """Note that there are no moves to make for now."""
+        self._waiting = False
+
     def wait(self, now: Moment, then: Moment, step_s: float, now_s: float) -> str:
         """Note that a migration waits, and return the reason: the same one as long as it waits for the same time."""
-        until_s = now_s + then.wait_s
+        until_s, self._waiting = now_s + then.wait_s, True
         if self._since_s is None:
             self._since_s, self._cost, self._reason = now_s, now.cost, ""
         if not self._reason or abs(until_s - self._until_s) > step_s:
@@ -105,7 +119,7 @@ class Patience:
 
     def go(self, moments: Sequence[Moment], now_s: float) -> str:
         """Note that a migration begins, and return why it does now; empty if there was no other moment."""
-        since_s, self._since_s, self._reason = self._since_s, None, ""
+        since_s, self._since_s, self._reason, self._waiting = self._since_s, None, "", False
         if since_s is not None:
             costs = f", at a cost of {moments[0].cost:.3g} rather than {self._cost:.3g}" if moments else ""
             end = ", and no window closes before it has waited as long as it may" if len(moments) == 1 else ""
