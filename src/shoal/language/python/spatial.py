@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shoal.errors import GraphError, SchemaError
+from shoal.errors import GraphError, SchemaError, did_you_mean
 from shoal.language.python.flow import Flow
 from shoal.language.python.join import all_operators, check_flow, check_where
 from shoal.model.query.expression import Expression
@@ -39,7 +39,13 @@ def covering(flow: Flow, grid: Any, shape: Any, column: str) -> Flow:
     if not isinstance(grid, Grid) or not isinstance(shape, Shape):
         raise GraphError(f"{where} needs a Grid and a shape such as point('x', 'y'); got {grid!r} and {shape!r}")
     for name in shape.columns:
-        type_ = flow.schema.type_of(flow.column_name(name, "cover"))
+        if name not in flow.schema:
+            names = flow.schema.names
+            raise GraphError(
+                f"{where}: unknown column {name!r} of a {shape.kind}; there are {', '.join(names)}"
+                f"{did_you_mean(name, names)}"
+            )
+        type_ = flow.schema.type_of(name)
         wanted = ("string",) if shape.kind == "polygon" else ("float64", "int64")
         if type_ not in wanted:
             raise GraphError(f"{where}: {name!r} of a {shape.kind} must be {' or '.join(wanted)}; it is {type_}")
