@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.kernels.rows import LEFT, RIGHT, Row, block, kernel
 
 from shoal.kernels.kernel import State
@@ -121,6 +123,34 @@ def test_a_partial_match_is_one_fragment_with_all_its_rows() -> None:
     assert len(fragments) == 2
     lost = made.extract(state, fragments.ids[np.argmax(fragments.utility)][None])
     assert lost[1]["n"].tolist() == [1, 2]
+
+
+def test_rows_that_wait_share_one_match_with_the_partial_match_of_their_key() -> None:
+    rows = [(0, "a", 1), (6, "a", 1), (6, "a", 2), (6, "b", 1)]
+    made = kernel(PATTERN)
+    fragments = made.fragments(state_of(made, rows, watermark_s=5))
+    by_table = sorted(zip(fragments.table.tolist(), fragments.utility.tolist(), strict=True))
+    assert by_table == [(0, pytest.approx(0.25 / 3))] * 2 + [(0, pytest.approx(0.25)), (1, pytest.approx(0.25 / 3))]
+
+
+def test_rows_that_wait_are_a_match_each_if_matches_overlap() -> None:
+    terms: dict[str, Any] = {"within_s": 10, "define": {"B": col("n") == 2}, "measures": {"ended": "last(ts)"}}
+    flow = LEFT.key_by("k").match("A B", after="next_row", **terms)
+    assert utilities(flow, [(6, "a", 1), (6, "a", 3)], watermark_s=5) == [0.5, 0.5]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 12), st.sampled_from("abc"), st.integers(1, 3)), min_size=1))
+def test_the_fragments_of_a_key_of_a_pattern_share_its_whole_worth(events: list[Row]) -> None:
+    made = kernel(PATTERN)
+    state = state_of(made, sorted(events), watermark_s=6)
+    shares: dict[int, float] = {}
+    for number, table in state.tables.items():
+        _, first = np.unique(made.row_ids(number, table), return_index=True)
+        keys, found = made.state_keys(number, table)[first], made.worth_shares(number, state)[first]
+        for key, share in zip(keys.tolist(), found.tolist(), strict=True):
+            shares[key] = shares.get(key, 0.0) + share
+    assert list(shares.values()) == pytest.approx([1.0] * len(shares))
 
 
 def test_a_lost_partial_match_costs_a_result_per_beginning_if_matches_overlap() -> None:

@@ -151,6 +151,12 @@ class Kernel(Protocol):
     def fragments(self, state: "State", learned: Learned = NOTHING_LEARNED) -> Fragments:
         """List all fragments of a state; utilities use what was learned from the input, if anything was."""
 
+    def worth_shares(self, number: int, state: "State") -> NDArray[np.float64]:
+        """The share of the worth of its key that the fragment of each row of state table `number` has.
+
+        Called where a query defines what a key is worth. It is 1 unless fragments of a key are of use only together.
+        """
+
     def learn(self, learned: Learned, port: int, block: Block) -> Learned:
         """What is known after some rows of an input, in addition to what was known before.
 
@@ -290,6 +296,10 @@ class StatefulKernel(ABC):
     def placed(self, tables: Tables) -> PlacedRows | None:  # noqa: ARG002  (for kernels to override)
         """None: rows have no places."""
         return None
+
+    def worth_shares(self, number: int, state: State) -> NDArray[np.float64]:
+        """Every fragment is worth as much as its key."""
+        return np.ones(len(state.tables[number]))
 
     def input_rows(self, number: int, table: Any) -> int:  # noqa: ARG002  (for kernels to override)
         """How many input rows are in the rows of a table: one in each."""

@@ -87,6 +87,12 @@ def test_rows_of_both_sides_of_a_join_have_the_utility_of_their_key() -> None:
     assert sorted(fragments_of(lane, state).utility.tolist()) == [2.0, 8.0, 8.0]
 
 
+def test_rows_of_a_pattern_that_wait_share_the_utility_of_their_key() -> None:
+    flow = RIDES.key_by("vip").match("A B", within_s=60, define={"B": col("paid") > 1}, measures={"end": "last(ts)"})
+    lane = lane_of(flow.sink("pairs", utility="vip"))
+    assert sorted(fragments_of(lane, filled(lane, [6, 6, 6, 9])).utility.tolist()) == [2.0, 2.0, 2.0, 9.0]
+
+
 def test_queries_that_differ_in_a_constant_have_each_its_own_utility() -> None:
     flows = {city: RIDES.filter(col("city") == city).key_by("city", "vip") for city in ("oslo", "bergen")}
     queries = [

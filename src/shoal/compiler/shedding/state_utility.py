@@ -48,7 +48,8 @@ def fragments_of(
 ) -> Fragments:
     """The fragments of a lane's state, with the utility that queries define for them instead of the kernel's.
 
-    A utility that is null, negative or not a number counts as 0. `declared`: the declared instance of every number in
+    A utility that is null, negative or not a number counts as 0. It is that of a key; the kernel says how fragments of
+    one key share it. `declared`: the declared instance of every number in
     the state, if it has others than those of the lane.
     """
     if lane.kernel is None:
@@ -64,10 +65,11 @@ def fragments_of(
         columns = dict(zip(lane.kernel.keys(0), lane.kernel.table_keys(number, table), strict=True))
         numbers = table.instance if declared is None else declared[table.instance]
         block = Block({**columns, **_constant(lane, numbers)}, len(table))
+        shares = lane.kernel.worth_shares(number, state)
         for expression in {id(each): each for each in lane.utilities if each is not None}.values():
             ours = np.array([each is expression for each in lane.utilities])[numbers]
             if ours.any():
-                utility[rows[ours]] = _values(expression, block)[ours]
+                utility[rows[ours]] = (_values(expression, block) * shares)[ours]
     return replace(fragments, utility=utility)
 
 

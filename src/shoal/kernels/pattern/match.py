@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.nullable import both_valid, nullable, valid_of, values_of
+from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.columns.order import due, group_numbers, in_order, starts
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.error_bounds import NONE_LOST, ErrorBound, ErrorBounds, unbounded
@@ -95,16 +96,41 @@ class MatchKernel(WholeRowKernel):
         return None if number == 2 else table[TIME] + self.within_us + 1
 
     def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:
-        """The number of matches that are expected of a partial match, all of it on its first row.
+        """The number of matches that are expected of each row, as far as they need it.
 
         1. The stage that a match has reached gives the share of such matches that are completed within their time.
         2. With the same chance of completion in every unit of time, a share p of the whole time becomes
            1 - (1 - p)^f in the fraction f of it that is left.
-        3. If matches may overlap, every row at which one may begin counts. Otherwise there is one match, which begins
-           at a later row once the time of an earlier one is over: the row with the best chance counts.
-
-        A row that waits, and a last row, count as a match that begins with it.
+        3. A row that waits, and a last row, count as a match that begins with it.
+        4. If matches may overlap, every row at which one may begin counts. Otherwise a key has one match, which begins
+           at a later row once the time of an earlier one is over: the row with the best chance counts, and all rows of
+           the key share it, those that wait as well. They would be of use only to that match.
         """
+        if self.after == "next_row":
+            return self._chances(number, state, learned)
+        of_key, rows = self._rows_by_key(state)
+        best = np.zeros(rows.size)
+        for each, keys in of_key.items():
+            np.maximum.at(best, keys, self._chances(each, state, learned))
+        return (best / rows)[of_key[number]]
+
+    def worth_shares(self, number: int, state: State) -> NDArray[np.float64]:
+        """By number of rows: those that wait are of use only together with the partial match of their key."""
+        of_key, rows = self._rows_by_key(state)
+        fragments, _ = numbered(self.row_ids(number, state.tables[number]).view(np.int64))
+        shares: NDArray[np.float64] = np.bincount(fragments)[fragments] / rows[of_key[number]]
+        return shares
+
+    def _rows_by_key(self, state: State) -> tuple[dict[int, Ints], Ints]:
+        """The number of the key of every row, by table, and how many rows each key has in all tables."""
+        tables = {number: table for number, table in state.tables.items() if len(table)}
+        keys = np.concatenate([self.state_keys(number, table) for number, table in tables.items()])
+        numbers, _ = numbered(keys.view(np.int64))
+        ends = np.cumsum([len(table) for table in tables.values()])
+        return dict(zip(tables, np.split(numbers, ends[:-1]), strict=True)), np.bincount(numbers)
+
+    def _chances(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:
+        """The chance of a match that begins with each row; 0 if none may begin with it."""
         table: RowTable = state.tables[number]
         stages = stages_of(self.program)
         if number != 1:
@@ -115,11 +141,9 @@ class MatchKernel(WholeRowKernel):
         shares = np.array([learned.completion(stage, stages) for stage in range(stages)] + [0.0])[reached]
         now_us = present_us(state.watermark_us, int(rows[TIME].max()))
         left = np.clip((rows[TIME] + self.within_us - now_us) / max(self.within_us, 1), 0.0, 1.0)
-        chances = np.where(rows[_BEGINS], 1 - (1 - shares) ** left, 0.0)
-        utility = np.zeros(len(table))
-        combine = np.add if self.after == "next_row" else np.maximum
-        utility[order[begin[:-1]]] = combine.reduceat(chances, begin[:-1])
-        return utility
+        chances = np.zeros(len(table))
+        chances[order] = np.where(rows[_BEGINS], 1 - (1 - shares) ** left, 0.0)
+        return chances
 
     def learn(self, learned: Learned, port: int, block: Block) -> Learned:
         """How far partial matches get, of those that begin in a sample and whose time is over in it."""

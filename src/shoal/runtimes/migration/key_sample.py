@@ -20,6 +20,8 @@ class KeySample:
     1. Rows are collected until there are `MOST_ROWS`. Then the kernel learns from them, and the sample begins again.
     2. If the kernel has learned nothing, since the sample covers too short a time, half of the keys are left out and
        the rows of the others stay. So a sample covers as long a time as the kernel needs, in bounded memory.
+
+    `rows`: how many there are now, fewer than `most_rows` after every block.
     """
 
     def __init__(self, kernel: Kernel, most_rows: int = MOST_ROWS) -> None:
@@ -27,7 +29,7 @@ class KeySample:
         self._kernel, self._most_rows = kernel, most_rows
         self._known = NOTHING_LEARNED
         self._blocks: list[tuple[int, Block]] = []
-        self._rows = 0
+        self.rows = 0
         self.every = 1
 
     def take(self, port: int, block: Block) -> None:
@@ -37,8 +39,8 @@ class KeySample:
         rows = np.flatnonzero(self._sampled(self._kernel.row_keys(port, block)))
         if rows.size:
             self._blocks.append((port, block.take(rows)))
-            self._rows += int(rows.size)
-        if self._rows >= self._most_rows:
+            self.rows += int(rows.size)
+        if self.rows >= self._most_rows:
             self._digest()
 
     @property
@@ -52,15 +54,15 @@ class KeySample:
     def _digest(self) -> None:
         found = self.learned
         if sum(found.reached) > sum(self._known.reached):
-            self._known, self._blocks, self._rows = found, [], 0
+            self._known, self._blocks, self.rows = found, [], 0
             return
-        while self._rows >= self._most_rows and self.every < self._most_rows:
+        while self.rows >= self._most_rows and self.every < self._most_rows:
             self.every *= 2
             kept = ((port, each.where(self._sampled(self._kernel.row_keys(port, each)))) for port, each in self._blocks)
             self._blocks = [(port, each) for port, each in kept if each.length]
-            self._rows = sum(each.length for _, each in self._blocks)
-        if self._rows >= self._most_rows:  # one key has them all: there is no shorter sample of it
-            self._blocks, self._rows = [], 0
+            self.rows = sum(each.length for _, each in self._blocks)
+        if self.rows >= self._most_rows:  # one key has them all: there is no shorter sample of it
+            self._blocks, self.rows = [], 0
 
     def _sampled(self, keys: Ids) -> NDArray[np.bool_]:
         if self.every == 1:
