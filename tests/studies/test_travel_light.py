@@ -1,12 +1,23 @@
 """What the study of state shedding claims (paper V of study 002), on partial matches of `bikes` and `buses`.
 
-`benchmarks/travel_light.py` draws the curves. The bikes of the workload are all used alike, with which the first claim
-is narrowly missed. The trial `bikes` assumes that they are used unevenly; the data of the study is not at hand to tell.
+`benchmarks/travel_light.py` draws the curves, `benchmarks/travel_light_run.py` prints the same for runs. The bikes of
+the workload are all used alike, with which the first claim is narrowly missed. The trial `bikes` assumes that they are
+used unevenly; the data of the study is not at hand to tell.
 """
 
 import numpy as np
 import pytest
-from benchmarks.travel_light_trial import WHOLE_S, Name, arrived, fragments_of, growing, kept, results_kept, skewed
+from benchmarks.travel_light_trial import (
+    WHOLE_S,
+    Name,
+    arrived,
+    fragments_of,
+    growing,
+    kept,
+    kept_by_run,
+    results_kept,
+    skewed,
+)
 
 from shoal.mechanisms.shedding.selection import (
     FptasSelection,
@@ -101,3 +112,17 @@ def test_learned_utilities_save_more_results_than_chance_does() -> None:
     ]
     assert saved[1] == pytest.approx(0.2, abs=0.03)
     assert saved[0] > 1.4 * saved[1]
+
+
+@pytest.mark.slow
+def test_in_a_run_80_percent_of_skewed_utility_arrive_in_a_fifth_of_the_time() -> None:
+    utility = skewed(len(fragments_of("bikes")), 90)
+    assert kept_by_run("bikes", "greedy", utility, 0.19) > 0.8
+    assert kept_by_run("bikes", "random", utility, 0.19) < 0.25
+
+
+@pytest.mark.slow
+def test_in_a_run_the_optimal_choice_is_visibly_better_among_a_few_big_states() -> None:
+    utility = growing(fragments_of("operators").state_bytes)
+    optimal, greedy = (kept_by_run("operators", each, utility, 0.6) for each in ("optimal", "greedy"))
+    assert optimal > greedy + 0.2
