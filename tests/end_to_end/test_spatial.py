@@ -1,12 +1,14 @@
 """Points in changing ranges: every runtime finds what brute force finds, whatever is split, merged and moved."""
 
 import random
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.small_city import result_tables
 from tests.spatial_case import SpatialCase, found, spatial_case
 
+from shoal.connectors.sinks import MemorySink
 from shoal.model.control.messages import EpochCommitted, Repartition
 from shoal.model.control.partitioning import DECLARED
 from shoal.policies.binding.static import shuffled
@@ -14,6 +16,9 @@ from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.partitions import random_changes
 from shoal.session.run import Run, start
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RUNTIMES = [
     pytest.param("reference", {}, id="reference"),
@@ -59,3 +64,29 @@ def test_ranges_that_differ_in_their_id_only_end_one_by_one() -> None:
     run = start(Job.of("j", [query], case.job().sources), on="reference")
     run.wait()
     assert sorted(result_tables(run)["found"]["pid"].to_pylist()) == [10, 10, 60]
+
+
+@pytest.mark.slow
+def test_no_match_is_lost_or_found_twice_by_a_run_that_is_stopped_and_resumed(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    case, draw = spatial_case(seed=1, points=250), random.Random(1)
+    kept: dict[str, Any] = {"checkpoint": str(tmp_path), "sink": MemorySink()}
+    stops = 0
+
+    def disturb(run: Run, event: EpochCommitted) -> None:
+        nonlocal stops
+        run.rebind(shuffled(run.graph, 3, event.epoch, event.snapshot.partitioning))
+        run.runtime.apply(Repartition(tuple(random_changes(run.graph, event.snapshot.partitioning, draw))))
+        if event.epoch % 2 and stops < 2:
+            stops += 1
+            run.stop()
+
+    runs = [start(case.job(at_once=50), spark=spark, workers=3, policy="round-robin", **kept)]
+    runs[0].wait(disturb)
+    for resumed in (1, 2):
+        assert stops == resumed
+        runs.append(start(case.job(at_once=50), spark=spark, workers=3, policy="round-robin", **kept))
+        runs[-1].wait(disturb)
+    assert runs[-1].partitioning.layouts
+    assert differences(result_tables(runs[-1]), case.expected()) == []
