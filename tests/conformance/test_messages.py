@@ -13,6 +13,7 @@ from shoal.connectors.sources import file_log as filelog
 from shoal.errors import MessageError
 from shoal.model.control.partitioning import SLOTS, Partitioning
 from shoal.model.query.graph import OPERATOR_KINDS, InstanceId, Operator, OperatorId
+from shoal.model.spatial.tiles import Axis, Tile
 from shoal.runtimes.spark.rebinding import mailbox
 from shoal.runtimes.spark.state import checkpoint
 from shoal.runtimes.spark.tasks import reports
@@ -46,6 +47,7 @@ PLAIN = st.recursive(
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
     Any: PLAIN,
+    Axis: st.sampled_from(get_args(Axis)),
     bool: st.booleans(),
     float: st.floats(allow_nan=False),
     int: NUMBERS,
@@ -107,12 +109,20 @@ def operators() -> st.SearchStrategy[Operator]:
 def partitionings() -> st.SearchStrategy[Partitioning]:
     slots = st.lists(st.integers(0, 3), min_size=SLOTS, max_size=SLOTS).map(tuple)
     entry = st.tuples(values(InstanceId), slots)
-    return st.builds(Partitioning, NUMBERS, st.just(()) | st.tuples(entry))
+    layout = st.tuples(values(OperatorId), st.tuples(st.tuples(st.integers(0, 9), tiles())))
+    return st.builds(Partitioning, NUMBERS, st.just(()) | st.tuples(entry), st.just(()) | st.tuples(layout))
+
+
+@st.composite
+def tiles(draw: st.DrawFn) -> Tile:
+    left, top = draw(st.integers(0, 1 << 40)), draw(st.integers(0, 1 << 40))
+    return Tile(left, top, left + draw(st.integers(1, 9)), top + draw(st.integers(1, 9)))
 
 
 RULED: dict[Any, Callable[[], st.SearchStrategy[Any]]] = {
     Operator: operators,
     Partitioning: partitionings,
+    Tile: tiles,
     reports.LaneReport: lanes,
 }
 
