@@ -115,8 +115,8 @@ def test_what_cannot_be_understood_is_refused_at_once_and_set_aside(tmp_path: Pa
     assert [reply.reason for reply in replies if reply] == [
         f"{where}/0.json is damaged: its checksum does not match; ask for it again",
         (
-            f"{where}/1.json is damaged: field kind must be add, replace, remove, split, merge, regroup; got 'dance'; "
-            "ask for it again"
+            f"{where}/1.json is damaged: field kind must be add, replace, remove, split, merge, regroup, cut, retile; "
+            "got 'dance'; ask for it again"
         ),
         "a command must have one query; got 0",
         f"{where}/3.json is damaged: field name is missing; ask for it again",
