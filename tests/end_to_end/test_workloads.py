@@ -84,13 +84,15 @@ def assert_right(run: Run, ready: Ready) -> None:
     assert differences(result_tables(run), expected) == []
 
 
+LONG = ("mixed", "geo-pubsub", "linear-road", "buses", "bikes", "nyt")
+"""Workloads that take long on Spark, or that resemble a shorter one."""
+
+
 def test_every_workload_is_here() -> None:
     assert set(SMALL) == set(WORKLOADS)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in ("mixed", "geo-pubsub") else []) for n in SMALL]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in SMALL])
 def test_a_workload_equals_its_oracle_while_all_its_state_moves(name: str, spark: "SparkSession") -> None:
     ready = SMALL[name].ready(seed=0)
     run = start(ready.job, spark=spark, workers=WORKERS)
