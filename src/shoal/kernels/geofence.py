@@ -16,9 +16,10 @@ from shoal.kernels.columns.nullable import present
 from shoal.kernels.columns.order import due, group_numbers, starts
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds, unbounded
-from shoal.kernels.kernel import NO_RESULTS, State, kept
+from shoal.kernels.kernel import NEVER_US, NO_RESULTS, State, kept
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
 from shoal.kernels.worth import Learned
+from shoal.model.control.fragment import NEVER_NEEDED_US
 from shoal.model.query.schema import TIME
 
 WAITING, STAYS = 0, 1
@@ -27,7 +28,7 @@ ENTER, LEAVE, DWELL = range(3)
 EVENT, HAPPENED, ENTERED = "event", "happened", "entered"
 """Columns of results beside object and fence."""
 _SINCE, _DWELT = "#since", "#dwelt"
-_BEFORE_US = -(1 << 62)
+_BEFORE_US = NEVER_US
 """The moment before the first one of every object, at which it was where the state says."""
 
 
@@ -135,7 +136,7 @@ class GeofenceKernel(WholeRowKernel):
     def due_us(self, number: int, table: RowTable, watermark_us: int) -> Ints:
         """When the watermark passes a row that waits; a stay alone gives no result."""
         if number == STAYS:
-            return np.full(len(table), 1 << 62)
+            return np.full(len(table), NEVER_NEEDED_US)
         return np.maximum(table[TIME], watermark_us) + 1
 
     def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002

@@ -18,6 +18,7 @@ from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds, unbounded
 from shoal.kernels.kernel import NO_RESULTS, State, concat_blocks, kept
 from shoal.kernels.row_kernel import WholeRowKernel, concatenated_rows
 from shoal.kernels.worth import Learned
+from shoal.model.control.fragment import NEVER_NEEDED_US
 from shoal.model.query.schema import TIME
 
 WAITING, CURRENT = 0, 1
@@ -106,7 +107,7 @@ class VersionsKernel(WholeRowKernel):
     def due_us(self, number: int, table: RowTable, watermark_us: int) -> Ints:
         """When the watermark passes a row that waits; a version alone gives no result."""
         if number == CURRENT:
-            return np.full(len(table), 1 << 62)
+            return np.full(len(table), NEVER_NEEDED_US)
         return np.maximum(table[TIME], watermark_us) + 1
 
     def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shoal.control.partitions.rebalance_entries import Rebalanced, RebalanceMeasured
-from shoal.control.partitions.tile_statistics import TileStatistics, spatial_operators
+from shoal.control.partitions.tile_statistics import TileStatistics
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
 from shoal.model.control.binding import Binding, WorkerId
@@ -66,7 +66,7 @@ class Rebalancing:
         """The rebalancing of a policy; None if it leaves the partitions alone."""
         if policy not in SPATIAL_POLICIES:
             return None
-        if not spatial_operators(graph):
+        if not graph.spatial_operators:
             raise ConfigError(f"policy {policy} needs an operator that goes by place, such as match_ranges; got none")
         return None if policy == REPLICATED else cls(policy, settings)
 
@@ -105,7 +105,7 @@ class Rebalancing:
         """One partition for each worker, for operators that are as declared."""
         workers = event.snapshot.binding.workers
         changes, worker_of = list[Change](), dict[InstanceId, int]()
-        for operator in spatial_operators(now.graph):
+        for operator in now.graph.spatial_operators:
             columns, rows = operator.grid or (0, 0)
             parts = min(workers, columns * rows)
             if operator.id not in now.partitioning.changed_operators and operator.groups != parts:

@@ -6,7 +6,7 @@ from shoal.kernels.spatial.statistics import KEPT, PartitionStatistics
 from shoal.model.control.binding import Binding
 from shoal.model.control.partitioning import Partitioning, instance_id
 from shoal.model.control.snapshot import Arrivals
-from shoal.model.query.graph import Graph, Operator, OperatorId
+from shoal.model.query.graph import Graph, OperatorId
 from shoal.model.spatial.tiles import Tile
 from shoal.policies.partitioning.swarm.plane import Plane, PlanePartition
 
@@ -22,7 +22,7 @@ class TileStatistics:
 
     def fit(self, graph: Graph, partitioning: Partitioning) -> None:
         """Have the tiles of a partitioning."""
-        wanted = {operator.id: {*partitioning.tiles(operator).values()} for operator in spatial_operators(graph)}
+        wanted = {operator.id: {*partitioning.tiles(operator).values()} for operator in graph.spatial_operators}
         for id_, tiles in wanted.items():
             old = self._of.get(id_, {})
             if old.keys() != tiles:
@@ -45,17 +45,12 @@ class TileStatistics:
     def plane(self, graph: Graph, partitioning: Partitioning, binding: Binding) -> Plane:
         """All partitions with their workers."""
         found = []
-        for operator in spatial_operators(graph):
+        for operator in graph.spatial_operators:
             for number, tile in sorted(partitioning.tiles(operator).items()):
                 instance = instance_id(operator.id, number)
                 worker, statistics = int(binding.worker_of[instance]), self._of[operator.id][tile]
                 found.append(PlanePartition(instance, worker, statistics))
         return Plane(tuple(found), binding.workers)
-
-
-def spatial_operators(graph: Graph) -> list[Operator]:
-    """The operators whose keys are cells."""
-    return [operator for operator in graph.operators.values() if operator.grid]
 
 
 def fitted(tile: Tile, old: OfTiles) -> PartitionStatistics:

@@ -28,6 +28,7 @@ from shoal.kernels.spatial.range_table import RangeTable, concat_ranges, merged_
 from shoal.kernels.spatial.shape_columns import coordinates, shapes_of
 from shoal.kernels.spatial.tile_counts import PlacedRows
 from shoal.kernels.worth import Learned, counts_of
+from shoal.model.control.fragment import NEVER_NEEDED_US
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME
 from shoal.model.spatial.grid import Grid
@@ -167,7 +168,7 @@ class RangeMatchKernel(RowKernel):
     def due_us(self, number: int, table: Any, watermark_us: int) -> Ints:
         """When the watermark passes a point; ranges alone give no results."""
         if number == RANGES:
-            return np.full(len(table), ENDLESS_US)
+            return np.full(len(table), NEVER_NEEDED_US)
         return np.maximum(table[TIME], watermark_us) + 1
 
     def utility(self, number: int, state: State, learned: Learned) -> NDArray[np.float64]:  # noqa: ARG002

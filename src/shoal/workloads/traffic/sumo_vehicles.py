@@ -7,7 +7,6 @@ from math import isqrt
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,38 +14,11 @@ from shoal.connectors.sources.live_cursor import LiveCursor
 from shoal.connectors.sources.source import Offset, RawBatch, Slice
 from shoal.connectors.sources.sumo import Bounds, Sumo
 from shoal.errors import ConfigError
+from shoal.kernels.spatial.coverage import cells_of
+from shoal.model.spatial.grid import Grid
 
 KMH_PER_M_S = 3.6
 NEEDED = ("ts", "id", "x", "y", "type", "speed")
-
-
-@dataclass(frozen=True)
-class Regions:
-    """A rectangle in columns and rows of equal size, as square as their number allows; numbered row by row.
-
-    >>> Regions.of(100, Bounds(0, 0, 500, 1000)), Regions.of(7, Bounds(0, 0, 1, 1)).columns
-    (Regions(bounds=Bounds(min_x=0, min_y=0, max_x=500, max_y=1000), columns=10, rows=10), 7)
-    """
-
-    bounds: Bounds
-    columns: int
-    rows: int
-
-    @classmethod
-    def of(cls, number: int, bounds: Bounds) -> "Regions":
-        """That many regions; the longer side of a row of them is that of x."""
-        rows = next(each for each in range(isqrt(number), 0, -1) if number % each == 0)
-        return cls(bounds, number // rows, rows)
-
-    def at(self, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """The regions of points; a point outside belongs to the nearest region at the border.
-
-        >>> Regions(Bounds(0, 0, 100, 100), 2, 2).at(np.array([10.0, 60.0, 999.0]), np.array([10.0, 60.0, -5.0]))
-        array([0, 3, 1])
-        """
-        box = self.bounds
-        column = _cell(x, box.min_x, box.max_x, self.columns)
-        return _cell(y, box.min_y, box.max_y, self.rows) * self.columns + column
 
 
 @dataclass(frozen=True)
@@ -60,14 +32,14 @@ class SumoVehicles:
     live: ClassVar[bool] = True
 
     simulation: Sumo
-    regions: Regions
+    regions: Grid
 
     @classmethod
     def of(cls, simulation: Sumo, regions: int) -> "SumoVehicles":
         """The vehicles on a map that is divided into this many regions."""
         if simulation.geo:
             raise ConfigError("traffic divides the plane of the road network into regions; omit geo")
-        return cls(simulation, Regions.of(regions, simulation.bounds()))
+        return cls(simulation, regions_of(regions, simulation.bounds()))
 
     def start(self) -> Offset:
         """Before the first time step."""
@@ -93,7 +65,7 @@ class SumoVehicles:
         """Rows of SUMO as events."""
         x, y = (rows[name].to_numpy(zero_copy_only=False) for name in ("x", "y"))
         known = np.isfinite(x) & np.isfinite(y)
-        region = self.regions.at(np.where(known, x, 0.0), np.where(known, y, 0.0))
+        region = cells_of(self.regions, np.where(known, x, 0.0), np.where(known, y, 0.0))
         return pa.record_batch(
             {
                 "ts": rows["ts"],
@@ -105,10 +77,15 @@ class SumoVehicles:
         )
 
 
-def _cell(values: npt.NDArray[np.float64], low: float, high: float, number: int) -> npt.NDArray[np.int64]:
-    """Which of `number` equal parts of a range values are in; those outside are in the first or the last."""
-    size = (high - low) / number if high > low else 1.0
-    return np.clip(np.floor((values - low) / size), 0, number - 1).astype(np.int64)
+def regions_of(number: int, bounds: Bounds) -> Grid:
+    """A rectangle in that many cells, as square as their number allows; one without extent is made 1 m wide.
+
+    >>> regions_of(100, Bounds(0, 0, 500, 1000)).columns, regions_of(7, Bounds(0, 0, 1, 0)).columns
+    (10, 7)
+    """
+    rows = next(each for each in range(isqrt(number), 0, -1) if number % each == 0)
+    max_x, max_y = max(bounds.max_x, bounds.min_x + 1), max(bounds.max_y, bounds.min_y + 1)
+    return Grid((bounds.min_x, bounds.min_y, max_x, max_y), number // rows, rows)
 
 
 def _numbers(ids: pa.Array) -> pa.Array:
