@@ -5,6 +5,9 @@ every worker. `match_ranges` gets a grid of one cell for each worker. The operat
 every range all cells, and a point the cell of a hash of its coordinates.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from shoal.errors import ConfigError
@@ -21,29 +24,48 @@ def replicated(graph: Graph, copies: int) -> Graph:
 
 
 def _replicated(query: Query, copies: int) -> Query:
-    spatial = [operator for operator in query.operators if operator.kind in SPATIAL]
-    covers = {_cover(query, id_) for operator in spatial for id_ in operator.inputs}
-    made: dict[OperatorId, Operator] = {}
-    for operator in query.operators:
-        inputs = tuple(made[id_].id for id_ in operator.inputs)
-        parameters: dict[str, Any] = dict(operator.parameters)
-        if operator.id in covers:
-            parameters["copies"] = copies
-        if operator.kind in SPATIAL:
-            parameters["grid"] = {**parameters["grid"], "cells": [copies, 1]}
-            parameters["groups"] = copies
-        made[operator.id] = Operator(operator.kind, parameters, inputs)
-    return Query(query.name, tuple(made.values()))
+    rewriting = _Rewriting(query, copies)
+    rewriting.kept(query.sink.id)
+    return Query(query.name, tuple(rewriting.made.values()))
 
 
-def _cover(query: Query, id_: OperatorId) -> OperatorId:
-    """The operator that has given the rows of an input their cells."""
-    by_id = {operator.id: operator for operator in query.operators}
-    operator = by_id[id_]
-    while operator.kind in PASSING:
-        operator = by_id[operator.inputs[0]]
-    if operator.kind != "cover":
-        raise ConfigError(
-            f"policy {REPLICATED} needs the cover of what query {query.name!r} matches; got {operator.kind} before it"
-        )
-    return operator.id
+@dataclass
+class _Rewriting:
+    """The operators of a query, inputs first.
+
+    What leads to a spatial operator is copied, since others may read the same cells: they get them as they are.
+    """
+
+    query: Query
+    copies: int
+    made: dict[OperatorId, Operator] = field(default_factory=dict)
+
+    def kept(self, id_: OperatorId) -> OperatorId:
+        """An operator as it is, behind those that feed it; returns its new id."""
+        operator = self._by_id[id_]
+        if operator.kind not in SPATIAL:
+            return self._add(operator, operator.parameters, [self.kept(each) for each in operator.inputs])
+        grid = {**operator.parameters["grid"], "cells": [self.copies, 1]}
+        parameters = {**operator.parameters, "grid": grid, "groups": self.copies}
+        return self._add(operator, parameters, [self._copied(each) for each in operator.inputs])
+
+    def _copied(self, id_: OperatorId) -> OperatorId:
+        """The cover that has given the rows of an input their cells, with copies, and what follows it."""
+        operator = self._by_id[id_]
+        if operator.kind in PASSING:
+            return self._add(operator, operator.parameters, [self._copied(operator.inputs[0])])
+        if operator.kind != "cover":
+            raise ConfigError(
+                f"policy {REPLICATED} needs the cover of what query {self.query.name!r} matches; "
+                f"got {operator.kind} before it"
+            )
+        return self._add(operator, {**operator.parameters, "copies": self.copies}, [self.kept(operator.inputs[0])])
+
+    def _add(self, operator: Operator, parameters: Mapping[str, Any], inputs: Sequence[OperatorId]) -> OperatorId:
+        added = Operator(operator.kind, parameters, tuple(inputs))
+        self.made.setdefault(added.id, added)
+        return added.id
+
+    @cached_property
+    def _by_id(self) -> Mapping[OperatorId, Operator]:
+        return {operator.id: operator for operator in self.query.operators}
