@@ -14,13 +14,10 @@ from typing import Any
 from shoal.compiler.query_failure import failure_text
 from shoal.compiler.shedding.shed_rules import begun
 from shoal.connectors.sinks import MemorySink, OpenedSink, Sink
-from shoal.control.controller import Controller
-from shoal.control.effects.maps import Maps
 from shoal.control.journal import Begun, Migrated
 from shoal.control.settings import ControlSettings
 from shoal.control.twin.adviser import AUTO
 from shoal.errors import ConfigError
-from shoal.mechanisms.catalog import SHEDDING
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
     AddQuery,
@@ -50,7 +47,6 @@ from shoal.policies.catalog import FIRST, graph_for
 from shoal.runtimes.protocol import Capabilities, Launch, Runtime
 from shoal.runtimes.registry import runtime_kind, runtimes_that
 from shoal.session.job import Job
-from shoal.session.journal import JournalFile
 from shoal.session.partitions import operator_named
 from shoal.session.preflight import check, settings_of
 from shoal.session.results import opened, opening_of, written_results
@@ -110,7 +106,8 @@ class Run:
     ) -> str:
         """Use another binding from the next epoch on, by another mechanism if one is given; no result changes.
 
-        State that comes after `within_s`, or is more than `most_bytes`, is lost. Returns the id of the report.
+        With a limit, state that comes after `within_s`, or is more than `most_bytes`, is lost, and with it results.
+        Returns the id of its report in `finished`.
         """
         limit = MoveLimit.of(within_s, most_bytes, self.runtime.now_s())
         self._apply(rebind := Rebind(binding, mechanism, f"request {next(self._requests)}", limit))
@@ -130,7 +127,10 @@ class Run:
         self._apply(command)
 
     def split(self, instance: InstanceId | str, parts: int = 2) -> None:
-        """Divide the keys of an instance, with their state, among several; if that is impossible, see `refused`."""
+        """Divide the keys of an instance, and their state, among several; no result changes.
+
+        The new instances go to the workers with the fewest. An impossible split is refused, see `refused`.
+        """
         self.runtime.apply(Repartition((Split(InstanceId(instance), parts),)))
 
     def merge(self, *instances: InstanceId | str) -> None:
@@ -138,7 +138,10 @@ class Run:
         self.runtime.apply(Repartition((Merge(tuple(InstanceId(each) for each in instances)),)))
 
     def repartition(self, operator: OperatorId | str, *, groups: int) -> None:
-        """Divide the keys of an operator, or of the last one with state of a query, evenly among `groups` instances."""
+        """Divide the keys of an operator evenly among `groups` instances; no result changes.
+
+        The name of a query stands for its last stateful operator.
+        """
         self.runtime.apply(Repartition((Regroup(operator_named(self.graph, operator), groups),)))
 
     @property
@@ -323,9 +326,10 @@ def start(  # noqa: PLR0913  (all but the job by name)
     `policy` instances are bound round-robin; the local runtime then binds none, which is an error with `must_bind`. The
     journal is in the directory `journal`, or with the checkpoint. `mechanism` moves state to its new worker: see `shoal
     mechanisms`; `megaphone` by default, `auto` lets the twin choose. If a query fails, `on_query_error` decides: `fail`
-    ends the run with the error; `park` stops it, and all that need what failed, until they are replaced. `say` is
-    called with the reason whenever the start takes a while. `allow_pickle` accepts functions in the checkpoint that are
-    not signed with your key, see docs/security.md. `shed`: which input may be shed, see docs/how-to/shed-load.md.
+    ends the run with the error; `park` stops that query, and all others that need what failed, until they are replaced,
+    see `Run.parked`. `say` is called with the reason whenever the start takes a while. `allow_pickle` accepts functions
+    in the checkpoint that are not signed with your key, see docs/security.md. `shed`: which input may be shed if the
+    run is overloaded, or always; see `Run.load_shedding` and docs/how-to/shed-load.md.
     """
     kind = runtime_kind(on)
     began_s = kind.clock()
@@ -390,11 +394,7 @@ def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
     can = run.capabilities
     if can.binds != "always":
         return
-    among = can.mechanisms if run.asked_mechanism == AUTO else ()
-    divides, sheds = can.stops_to_divide, run.mechanism == SHEDDING
-    controller = Controller(run.job.graph, run.policy, control, stops_to_divide=divides, mechanisms=among, sheds=sheds)
-    file = None if journal is None else JournalFile(journal)
-    run.steering = Steering(controller, run.runtime, file, Maps(run.job.graph), run.mechanism)
+    run.steering = Steering.of(run.job.graph, run.policy, control, run.runtime, journal, run.mechanism)
     numbers = run.workers, len(run.job.graph.stateful_instances), control.changed, can.simulates_time
     begun = Begun(round(run.began_s, 3), run.job.name, can.name, run.policy, *numbers)
     run.steering.note([begun])

@@ -8,7 +8,11 @@ from shoal.control.effects.maps import Maps
 from shoal.control.effects.migrations import Migrations
 from shoal.control.journal import Entry, Migrated
 from shoal.control.reaction import NOTHING, Reaction
+from shoal.control.settings import ControlSettings
+from shoal.control.twin.adviser import AUTO
+from shoal.mechanisms.catalog import SHEDDING
 from shoal.model.control.messages import Command, EpochCommitted, Event, Rebind, RunEnded
+from shoal.model.query.graph import Graph
 from shoal.runtimes.protocol import Runtime
 from shoal.session.journal import JournalFile
 
@@ -32,6 +36,28 @@ class Steering:
         """The migrations in the journal."""
         entries = () if self._journal is None else self._journal.entries()
         return (entry for entry in entries if isinstance(entry, Migrated))
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        policy: str,
+        control: ControlSettings,
+        runtime: Runtime,
+        journal: str | None,
+        mechanism: str,
+    ) -> "Steering":
+        """The steering of a run that begins, with a journal in a directory, if any."""
+        can = runtime.capabilities
+        controller = Controller(
+            graph,
+            policy,
+            control,
+            stops_to_divide=can.stops_to_divide,
+            mechanisms=can.mechanisms if mechanism == AUTO else (),
+            sheds=mechanism == SHEDDING,
+        )
+        return cls(controller, runtime, None if journal is None else JournalFile(journal), Maps(graph), mechanism)
 
     def scale(self, workers: int) -> None:
         """Ask for another number of workers; takes effect after the next epoch."""
