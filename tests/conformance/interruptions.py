@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from tests.conformance.kernel_case import KernelCase, processed
+from tests.conformance.kernel_case import KernelCase, blocks_of, processed
 from tests.conformance.migrations import Blocks, begun, replicated_at
 from tests.conformance.oracles import PORT, Event, Result
 
@@ -53,6 +53,17 @@ def steps_of(case: KernelCase, blocks: Blocks) -> list[Step]:
         yield Step(0, (), FOREVER_US)
 
     return list(found())
+
+
+def stepped(case: KernelCase, events: Sequence[Event], draw: random.Random) -> list[Step]:
+    """Events in random blocks, roughly in the order of time, none of them late."""
+    bound = sorted(case.bound(events), key=lambda event: event["ts"] + draw.randint(0, 20))
+    parts = blocks_of(bound, draw)
+    blocks: list[tuple[Sequence[Event], int]] = []
+    for number, part in enumerate(parts):
+        remaining = [event["ts"] for later in parts[number + 1 :] for event in later]
+        blocks.append((part, min(remaining, default=blocks[-1][1] if blocks else NEVER_US)))
+    return steps_of(case, blocks)
 
 
 def replayed(case: KernelCase, steps: Sequence[Step], changes: Sequence[Change]) -> list[Result]:

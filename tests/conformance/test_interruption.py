@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conformance.interruptions import Interrupted, Step, replayed, steps_of
-from tests.conformance.kernel_case import EVENTS, KernelCase, blocks_of
+from tests.conformance.interruptions import Interrupted, Step, replayed, stepped
+from tests.conformance.kernel_case import EVENTS, KernelCase
 from tests.conformance.kernels import CASES, NULL_CASES
 from tests.conformance.migrations import begun
 from tests.conformance.oracles import PORT, Event, Result
 
 from shoal.kernels.aggregate.windowed import WINDOW_END, AggregateKernel
 from shoal.kernels.columns.table import INSTANCE
-from shoal.kernels.kernel import FOREVER_US, NEVER_US
+from shoal.kernels.kernel import FOREVER_US
 from shoal.kernels.session_window import SessionKernel
 from shoal.mechanisms.catalog import MECHANISMS
 from shoal.runtimes.migration.state_copy import StateCopy
@@ -36,17 +36,6 @@ EVENT: Event = {
 }
 STREAMS = st.lists(EVENTS, min_size=1, max_size=25)
 every_kernel = pytest.mark.parametrize("case", [*CASES, *NULL_CASES], ids=lambda case: case.id)
-
-
-def stepped(case: KernelCase, events: Sequence[Event], draw: random.Random) -> list[Step]:
-    """Events in random blocks, roughly in the order of time, none of them late."""
-    bound = sorted(case.bound(events), key=lambda event: event["ts"] + draw.randint(0, 20))
-    parts = blocks_of(bound, draw)
-    blocks: list[tuple[Sequence[Event], int]] = []
-    for number, part in enumerate(parts):
-        remaining = [event["ts"] for later in parts[number + 1 :] for event in later]
-        blocks.append((part, min(remaining, default=blocks[-1][1] if blocks else NEVER_US)))
-    return steps_of(case, blocks)
 
 
 def check(case: KernelCase, mechanism: str, events: Sequence[Event], seed: int) -> Interrupted | None:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conformance.interruptions import Change, Step, replayed, steps_of
-from tests.conformance.kernel_case import EVENTS, KernelCase, blocks_of, processed
+from tests.conformance.interruptions import Change, Step, replayed, stepped
+from tests.conformance.kernel_case import EVENTS, KernelCase, processed
 from tests.conformance.kernels import CASES, NULL_CASES
 from tests.conformance.oracles import Event, Result
 
-from shoal.kernels.kernel import NEVER_US, State
+from shoal.kernels.kernel import State
 from shoal.mechanisms.catalog import mechanism_with
 from shoal.mechanisms.plan import StepKind
 from shoal.mechanisms.shedding.selection import SELECTIONS
@@ -67,17 +67,6 @@ def moved(
             found += case.results(emitted)
     assert moving is not None
     return found, moving, every, capacity, stopped
-
-
-def stepped(case: KernelCase, events: Sequence[Event], draw: random.Random) -> list[Step]:
-    """Events in random blocks, roughly in the order of time, none of them late."""
-    bound = sorted(case.bound(events), key=lambda event: event["ts"] + draw.randint(0, 20))
-    parts = blocks_of(bound, draw)
-    blocks: list[tuple[Sequence[Event], int]] = []
-    for number, part in enumerate(parts):
-        remaining = [event["ts"] for later in parts[number + 1 :] for event in later]
-        blocks.append((part, min(remaining, default=blocks[-1][1] if blocks else NEVER_US)))
-    return steps_of(case, blocks)
 
 
 @pytest.mark.parametrize("case", [*CASES, *NULL_CASES], ids=lambda case: case.id)

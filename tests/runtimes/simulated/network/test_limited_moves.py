@@ -2,22 +2,13 @@
 
 from pathlib import Path
 
-from tests.runtimes.simulated.network.test_lost_host import losses, wrong_queries
+from tests.runtimes.simulated.network.test_lost_host import THREE_HOSTS, losses, wrong_queries
 from tests.small_city import city
 
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import EpochCommitted, MoveReport, MovesFinished
 from shoal.session.run import Run, start
 
-MACHINE = """\
-hosts:
-- {{name: a, cores: 1}}
-- {{name: b, cores: 1}}
-- {{name: c, cores: 1}}
-links:
-- {{from: a, to: b, bandwidth: {bandwidth}, latency: 1ms}}
-- {{from: a, to: c, bandwidth: {bandwidth}, latency: 1ms}}
-"""
 OUTAGE = "outages:\n- {{host: b, at: 1.5 s{announced}}}\n"
 
 
@@ -33,7 +24,7 @@ def moved(
 ) -> Run:
     """A run in which all instances leave the second host after 1 s."""
     machine = tmp_path / "machine.yaml"
-    machine.write_text(MACHINE.format(bandwidth=bandwidth) + outage)
+    machine.write_text(THREE_HOSTS.format(bandwidth=bandwidth) + outage)
     given = {"detail": "rows", "topology": str(machine), "step_s": "0.05", "source": "outside", "selection": selection}
     ready = city(events=1_200, rate=600.0)
     run = start(ready.job, on="simulated", workers=2, policy="round-robin", mechanism=mechanism, conf=given)

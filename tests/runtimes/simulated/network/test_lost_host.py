@@ -15,7 +15,7 @@ from shoal.session.run import Run, start
 
 FAST = ("megaphone", "lazy-utility", "rhino")
 """Mechanisms that are always tested, one of each kind of loss."""
-MACHINE = """\
+THREE_HOSTS = """\
 hosts:
 - {{name: a, cores: 1}}
 - {{name: b, cores: 1}}
@@ -23,9 +23,8 @@ hosts:
 links:
 - {{from: a, to: b, bandwidth: {bandwidth}, latency: 1ms}}
 - {{from: a, to: c, bandwidth: {bandwidth}, latency: 1ms}}
-outages:
-- {{{what}, at: 3.05 s}}
 """
+MACHINE = THREE_HOSTS + "outages:\n- {{{what}, at: 3.05 s}}\n"
 
 
 def run_with(
