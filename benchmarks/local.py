@@ -15,11 +15,11 @@ from record import add_options, written
 from record import kept as kept_before
 from table import markdown, plain
 
-from shoal.experiments import experiment as declared
 from shoal.experiments import figure, report
-from shoal.experiments.experiment import Experiment, MeasuredPoint, Point
+from shoal.experiments import variants as declared
 from shoal.experiments.machine import described
-from shoal.experiments.trial import Trial, TrialOutcome
+from shoal.experiments.variants import MeasuredPoint, Point, Variants
+from shoal.experiments.workload_trial import WorkloadOutcome, WorkloadTrial
 
 PEERS = ("shoal-local", "duckdb", "spark-sql", "flink")
 STEPS = {"ysb": "5000000,30000000@5,5000000@10", "linear-road": "100000,600000@5,100000@10"}
@@ -27,17 +27,17 @@ FIGURES = ("ysb ablation", "ysb queries", "ysb steps", "ysb blocks")
 BLOCKS = ("1024", "8192", "32768", "131072", "262144")
 
 
-def experiments(quick: bool) -> list[tuple[str, Experiment, bool]]:
+def experiments(quick: bool) -> list[tuple[str, Variants, bool]]:
     """What is measured, under the name it is kept by; and whether latency at half load follows."""
 
-    def base(name: str, events: int) -> Trial:
-        return Trial(name, events=events if quick else None)
+    def base(name: str, events: int) -> WorkloadTrial:
+        return WorkloadTrial(name, events=events if quick else None)
 
     few = {"ysb": 2_000_000, "nyt": 1_000_000, "linear-road": 200_000, "mixed": 300_000}
     found = [(name, declared.engines(name, ["shoal-local"], base(name, few[name])), True) for name in few]
     peers = [engine for engine in PEERS if engine != "flink" or os.environ.get("SHOAL_FLINK_PYTHON")]
     for name in ("ysb", "nyt"):
-        trial = Trial(name, events=few[name] if quick else declared.PEER_EVENTS[name])
+        trial = WorkloadTrial(name, events=few[name] if quick else declared.PEER_EVENTS[name])
         found.append((f"{name} and peers", declared.engines(name, peers[:2] if quick else peers, trial), False))
     found += [
         (f"{name} ablation", declared.ablation(name, ["memory", "scheduling"], base(name, 300_000)), False)
@@ -50,7 +50,8 @@ def experiments(quick: bool) -> list[tuple[str, Experiment, bool]]:
     ]
     seconds = 2.0 if quick else 15.0
     found += [
-        (f"{name} steps", declared.dynamic(name, rate, seconds, Trial(name)), False) for name, rate in STEPS.items()
+        (f"{name} steps", declared.dynamic(name, rate, seconds, WorkloadTrial(name)), False)
+        for name, rate in STEPS.items()
     ]
     blocks = BLOCKS[-1:] if quick else BLOCKS
     found.append(("ysb blocks", declared.sensitivity("ysb", "block_rows", blocks, base("ysb", 2_000_000)), False))
@@ -68,7 +69,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         found = declared.run(experiment, options.repeat, print)
         if at_load:
             point = declared.half_load(found[0], 2.0 if options.quick else 10.0, 0.5)
-            found += declared.run(Experiment("load", "", (point,)), options.repeat, print)
+            found += declared.run(Variants("load", "", (point,)), options.repeat, print)
         print(plain(*rows_of(found)))
         kept[name] = report.data(experiment, found)
     return kept
@@ -91,8 +92,8 @@ def sections(kept: dict[str, Any]) -> list[str]:
 
 def _measured(point: dict[str, Any]) -> MeasuredPoint:
     """A point as it was when it was measured."""
-    outcomes = [TrialOutcome(**outcome) for outcome in point["outcomes"]]
-    return MeasuredPoint(Point(point["label"], Trial(**point["trial"]), point["x"]), outcomes)
+    outcomes = [WorkloadOutcome(**outcome) for outcome in point["outcomes"]]
+    return MeasuredPoint(Point(point["label"], WorkloadTrial(**point["trial"]), point["x"]), outcomes)
 
 
 def draw(kept: dict[str, Any], directory: Path) -> None:

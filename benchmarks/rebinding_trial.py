@@ -85,7 +85,7 @@ def run_trial(trial: Trial) -> dict[str, Any]:
 def run_peer(trial: Trial) -> dict[str, Any]:
     """Spark's own: as many partitions as there would be workers, rows by the hash of their keys."""
     from shoal.experiments.engines import spark_sql
-    from shoal.experiments.trial import Trial as Peer
+    from shoal.experiments.workload_trial import WorkloadTrial as Peer
 
     ready = WORKLOADS["skew"].ready(0, Amount(trial.events, None, trial.epoch_rows), trial.settings)
     peer = Peer("skew", "spark-sql", trial.events, workers=trial.workers, settings=trial.settings)

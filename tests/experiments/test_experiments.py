@@ -7,21 +7,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import ConfigError, RunError, ShoalError
-from shoal.experiments import experiment as declared
 from shoal.experiments import files, report
+from shoal.experiments import variants as declared
 from shoal.experiments.engines.engine import ENGINES, ready
-from shoal.experiments.experiment import Experiment, MeasuredPoint, Point
 from shoal.experiments.figure import draw
-from shoal.experiments.trial import Trial, TrialOutcome, run_apart
+from shoal.experiments.variants import MeasuredPoint, Point, Variants
+from shoal.experiments.workload_trial import WorkloadOutcome, WorkloadTrial, run_apart
 
-SMALL = Trial("ysb", events=20_000, settings={"per_s": "1000"})
-
-
-def outcomes(*rates: float) -> list[TrialOutcome]:
-    return [TrialOutcome(events=1000, elapsed_s=1000 / rate, cpu_s=0.001, digest="d") for rate in rates]
+SMALL = WorkloadTrial("ysb", events=20_000, settings={"per_s": "1000"})
 
 
-def said(experiment: Experiment, found: Sequence[TrialOutcome], monkeypatch: pytest.MonkeyPatch) -> list[MeasuredPoint]:
+def outcomes(*rates: float) -> list[WorkloadOutcome]:
+    return [WorkloadOutcome(events=1000, elapsed_s=1000 / rate, cpu_s=0.001, digest="d") for rate in rates]
+
+
+def said(
+    experiment: Variants, found: Sequence[WorkloadOutcome], monkeypatch: pytest.MonkeyPatch
+) -> list[MeasuredPoint]:
     """What comes of an experiment whose trials turn out as given."""
     given = iter(found)
     monkeypatch.setattr(declared, "run_apart", lambda _: next(given))
@@ -37,7 +39,7 @@ def test_a_trial_runs_in_its_own_process_and_its_results_are_checked() -> None:
 
 
 def test_a_trial_at_a_rate_has_a_course_and_latencies() -> None:
-    outcome = run_apart(Trial("ysb", rate="20000,40000@1", seconds=2.0, settings={"per_s": "10000"}))
+    outcome = run_apart(WorkloadTrial("ysb", rate="20000,40000@1", seconds=2.0, settings={"per_s": "10000"}))
     assert outcome.oracle == "equal"
     assert outcome.events > 20_000
     assert [len(point) for point in outcome.timeline] == [3] * len(outcome.timeline)
@@ -51,7 +53,7 @@ def test_batch_and_stream_read_the_same_number_of_events() -> None:
 
 
 def test_peers_get_a_file_for_every_epoch(tmp_path: Path) -> None:
-    trial = Trial("skew", "spark-sql", events=90_000)
+    trial = WorkloadTrial("skew", "spark-sql", events=90_000)
     files.write(ready(trial), trial, tmp_path, "parquet")
     rows = [pq.read_metadata(path).num_rows for path in sorted(tmp_path.iterdir())]
     assert rows == [40_000, 40_000, 10_000]
@@ -61,23 +63,29 @@ def test_peers_get_a_file_for_every_epoch(tmp_path: Path) -> None:
 @pytest.mark.timeout(300)
 def test_spark_joins_as_shoal_does() -> None:
     settings = {"queries": "join", "cells": "8", "hot": "2", "per_s": "1000", "move_s": "2"}
-    outcome = run_apart(Trial("skew", "spark-sql", 5_000, workers=2, settings=settings))
+    outcome = run_apart(WorkloadTrial("skew", "spark-sql", 5_000, workers=2, settings=settings))
     assert (outcome.events, outcome.oracle) == (5_000, "equal")
 
 
 @pytest.mark.parametrize(
     ("trial", "message"),
     [
-        pytest.param(Trial("traffic", "flink", 10), "flink needs SHOAL_FLINK_PYTHON", id="no flink"),
-        pytest.param(Trial("ysb", "duckdb", rate="5"), "DuckDB runs one batch", id="a rate for a batch"),
-        pytest.param(Trial("ysb", "spark-sql", rate="5"), "reads files as fast as it can", id="a rate for files"),
-        pytest.param(Trial("skew", "spark-sql", 10), "runs the join alone; set queries=join", id="more than a join"),
-        pytest.param(Trial("bikes", "spark-sql", 10), "runs ysb, nyt and skew; there is no bikes", id="no SQL for it"),
-        pytest.param(Trial("nope"), "no workload is named 'nope'", id="no workload"),
-        pytest.param(Trial("ysb", local={"memory": "x"}), "memory must be one of block, queue", id="no memory"),
+        pytest.param(WorkloadTrial("traffic", "flink", 10), "flink needs SHOAL_FLINK_PYTHON", id="no flink"),
+        pytest.param(WorkloadTrial("ysb", "duckdb", rate="5"), "DuckDB runs one batch", id="a rate for a batch"),
+        pytest.param(
+            WorkloadTrial("ysb", "spark-sql", rate="5"), "reads files as fast as it can", id="a rate for files"
+        ),
+        pytest.param(
+            WorkloadTrial("skew", "spark-sql", 10), "runs the join alone; set queries=join", id="more than a join"
+        ),
+        pytest.param(
+            WorkloadTrial("bikes", "spark-sql", 10), "runs ysb, nyt and skew; there is no bikes", id="no SQL for it"
+        ),
+        pytest.param(WorkloadTrial("nope"), "no workload is named 'nope'", id="no workload"),
+        pytest.param(WorkloadTrial("ysb", local={"memory": "x"}), "memory must be one of block, queue", id="no memory"),
     ],
 )
-def test_a_trial_that_cannot_run_says_why(trial: Trial, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_that_cannot_run_says_why(trial: WorkloadTrial, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHOAL_FLINK_PYTHON", raising=False)
     with pytest.raises(ShoalError, match=message):
         ENGINES[trial.engine](trial)
@@ -85,28 +93,28 @@ def test_a_trial_that_cannot_run_says_why(trial: Trial, message: str, monkeypatc
 
 def test_what_a_trial_says_in_its_own_process_is_the_error_of_the_caller() -> None:
     with pytest.raises(RunError, match=r"ysb on duckdb: .*DuckDB runs one batch"):
-        run_apart(Trial("ysb", "duckdb", rate="5"))
+        run_apart(WorkloadTrial("ysb", "duckdb", rate="5"))
 
 
 def test_an_unknown_engine_is_rejected() -> None:
     with pytest.raises(ConfigError, match=f"engine must be one of {', '.join(ENGINES)}; got 'x'"):
-        Trial("ysb", "x")
+        WorkloadTrial("ysb", "x")
 
 
 def test_a_wrong_result_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = Experiment("e", "", (Point("p", SMALL),))
+    experiment = Variants("e", "", (Point("p", SMALL),))
     with pytest.raises(RunError, match="p gave wrong results"):
-        said(experiment, [TrialOutcome(10, 1.0, oracle="different")], monkeypatch)
+        said(experiment, [WorkloadOutcome(10, 1.0, oracle="different")], monkeypatch)
 
 
 def test_a_result_that_changes_from_run_to_run_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = Experiment("e", "", (Point("p", SMALL),))
+    experiment = Variants("e", "", (Point("p", SMALL),))
     with pytest.raises(RunError, match="p gave wrong results"):
-        said(experiment, [TrialOutcome(10, 1.0, digest="a"), TrialOutcome(10, 1.0, digest="b")], monkeypatch)
+        said(experiment, [WorkloadOutcome(10, 1.0, digest="a"), WorkloadOutcome(10, 1.0, digest="b")], monkeypatch)
 
 
 def test_points_take_turns_and_are_compared_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = Experiment("e", "", (Point("one", SMALL), Point("other", SMALL)))
+    experiment = Variants("e", "", (Point("one", SMALL), Point("other", SMALL)))
     found = said(experiment, outcomes(100.0, 10.0, 300.0, 30.0, 200.0, 20.0), monkeypatch)
     assert [each.events_per_s for each in found] == [
         pytest.approx((200.0, 100.0, 300.0)),
@@ -125,7 +133,7 @@ def test_an_ablation_leaves_out_what_it_is_told_to() -> None:
 
 
 def test_queries_scale_by_streams_of_their_own() -> None:
-    points = declared.scaling("linear-road", [1, 3], Trial("linear-road", events=100)).points
+    points = declared.scaling("linear-road", [1, 3], WorkloadTrial("linear-road", events=100)).points
     assert [point.trial.settings["linear_road"] for point in points] == ["1", "3"]
     assert [point.trial.settings["ysb"] for point in points] == ["0", "0"]
     assert [point.trial.events for point in points] == [100, 99]
@@ -140,7 +148,7 @@ def test_a_figure_is_drawn_from_the_data_alone(kind: str, tmp_path: Path) -> Non
     }[kind]
     name, axis = ("dynamic", "seconds") if kind == "course" else ("e", "queries" if kind == "line" else "")
     course = [[0.5, 1e6, 2.0], [1.0, 2e6, 3.0]]
-    measured = [MeasuredPoint(point, [TrialOutcome(1000, 1.0, timeline=course)]) for point in points]
+    measured = [MeasuredPoint(point, [WorkloadOutcome(1000, 1.0, timeline=course)]) for point in points]
     path = tmp_path / "deep" / f"{kind}.png"
-    draw(report.data(Experiment(name, "title", points, axis), measured), path)
+    draw(report.data(Variants(name, "title", points, axis), measured), path)
     assert path.read_bytes().startswith(b"\x89PNG")

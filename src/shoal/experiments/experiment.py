@@ -1,158 +1,182 @@
-"""Experiments: the trials to compare, declared before any is run."""
+"""Experiments as values: what a file declares, before anything is run.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from statistics import median
+A file has streams, datasets and queries, and experiments over them. An experiment has a subject and points. A point
+gives values to parameters; each is run `repeat` times, and every such run is a trial.
 
-from shoal.errors import ConfigError, RunError
-from shoal.experiments.trial import Trial, TrialOutcome, run_apart
-from shoal.workloads.catalog import workload
+>>> ysb = Experiment("engines", WorkloadRun("ysb"), ({"engine": "duckdb", "events": 1000},), repeat=2)
+>>> [trial.key for trial in ysb.trials("ysb.yaml")]
+['engine=duckdb+events=1000', 'engine=duckdb+events=1000']
+"""
 
-WORKLOADS = ("ysb", "nyt", "linear-road", "mixed", "skew")
-ABLATIONS = ("memory", "scheduling")
-EVENTS = {"ysb": 150_000_000, "nyt": 50_000_000, "linear-road": 6_000_000, "mixed": 6_000_000, "skew": 1_000_000}
-"""Events that keep the local runtime busy for several seconds."""
-PEER_EVENTS = {"ysb": 5_000_000, "nyt": 3_000_000, "linear-road": 1_000_000, "mixed": 900_000, "skew": 400_000}
-"""Events for engines that are much slower."""
-QUEUE_EVENTS = {"ysb": 10_000_000, "nyt": 5_000_000, "linear-road": 1_000_000, "mixed": 900_000, "skew": 400_000}
-Say = Callable[[str], None]
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from shoal.language.yaml.definitions import Dataset, StreamDefinition
+from shoal.model.query.graph import Query
+
+Scalar = str | int | float | bool | None
+Parameters = Mapping[str, Scalar]
+Dialect = Literal["expose", "dcep-sim"]
+"""Whose words a file uses; they differ in `wait` (milli- or microseconds) and `deployQueries` (quantity or id)."""
+Answers = Literal["oracle", "same", "none"]
+"""What results are compared with: the batch oracle, those of the other points, or nothing."""
+ENGINE = "engine"
+"""The parameter that names the engine; all others are free."""
 
 
 @dataclass(frozen=True)
-class Point:
-    """A trial under the name it has in tables and figures; `x` where it lies on an axis."""
+class Task:
+    """A step of a flow: what some nodes do, or the coordinator if there are none.
 
-    label: str
-    trial: Trial
-    x: float | None = None
+    Arguments are plain data; a list of tasks among them is a tuple of `Task`. With `parallel` the next task begins at
+    once; without `ack` nobody waits for its end.
+    """
+
+    name: str
+    nodes: tuple[int, ...] = ()
+    arguments: tuple[Any, ...] = ()
+    parallel: bool = False
+    ack: bool = True
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class TaskFlow:
+    """Tasks in order. An argument that is the name of a parameter stands for its value."""
+
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class WorkloadRun:
+    """A workload of the catalog on an engine: parameters are fields of `WorkloadTrial`, `set.NAME` and `conf.NAME`."""
+
+    workload: str
+
+
+@dataclass(frozen=True)
+class MeasureFunction:
+    """A function in a Python file beside the experiment's: parameters in, an `TrialOutcome` out."""
+
+    file: str
+    function: str
+
+
+Subject = TaskFlow | WorkloadRun | MeasureFunction
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """A figure of an experiment: one metric of every point, along a parameter or over time."""
+
+    type: Literal["bars", "lines", "series"]
+    y: str
+    x: str = ""
+    by: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Points to compare; the first is the baseline."""
+    """What is run and how it is compared; the first point is the baseline."""
 
     name: str
-    title: str
-    points: tuple[Point, ...]
-    axis: str = ""
+    subject: Subject
+    points: tuple[Parameters, ...] = ({},)
+    id: int | None = None
+    title: str = ""
+    repeat: int = 1
+    answers: Answers = "same"
+    metrics: tuple[str, ...] = ()
+    """The metrics to show, in this order; none: all."""
+    figures: tuple[FigureSpec, ...] = ()
+    where: str = ""
+
+    def trials(self, file: str, *, small: bool = False) -> Iterator["Trial"]:
+        """All trials: the points in turn, again and again, so that a slow minute of the machine meets all of them."""
+        for repetition in range(self.repeat):
+            for point in self.points:
+                yield Trial(file, self.name, dict(point), repetition, small=small)
 
 
 @dataclass(frozen=True)
-class MeasuredPoint:
-    """A point and the outcomes of all its repetitions."""
+class Trial:
+    """One run of one point: everything its process has to know, as plain data."""
 
-    point: Point
-    outcomes: list[TrialOutcome] = field(default_factory=list)
+    file: str
+    experiment: str
+    parameters: Parameters
+    repetition: int = 0
+    small: bool = False
 
     @property
-    def events_per_s(self) -> tuple[float, float, float]:
-        """Median, smallest and largest throughput."""
-        rates = [outcome.events_per_s for outcome in self.outcomes]
-        return median(rates), min(rates), max(rates)
-
-    def middle(self, value: Callable[[TrialOutcome], float | None]) -> float | None:
-        """The median of another number; None unless all repetitions report it."""
-        found = [value(outcome) for outcome in self.outcomes]
-        known = [each for each in found if each is not None]
-        return median(known) if len(known) == len(found) else None
+    def key(self) -> str:
+        """The name of the point's directory: parameters in order of their names."""
+        parts = (f"{name}={value}" for name, value in sorted(self.parameters.items()))
+        return re.sub(r"[^\w.=+-]", "_", "+".join(parts)) or "all"
 
 
-def run(experiment: Experiment, repeat: int, say: Say) -> list[MeasuredPoint]:
-    """Run all points in turn, `repeat` times; a wrong result is an error, not a measurement.
+@dataclass(frozen=True)
+class TrialOutcome:
+    """What a trial has measured; one that failed has a reason and no metrics.
 
-    The first repetition is compared with the oracle, the others with the first.
+    `metrics`: numbers by name, such as `events_per_s` or `latency_ms.p99`. `answers`: the digest of each table of
+    results; points whose answers differ are not compared. `series`: rows of numbers over time, by name.
     """
-    measured = [MeasuredPoint(point) for point in experiment.points]
-    for number in range(repeat):
-        for each in measured:
-            say(f"{experiment.name} {number + 1}/{repeat}: {each.point.label} ...")
-            trial = each.point.trial
-            outcome = run_apart(replace(trial, check=trial.check and number == 0))
-            each.outcomes.append(outcome)
-            fixed = trial.seconds is None and outcome.digest != each.outcomes[0].digest
-            if outcome.oracle == "different" or fixed:
-                raise RunError(f"{each.point.label} gave wrong results; its measurements are not valid")
-    return measured
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    answers: Mapping[str, str] = field(default_factory=dict)
+    oracle: Literal["equal", "different", "not checked"] = "not checked"
+    series: Mapping[str, list[list[float]]] = field(default_factory=dict)
+    failure: str = ""
 
 
-def engines(name: str, chosen: Sequence[str], base: Trial) -> Experiment:
-    """The same workload on several engines, results compared first."""
-    points = []
-    for engine in chosen:
-        events = base.events or (EVENTS if engine == "shoal-local" else PEER_EVENTS)[name]
-        points.append(Point(engine, replace(base, engine=engine, events=events)))
-    return Experiment("engines", f"{name}: engines, {base.workers} workers", tuple(points))
+@dataclass(frozen=True)
+class DeclaredQuery:
+    """A query of a file: SQL for each engine that can run it, or a graph of operators that all of ours can."""
+
+    id: int
+    name: str
+    output: int | None
+    sql: Mapping[str, str]
+    graph: Query | None
+    needs: tuple[int, ...] = ()
+    """Queries that are deployed with it, because it reads their output."""
+    where: str = ""
 
 
-def ablation(name: str, parts: Sequence[str], base: Trial) -> Experiment:
-    """The effect of memory in blocks and of state-based scheduling, alone and combined: SM, TM, SQ, TQ."""
-    for part in parts:
-        if part not in ABLATIONS:
-            raise ConfigError(f"--ablate takes {' and '.join(ABLATIONS)}; got {part!r}")
-    kept = [mode for mode in ("SM", "TM", "SQ", "TQ") if _differs_in(mode) <= set(parts)]
-    points = []
-    for mode in kept:
-        events = base.events or (QUEUE_EVENTS if "memory" in _differs_in(mode) else EVENTS)[name]
-        others = {setting: value for setting, value in base.local.items() if setting not in ABLATIONS}
-        points.append(Point(mode, replace(base, events=events, local={**others, "mode": mode})))
-    return Experiment("ablation", f"{name}: Threads or State-based, Queues or Memory in blocks", tuple(points))
+@dataclass(frozen=True)
+class NetworkSpec:
+    """The links between nodes: bits per second and microseconds, for tuples and for state."""
+
+    tuple_bits_per_s: float
+    state_bits_per_s: float
+    tuple_latency_us: float = 0.0
+    state_latency_us: float = 0.0
 
 
-def _differs_in(mode: str) -> set[str]:
-    """The parts in which a mode differs from SM; its two characters stand for scheduling and memory."""
-    return {part for part, symbol, ours in zip(("scheduling", "memory"), mode, "SM", strict=True) if symbol != ours}
+@dataclass(frozen=True)
+class PlotSpec:
+    """What the original simulator was told to trace for a plot, as written."""
+
+    name: str
+    type: str
+    values: Mapping[str, Scalar]
 
 
-def scaling(name: str, numbers: Sequence[int], base: Trial) -> Experiment:
-    """One to many copies of the query, each over its own stream."""
-    if name == "skew":
-        raise ConfigError("--queries makes copies of ysb, nyt, linear-road and mixed; skew has no copies")
-    if name == "mixed":
-        settings = [{"ysb": str(n), "nyt": str(n), "linear_road": str(n)} for n in numbers]
-    else:
-        chosen = name.replace("-", "_")
-        settings = [{k: str(n if k == chosen else 0) for k in ("ysb", "nyt", "linear_road")} for n in numbers]
-    events = base.events or EVENTS[name]
-    points = tuple(
-        Point(f"{n} queries", replace(base, workload="mixed", events=events // n * n, settings=each), float(n))
-        for n, each in zip(numbers, settings, strict=True)
-    )
-    return Experiment("queries", f"{name}: number of queries, {base.workers} workers", points, "queries")
+@dataclass(frozen=True)
+class ExperimentFile:
+    """All that a file declares, checked."""
 
-
-def dynamic(name: str, rate: str, seconds: float, base: Trial) -> Experiment:
-    """An input rate that changes in steps: throughput and latency over time."""
-    changed = replace(base, rate=rate, seconds=seconds, events=None)
-    return Experiment("dynamic", f"{name}: rate {rate}", (Point(f"{name} at {rate}/s", changed),), "seconds")
-
-
-def sensitivity(name: str, setting: str, values: Sequence[str], base: Trial) -> Experiment:
-    """One setting of the local runtime at several values."""
-    points = tuple(
-        Point(
-            f"{setting}={value}",
-            replace(base, events=base.events or EVENTS[name], local={**base.local, setting: value}),
-            float(value),
-        )
-        for value in values
-    )
-    return Experiment(setting, f"{name}: {setting}, {base.workers} workers", points, setting)
-
-
-def half_load(measured: MeasuredPoint, seconds: float, load: float) -> Point:
-    """The same trial at a share of its measured throughput, for its latency without overload."""
-    rate = round(measured.events_per_s[0] * load)
-    trial = replace(measured.point.trial, rate=str(rate), seconds=seconds, events=None, check=False)
-    return Point(f"{measured.point.label} at {load:.0%} load", trial)
-
-
-def check_name(name: str) -> None:
-    """Reject workloads without declared experiments."""
-    if name not in WORKLOADS:
-        workload(name)
-        raise ConfigError(f"there are experiments for {', '.join(WORKLOADS)}; got {name!r}")
-
-
-def trial_settings(settings: Mapping[str, str], local: Mapping[str, str], name: str, workers: int, seed: int) -> Trial:
-    """The trial that all points of an experiment vary."""
-    return Trial(name, workers=workers, seed=seed, settings=dict(settings), local=dict(local))
+    path: str
+    name: str
+    dialect: Dialect
+    experiments: tuple[Experiment, ...]
+    streams: Mapping[int, StreamDefinition] = field(default_factory=dict)
+    datasets: Mapping[int, Dataset] = field(default_factory=dict)
+    queries: Mapping[int, DeclaredQuery] = field(default_factory=dict)
+    tracepoints: Mapping[int, str] = field(default_factory=dict)
+    plots: tuple[PlotSpec, ...] = ()
+    network: NetworkSpec | None = None

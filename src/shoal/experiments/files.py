@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 
 from shoal.connectors.sources.generator import Generator
 from shoal.errors import ConfigError
-from shoal.experiments.trial import Trial
+from shoal.experiments.workload_trial import WorkloadTrial
 from shoal.workloads.workload import Ready
 
 FIRST_TIME_S = 1_700_000_000
 
 
-def generator(made: Ready, trial: Trial) -> Generator:
+def generator(made: Ready, trial: WorkloadTrial) -> Generator:
     """The one generator of a workload."""
     sources = list(made.job.sources.values())
     if len(sources) != 1 or not isinstance(sources[0], Generator):
@@ -24,7 +24,7 @@ def generator(made: Ready, trial: Trial) -> Generator:
     return sources[0]
 
 
-def write(made: Ready, trial: Trial, directory: Path, kind: str) -> None:
+def write(made: Ready, trial: WorkloadTrial, directory: Path, kind: str) -> None:
     """Write the events as Parquet or CSV, one file per epoch."""
     source = generator(made, trial)
     number, rows = source.events or 0, source.rows_per_epoch

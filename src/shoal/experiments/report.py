@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from shoal.experiments.experiment import Experiment, MeasuredPoint
 from shoal.experiments.machine import described
+from shoal.experiments.variants import MeasuredPoint, Variants
 
 HEADER = (
     "",
@@ -51,7 +51,7 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
-def data(experiment: Experiment, measured: Sequence[MeasuredPoint]) -> dict[str, Any]:
+def data(experiment: Variants, measured: Sequence[MeasuredPoint]) -> dict[str, Any]:
     """Everything that was measured, with the machine and the versions it belongs to."""
     return {
         "experiment": experiment.name,

@@ -11,10 +11,10 @@ from rich.table import Table
 
 from shoal.cli.progress import Progress
 from shoal.errors import ConfigError, reason_of
-from shoal.experiments import experiment as declared
 from shoal.experiments import report
-from shoal.experiments.experiment import Experiment, MeasuredPoint
+from shoal.experiments import variants as declared
 from shoal.experiments.figure import draw
+from shoal.experiments.variants import MeasuredPoint, Variants
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def run_bench(options: BenchOptions) -> None:
         _print(experiment, measured)
 
 
-def _declared(options: BenchOptions) -> Experiment:
+def _declared(options: BenchOptions) -> Variants:
     given = {
         "--ablate": options.ablate,
         "--queries": options.queries,
@@ -100,7 +100,7 @@ def _at_load(options: BenchOptions, measured: list[MeasuredPoint], progress: Pro
     if options.load is None or not local:
         return []
     point = declared.half_load(local[0], options.seconds, options.load)
-    return declared.run(Experiment("load", "", (point,)), options.repeat, progress.say)
+    return declared.run(Variants("load", "", (point,)), options.repeat, progress.say)
 
 
 def _write(path: Path, text: str) -> None:
@@ -111,7 +111,7 @@ def _write(path: Path, text: str) -> None:
         raise ConfigError(f"cannot write {path}: {reason_of(error)}") from error
 
 
-def _print(experiment: Experiment, measured: list[MeasuredPoint]) -> None:
+def _print(experiment: Variants, measured: list[MeasuredPoint]) -> None:
     table = Table(title=experiment.title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for number, name in enumerate(report.HEADER):
         table.add_column(name, justify="left" if number in (0, len(report.HEADER) - 1) else "right")

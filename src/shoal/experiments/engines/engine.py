@@ -10,7 +10,7 @@ from shoal.connectors.sources.rate import rate_of
 from shoal.errors import ConfigError
 from shoal.experiments.engines import flink, spark_sql
 from shoal.experiments.machine import cpu_s
-from shoal.experiments.trial import Trial, TrialOutcome
+from shoal.experiments.workload_trial import WorkloadOutcome, WorkloadTrial
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.messages import EpochCommitted
 from shoal.session.digest import differences, result_digest
@@ -23,7 +23,7 @@ from shoal.workloads.workload import Amount, Ready
 TIMELINE_S = 0.5
 
 
-def ready(trial: Trial) -> Ready:
+def ready(trial: WorkloadTrial) -> Ready:
     """The trial's workload, set up."""
     chosen = workload(trial.workload)
     rate = None if trial.rate is None else rate_of(trial.rate)
@@ -33,19 +33,19 @@ def ready(trial: Trial) -> Ready:
     return chosen.ready(trial.seed, Amount(events, rate, chosen.rows_per_epoch), trial.settings)
 
 
-def on_shoal_local(trial: Trial) -> TrialOutcome:
+def on_shoal_local(trial: WorkloadTrial) -> WorkloadOutcome:
     """The embedded runtime."""
     return _on_shoal(trial, "local")
 
 
-def on_shoal_spark(trial: Trial) -> TrialOutcome:
+def on_shoal_spark(trial: WorkloadTrial) -> WorkloadOutcome:
     """Shoal on an embedded Spark."""
     if trial.local:
         raise ConfigError("settings of the local runtime have no effect on Spark; leave shoal-spark out")
     return _on_shoal(trial, "spark")
 
 
-def _on_shoal(trial: Trial, runtime: str) -> TrialOutcome:
+def _on_shoal(trial: WorkloadTrial, runtime: str) -> WorkloadOutcome:
     made = ready(trial)
     run = start(made.job, on=runtime, workers=trial.workers, conf=trial.local)
     before_s, watcher = cpu_s(), _Timeline(run.runtime.now_s())
@@ -55,7 +55,7 @@ def _on_shoal(trial: Trial, runtime: str) -> TrialOutcome:
     results = _results(run)
     wrong = differences(results, made.expected(run.consumed)) if trial.check else []
     spent = run.runtime.overhead()
-    return TrialOutcome(
+    return WorkloadOutcome(
         events=run.tally.events,
         elapsed_s=run.tally.elapsed_s,
         oracle=_verdict(trial, wrong),
@@ -96,7 +96,7 @@ def _markers(run: Run) -> Histogram:
     return Histogram() if spent is None else spent.transit
 
 
-def on_duckdb(trial: Trial) -> TrialOutcome:
+def on_duckdb(trial: WorkloadTrial) -> WorkloadOutcome:
     """DuckDB, all events in one batch: the oracle itself, which also has to build the events."""
     if trial.rate or trial.seconds or trial.local:
         raise ConfigError("DuckDB runs one batch; leave duckdb out of trials with a rate, seconds or settings")
@@ -105,7 +105,7 @@ def on_duckdb(trial: Trial) -> TrialOutcome:
     before_s, began = cpu_s(), time.perf_counter()
     tables = made.expected(events)
     elapsed_s = time.perf_counter() - began
-    return TrialOutcome(
+    return WorkloadOutcome(
         events=events,
         elapsed_s=elapsed_s,
         oracle=_verdict(trial, [] if tables else ["no results"]),
@@ -114,24 +114,26 @@ def on_duckdb(trial: Trial) -> TrialOutcome:
     )
 
 
-def _peer(run: Callable[[Trial, Ready], tuple[float, Mapping[str, pa.Table]]]) -> Callable[[Trial], TrialOutcome]:
+def _peer(
+    run: Callable[[WorkloadTrial, Ready], tuple[float, Mapping[str, pa.Table]]],
+) -> Callable[[WorkloadTrial], WorkloadOutcome]:
     """A peer that reads the same events from files; it gives its time and its results."""
 
-    def on_peer(trial: Trial) -> TrialOutcome:
+    def on_peer(trial: WorkloadTrial) -> WorkloadOutcome:
         if trial.rate or trial.seconds or trial.local:
             raise ConfigError(f"{trial.engine} reads files as fast as it can; leave it out of trials with a rate")
         made = ready(trial)
         events = trial.events or workload(trial.workload).events
         elapsed_s, tables = run(trial, made)
         wrong = differences(tables, made.expected(events)) if trial.check else []
-        return TrialOutcome(
+        return WorkloadOutcome(
             events=events, elapsed_s=elapsed_s, oracle=_verdict(trial, wrong), peak_rss_mb=resident_mb()
         )
 
     return on_peer
 
 
-def _verdict(trial: Trial, wrong: list[str]) -> str:
+def _verdict(trial: WorkloadTrial, wrong: list[str]) -> str:
     return ("different" if wrong else "equal") if trial.check else "not checked"
 
 
@@ -142,7 +144,7 @@ def _results(run: Run) -> dict[str, pa.Table]:
     return {name: sink.table(name) for name in sink.names() if name != "dead_letters"}
 
 
-ENGINES: Mapping[str, Callable[[Trial], TrialOutcome]] = {
+ENGINES: Mapping[str, Callable[[WorkloadTrial], WorkloadOutcome]] = {
     "shoal-local": on_shoal_local,
     "shoal-spark": on_shoal_spark,
     "duckdb": on_duckdb,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from shoal.errors import ConfigError, RunError
 from shoal.experiments import files
 from shoal.experiments.queries import FLINK_PLACED, peer_query
-from shoal.experiments.trial import Trial
+from shoal.experiments.workload_trial import WorkloadTrial
 from shoal.workloads.workload import Ready
 from shoal.workloads.ysb.events import YsbEvents
 
@@ -25,7 +25,7 @@ TYPES = {"time": "TIMESTAMP(6)", "long": "BIGINT", "double": "DOUBLE", "text": "
 SCRIPT = Path(__file__).with_name("flink_script.py")
 
 
-def run(trial: Trial, made: Ready) -> tuple[float, Mapping[str, pa.Table]]:
+def run(trial: WorkloadTrial, made: Ready) -> tuple[float, Mapping[str, pa.Table]]:
     """Time from submitting the query to its last result, and the results."""
     python = os.environ.get(PYTHON)
     if not python:

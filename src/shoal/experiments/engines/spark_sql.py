@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from shoal.experiments import files
 from shoal.experiments.queries import peer_query
-from shoal.experiments.trial import Trial
+from shoal.experiments.workload_trial import WorkloadTrial
 from shoal.workloads.workload import Ready
 from shoal.workloads.ysb.events import YsbEvents
 
@@ -22,7 +22,7 @@ TYPES = {"time": "timestamp", "long": "long", "double": "double", "text": "strin
 
 
 def run(
-    trial: Trial, made: Ready, report: Callable[[dict[str, Any]], None] | None = None
+    trial: WorkloadTrial, made: Ready, report: Callable[[dict[str, Any]], None] | None = None
 ) -> tuple[float, Mapping[str, pa.Table]]:
     """Time from the first trigger to the last result, and the results, without windows that are still open.
 

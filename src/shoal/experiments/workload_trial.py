@@ -10,7 +10,7 @@ from shoal.errors import ConfigError, RunError, ShoalError
 
 
 @dataclass(frozen=True)
-class Trial:
+class WorkloadTrial:
     """A workload on an engine, for a number of events or seconds, as fast as possible or at a rate."""
 
     workload: str
@@ -33,7 +33,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class TrialOutcome:
+class WorkloadOutcome:
     """The outcome of a trial; a number that an engine does not report is None.
 
     `latency_ms` is from when an event was due to its result in the sink; `marker_ms` from when it was due to the
@@ -58,21 +58,21 @@ class TrialOutcome:
         return self.events / self.elapsed_s if self.elapsed_s else 0.0
 
 
-def run_apart(trial: Trial) -> TrialOutcome:
+def run_apart(trial: WorkloadTrial) -> WorkloadOutcome:
     """Run a trial in a fresh process, so that no trial depends on the state another has left."""
-    command = [sys.executable, "-m", "shoal.experiments.trial", json.dumps(asdict(trial))]
+    command = [sys.executable, "-m", "shoal.experiments.workload_trial", json.dumps(asdict(trial))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise RunError(f"{trial.workload} on {trial.engine}: {reason}")
-    return TrialOutcome(**json.loads(done.stdout.strip().splitlines()[-1]))
+    return WorkloadOutcome(**json.loads(done.stdout.strip().splitlines()[-1]))
 
 
 def main() -> None:
     """Run the trial given as JSON and print its outcome as JSON."""
     from shoal.experiments.engines.engine import ENGINES
 
-    trial = Trial(**json.loads(sys.argv[1]))
+    trial = WorkloadTrial(**json.loads(sys.argv[1]))
     try:
         outcome = ENGINES[trial.engine](trial)
     except ShoalError as error:
