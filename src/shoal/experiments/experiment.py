@@ -92,6 +92,8 @@ class Experiment:
     metrics: tuple[str, ...] = ()
     """The metrics to show, in this order; none: all."""
     figures: tuple[FigureSpec, ...] = ()
+    timeout_s: float = 1800.0
+    """A trial that takes longer is ended, and has failed."""
     where: str = ""
 
     def trials(self, file: str, *, small: bool = False) -> Iterator["Trial"]:
