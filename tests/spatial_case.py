@@ -3,12 +3,13 @@
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from tests.runtimes.local.row_source import RowSource
 
+from shoal.connectors.sources.generator import Generator
 from shoal.kernels.columns.block import arrow_schema
 from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
@@ -27,6 +28,17 @@ FOREVER = 1 << 60
 
 
 @dataclass(frozen=True)
+class GivenEvents:
+    """The rows of a table as events."""
+
+    table: pa.Table
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        (batch,) = self.table.slice(start, stop - start).combine_chunks().to_batches()
+        return batch
+
+
+@dataclass(frozen=True)
 class SpatialCase:
     """Points and rows of ranges, each in the order in which they are read."""
 
@@ -40,6 +52,18 @@ class SpatialCase:
             "ranges": RowSource(self.ranges, arrow_schema(Schema.of(RANGE)), at_once),
         }
         return Job.of("spatial", [found(partitions).select("ts", "pid", "rid").sink("found")], sources)
+
+    def timed_job(self, seconds: float = 2.0) -> Job:
+        """The same job, with rows that come one after another within some seconds."""
+        tables = {
+            "points": pa.Table.from_pylist(self.points, arrow_schema(Schema.of(POINT))),
+            "ranges": pa.Table.from_pylist(self.ranges, arrow_schema(Schema.of(RANGE))),
+        }
+        sources = {
+            name: Generator(GivenEvents(table), table.num_rows, table.num_rows / seconds)
+            for name, table in tables.items()
+        }
+        return replace(self.job(), sources=sources)
 
     def expected(self) -> dict[str, pa.Table]:
         """The result table by brute force."""

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.small_city import result_tables
 from tests.spatial_case import SpatialCase, found, spatial_case
 
@@ -38,20 +40,51 @@ def test_every_match_is_found_once(on: str, options: dict[str, Any], partitions:
     assert differences(result_tables(run), case.expected()) == []
 
 
-@pytest.mark.parametrize(("on", "options"), [each for each in RUNTIMES if each.id in ("reference", "spark")])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_split_merge_or_move_changes_a_match(on: str, options: dict[str, Any], seed: int) -> None:
-    case, draw = spatial_case(seed, points=600), random.Random(seed)
+def disturbed(case: SpatialCase, on: str, options: dict[str, Any], seed: int) -> Run:
+    """A run in which everything is split, merged and moved again and again; its results are right."""
+    draw = random.Random(seed)
 
     def disturb(run: Run, event: EpochCommitted) -> None:
-        run.rebind(shuffled(run.graph, 3, event.epoch, event.snapshot.partitioning))
-        run.runtime.apply(Repartition(tuple(random_changes(run.graph, event.snapshot.partitioning, draw))))
+        if draw.random() < 0.7:
+            run.rebind(shuffled(run.graph, 3, draw.randrange(1 << 30), event.snapshot.partitioning))
+        if draw.random() < 0.7:
+            run.runtime.apply(Repartition(random_changes(run.graph, event.snapshot.partitioning, draw)))
 
     run = start(case.job(at_once=40), on=on, workers=3, policy="round-robin", **options)
     run.wait(disturb)
-    assert run.partitioning != DECLARED
-    assert run.partitioning.layouts
     assert differences(result_tables(run), case.expected()) == []
+    return run
+
+
+CHANGED_WHILE_RUNNING = [
+    pytest.param("reference", {}, id="reference"),
+    pytest.param("local", {}, id="local"),
+    pytest.param("simulated", {"topology": "cores:3", "conf": {"epoch_s": "0.00003"}}, id="simulated cores"),
+    pytest.param("simulated", {"topology": "star:3@100Mbit", "conf": {"epoch_s": "0.0003"}}, id="simulated network"),
+]
+
+
+@pytest.mark.parametrize(("on", "options"), CHANGED_WHILE_RUNNING)
+def test_no_split_merge_or_move_changes_a_match(
+    on: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.runtimes.local.supervisor.REPORT_S", 0.001)
+    changed = list[int]()
+
+    @settings(deadline=None, max_examples=4)
+    @given(st.integers(0, 1 << 30))
+    def holds(seed: int) -> None:
+        run = disturbed(spatial_case(seed, points=300), on, options, seed)
+        changed.append(run.partitioning.version)
+
+    holds()
+    assert max(changed) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_split_merge_or_move_changes_a_match_on_spark(seed: int) -> None:
+    assert disturbed(spatial_case(seed, points=600), "spark", {}, seed).partitioning != DECLARED
 
 
 def test_ranges_that_differ_in_their_id_only_end_one_by_one() -> None:

@@ -16,6 +16,8 @@ from shoal.model.control.messages import EpochCommitted
 from shoal.model.query.aggregate import count, sum_
 from shoal.model.query.graph import Query
 from shoal.model.query.window import tumbling
+from shoal.model.spatial.grid import Grid
+from shoal.model.spatial.shape import rectangle
 from shoal.policies.binding.static import round_robin, shuffled
 from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.job import Job
@@ -111,6 +113,65 @@ def test_instances_move_without_new_rows(runtime: str, tmp_path: Path) -> None:
     run.wait(script)
     assert (script.steps, run.refused) == ([], [])
     assert sum(sink.table("counted")["n"].to_pylist()) == 60
+
+
+POINTS = Stream("points", {"ts": "timestamp", "x": "int64", "y": "int64"}, time="ts")
+BOX = {"x0": 0, "y0": 0, "x1": 9, "y1": 9}
+AREAS = Stream(
+    "areas",
+    {"ts": "timestamp", "area": "string", "action": "string", **dict.fromkeys(BOX, "int64")},
+    time="ts",
+    idle_s=0.2,
+)
+FOUND = POINTS.match_ranges(AREAS, rectangle(*BOX), grid=Grid((0, 0, 10, 10), 2, 2), id="area", action="action")
+
+
+def written(directory: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    """A file of rows whose times are in seconds, there as a whole or not at all."""
+    table = pa.Table.from_pylist(rows)
+    times = pa.array([row["ts"] * 1_000_000 for row in rows], pa.timestamp("us", "UTC"))
+    pq.write_table(table.set_column(table.schema.names.index("ts"), "ts", times), directory / f".{name}")
+    (directory / f".{name}").rename(directory / name)
+
+
+def has_read(stream: str, second: int) -> Callable[[EpochCommitted], bool]:
+    """Whether a stream has been read up to a time."""
+    return lambda event: event.snapshot.watermarks_us.get(stream, 0) == second * 1_000_000
+
+
+def changed(area: str, action: str, ts: int) -> dict[str, Any]:
+    return {"ts": ts, "area": area, "action": action, **BOX}
+
+
+LAST_CHANGE = {**changed("far", "insert", 1), "x0": 9}
+"""What moves the watermark behind the changes before it."""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_ranges_that_begin_and_end_in_the_past_count_for_the_points_to_come(runtime: str, tmp_path: Path) -> None:
+    points, areas, sink = tmp_path / "points", tmp_path / "areas", MemorySink()
+    for each in (points, areas):
+        each.mkdir()
+    written(areas, "first.parquet", [changed("stays", "insert", 0), changed("ends", "insert", 0), LAST_CHANGE])
+    first, second = ([{"ts": ts, "x": 5, "y": 5} for ts in times] for times in (range(60), range(60, 100)))
+    late = [changed("comes", "insert", 10), changed("ends", "delete", 20), changed("comes", "delete", 70)]
+    late.append({**LAST_CHANGE, "ts": 71})
+    script = Script(
+        once(has_read("areas", 1), lambda _: written(points, "first.parquet", first)),
+        once(has_rows(sink, "found", 59 * 2), lambda _: written(areas, "second.parquet", late)),
+        once(has_read("areas", 71), lambda _: written(points, "second.parquet", second)),
+        once(has_read("points", 99), Run.drain),
+    )
+    query = FOUND.select("ts", "area").sink("found")
+    run = begun(Job.of("late", [query], {"points": Files(str(points)), "areas": Files(str(areas))}), runtime, sink)
+    run.wait(script)
+    times: dict[str, list[int]] = {}
+    for row in sink.table("found").to_pylist():
+        times.setdefault(row["area"], []).append(row["ts"].second + 60 * row["ts"].minute)
+    ranges = {"stays": range(100), "ends": range(59), "comes": range(59, 70)}
+    assert {area: sorted(each) for area, each in times.items()} == {area: [*each] for area, each in ranges.items()}
+    assert run.tally.dead_letters == 0
 
 
 @pytest.mark.spark

@@ -176,3 +176,13 @@ def test_ranges_must_be_laid_out_before_they_are_searched() -> None:
     raw = RangeTable.of(rows(np.random.default_rng(9), 10, 0))
     with pytest.raises(ValueError, match="laid out before"):
         found(raw, 9)
+
+
+def test_ends_of_ranges_that_never_come_are_dropped_once_their_time_has_passed() -> None:
+    draw = np.random.default_rng(7)
+    here, lost = rows(draw, 20, 0), rows(draw, 30, 20)
+    ends = lost.with_columns(**{UNTIL: np.arange(30)})
+    waiting = RangeTable.of(here).ready().ended(ends)
+    assert [len(waiting.without_dead(time)) for time in (-1, 0, 28, 29)] == [50, 49, 21, 20]
+    assert waiting.without_dead(29).ends is None
+    assert found(waiting.without_dead(29), 7) == expected(here, 7)

@@ -291,7 +291,7 @@ def _summary(
     digest = "" if isinstance(sink, ConsoleSink) or counts_only else result_digest(results)
     oracle, wrong, deviates = "not checked", [], None
     if options.check and expected is not None:
-        progress.say("computing the oracle with DuckDB ...")
+        progress.say("computing the expected results in one batch, to compare ...")
         wanted = expected(run.consumed)
         wrong = differences(results, wanted)
         oracle, deviates = ("different", deviation(results, wanted)) if wrong else ("equal", 0.0)

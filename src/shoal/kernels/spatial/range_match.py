@@ -81,6 +81,16 @@ class RangeMatchKernel(RowKernel):
         """Time and all columns of a point; cell, number and beginning of a range, and of what ends it."""
         return [table[CELL], table[ID], table[SINCE]] if number == RANGES else super().identity(number, table)
 
+    def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
+        """Points before the watermark, and ranges without lives.
+
+        What begins or ends a life is never late: otherwise a range would not end, or an end would wait for ever. It
+        counts for the points that are still to be compared.
+        """
+        if port == RANGES and self.life:
+            return np.zeros(block.length, bool)
+        return super().late(port, block, watermark_us)
+
     def lift(self, port: int, block: Block) -> Tables:
         """The points, or the ranges with their boxes and lives."""
         lifted = super().lift(port, block)
@@ -134,7 +144,7 @@ class RangeMatchKernel(RowKernel):
         return PlacedRows.of(self.grid.columns, cells, ranges[CELL][rows], first, np.arange(rows.size) >= begun.size)
 
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:  # noqa: ARG002
-        """Compare the points before the watermark with the ranges, and drop ranges that have ended."""
+        """Compare the points before the watermark with the ranges; drop ranges that are over, and ends without one."""
         both = self.merged([each for each in (state, fresh) if each])
         ready, waiting = due(both.get(POINTS), after_us)
         ranges: RangeTable | None = both.get(RANGES)

@@ -7,7 +7,8 @@ A table is a value: every change makes a new one, which shares what has not chan
    out again only a few times, and points search few runs.
 2. A range that ends stays where it is. Its run gets another column of ends.
 3. Ranges that are over are dropped when a third of a run is: the others keep their order and layout.
-4. The end of a range that is not here is kept: a part of the state may arrive later than the end of a range in it.
+4. The end of a range that is not here waits for it: a part of the state may arrive later than the end of a range in
+   it. Once its time has passed no range can come any more, and it is dropped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from shoal.kernels.columns.block import Column, concat
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, concat_rows
 from shoal.kernels.spatial.point_block import PointBlock
-from shoal.kernels.spatial.range_run import RangeRun, joined_runs
+from shoal.kernels.spatial.range_run import UNTIL, RangeRun, joined_runs
 from shoal.kernels.spatial.shapes import Floats
 
 ENDING = "#ending"
@@ -94,12 +95,13 @@ class RangeTable:
         return RangeTable(tuple(runs), waiting)
 
     def without_dead(self, before_us: int) -> "RangeTable":
-        """Without the ranges that ended at a time or before it; some may stay until there are more.
+        """Without the ranges that ended at a time or before it, and without such ends of ranges that are not here.
 
-        Ends that still wait for their ranges stay: the ranges may come.
+        Some ranges may stay until there are more. Where state is in pieces, all of them are back by then.
         """
         runs = tuple(run.without_dead(before_us) for run in self.runs)
-        return replace(self, runs=tuple(run for run in runs if len(run)) or runs[:1])
+        ends = self.ends and self.ends.where(self.ends[UNTIL] > before_us)
+        return RangeTable(tuple(run for run in runs if len(run)) or runs[:1], ends or None)
 
     def matches(
         self, instance: Ints, cell: Ints, x: Floats, y: Floats, time: Ints, *, degrees: bool = False
