@@ -5,27 +5,18 @@ It reads no clock: the time comes with each event. Its decisions depend on the e
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from shoal.control.effects.kept_streak import KeptStreak
+from shoal.control.effects.promises import Promises
 from shoal.control.history import History
 from shoal.control.host_departure import Departures, expanded, leaving_of, remaining
-from shoal.control.journal import (
-    MOST_MOVES,
-    Aborted,
-    Decided,
-    Entry,
-    Kept,
-    Lost,
-    Parked,
-    Refused,
-    Rejected,
-    Scaled,
-)
+from shoal.control.journal import Entry, Lost, Parked, Refused, Rejected, Scaled
 from shoal.control.names import instance_names
 from shoal.control.observation import Observation, merged_snapshots
 from shoal.control.partitions.rebalancing import Rebalancing, RunNow
 from shoal.control.partitions.repartitioning import Divisions
-from shoal.control.proposal import Case, Verdict, decided, judged, kept_its_promise, measured
+from shoal.control.proposal import Case, Verdict, decided, judged
 from shoal.control.reaction import NOTHING, Reaction
 from shoal.control.settings import ControlSettings, deadlines_of
 from shoal.control.trigger import reason, triggers_of
@@ -64,15 +55,6 @@ LEAVING = "departure"
 FULL = "all workers share a queue and are busy, so that moves gain nothing"
 
 
-@dataclass
-class _Pending:
-    """A decision whose effect has not been measured yet, and whether its moves have been made."""
-
-    decided: Decided
-    rebind: str
-    made: bool = False
-
-
 class Controller:
     """Decides for one run; `policy` is the name of a dynamic policy, or any other name for none."""
 
@@ -109,14 +91,12 @@ class Controller:
         self._snapshots: list[Snapshot] = []
         self._newest: Snapshot | None = None
         self._loads: Loads | None = None
-        self._pending: _Pending | None = None
+        self._promises = Promises(self.settings)
+        self._streak = KeptStreak(policy)
         self._moving = ""
         self._rebinds = 0
         self._decisions = 0
-        self._rest_s = self.settings.rest_s
-        self._rest_until_s = float("-inf")
         self._agreed: deque[int] = deque(maxlen=self.settings.patience)
-        self._kept: Kept | None = None
         self._adviser = Adviser(mechanisms, self.settings) if mechanisms else None
         self._triggers += [] if self._adviser is None else [self._adviser.patience]
 
@@ -159,14 +139,13 @@ class Controller:
             return Reaction((), (Rejected(now_s, event.file, event.reason),))
         if isinstance(event, QueriesParked):
             return Reaction((), (Parked(now_s, event.queries, event.reason, event.row),))
-        return Reaction((), self._ended_streak())
+        return Reaction((), self._streak.ended())
 
     def _refused(self, event: CommandRefused, now_s: float) -> Reaction:
         command = event.command
         if isinstance(command, Rebind) and command.id == self._moving:
             self._moving = ""
-            if self._pending is not None and self._pending.rebind == command.id:
-                self._pending = None
+            self._promises.refuse(command.id)
         if isinstance(command, Repartition):
             self._divisions.refuse(command)
         if self._rebalancing is not None:
@@ -183,17 +162,7 @@ class Controller:
             return NOTHING
         if event.rebind == self._moving:
             self._moving, self._snapshots = "", []
-        pending = self._pending
-        if pending is None or pending.rebind != event.rebind:
-            return NOTHING
-        pending.made = not event.aborted
-        if pending.made and not self._moving:
-            return NOTHING
-        self._pending = None  # given up, or overtaken by other moves that change what would be measured
-        if pending.made:
-            return NOTHING
-        made, reason = len(event.moves) - len(event.aborted), event.aborted[0].aborted
-        return Reaction((), (Aborted(now_s, pending.decided.number, made, len(event.aborted), reason),))
+        return Reaction((), self._promises.finished(event, now_s, overtaken=bool(self._moving)))
 
     def _command(self, binding: Binding, name: str, limit: MoveLimit | None = None) -> Rebind:
         """A rebinding with an id that is unique within this controller."""
@@ -214,7 +183,7 @@ class Controller:
         left = left or self._rebalance(event)
         if left is not None:
             return left
-        if self._asked is None and self.settings.scaling is None and self._pending is None:
+        if self._asked is None and self.settings.scaling is None and not self._promises.open:
             return NOTHING
         self._snapshots.append(snapshot)
         observed_s = sum(one.period_s for one in self._snapshots)
@@ -225,11 +194,11 @@ class Controller:
         self._loads = loads = self._layout.loads(whole)
         observed = Observation.of(loads, whole, self.settings.horizon_s)
         ahead = Observation.of(self._history.ahead(loads, whole.period_s), whole, self.settings.horizon_s)
-        measured = self._measure(observed, event.epoch, now_s)
-        measured += Reaction((), self._divisions.measured(observed, event.epoch, now_s))
+        entries = self._promises.measured(observed, self._goal, event.epoch, now_s)
+        measured = Reaction((), (*entries, *self._divisions.measured(observed, event.epoch, now_s)))
         self._history.add(observed)
-        resting = now_s < self._rest_until_s or self._divisions.under_way(now_s)
-        if resting or self._pending is not None or self._moving:
+        resting = self._promises.resting(now_s) or self._divisions.under_way(now_s)
+        if resting or self._promises.open or self._moving:
             return measured
         return measured + (
             self._scale(observed, event.epoch, now_s)
@@ -241,13 +210,13 @@ class Controller:
         """Let a spatial policy change the partitions of the plane; None if there is nothing to do."""
         if self._rebalancing is None:
             return None
-        ready = not self._moving and self._pending is None
+        ready = not self._moving and not self._promises.open
         found = self._rebalancing.take(event, RunNow(self._graph, self._partitioning, self._names, ready))
         if found is None:
             return None
         moves = () if found.binding is None else (self._command(found.binding, self.policy),)
         commands = moves if found.changes is None else (found.changes, *moves)
-        return Reaction(commands, (*self._ended_streak(), *found.entries))
+        return Reaction(commands, (*self._streak.ended(), *found.entries))
 
     def _begin_again(self, graph: Graph, partitioning: Partitioning) -> None:
         """Drop all observations: queries were added or removed, or instances were split or merged."""
@@ -255,7 +224,8 @@ class Controller:
         self._layout = self._laid_out()
         self._names = instance_names(graph, partitioning)
         self._history.forget()
-        self._snapshots, self._pending, self._loads = [], None, None
+        self._promises.drop()
+        self._snapshots, self._loads = [], None
 
     def _leave(self, event: EpochCommitted, now_s: float) -> Reaction | None:
         """Let instances leave hosts that are about to go; whatever else is moving is superseded."""
@@ -270,9 +240,9 @@ class Controller:
             return None
         entry = found.entry(event.epoch, now_s, self._names)
         if not found.moved:
-            return Reaction((), (*self._ended_streak(), entry))
-        self._rest_until_s = now_s + self._rest_s
-        return Reaction((self._command(found.binding, LEAVING, found.limit),), (*self._ended_streak(), entry))
+            return Reaction((), (*self._streak.ended(), entry))
+        self._promises.pause(now_s)
+        return Reaction((self._command(found.binding, LEAVING, found.limit),), (*self._streak.ended(), entry))
 
     @property
     def _leaving(self) -> bool:
@@ -300,25 +270,24 @@ class Controller:
             return None
         rebind, moved = self._resized(newest, workers, now_s)
         entry = Scaled(now_s, epoch, newest.binding.workers, workers, why, moved)
-        return self._advised(Reaction((rebind,), (*self._ended_streak(), entry)), now_s)
+        return self._advised(Reaction((rebind,), (*self._streak.ended(), entry)), now_s)
 
     def _lost(self, event: WorkersLost, now_s: float) -> Reaction:
         """Bind everything to the remaining workers."""
         newest = self._newest
         left = 0 if newest is None else newest.binding.workers - len(event.workers)
         if newest is None or left < 1:
-            return Reaction((), (*self._ended_streak(), Lost(now_s, event.workers, event.reason, 0)))
+            return Reaction((), (*self._streak.ended(), Lost(now_s, event.workers, event.reason, 0)))
         rebind, moved = self._resized(newest, left, now_s)
-        return Reaction((rebind,), (*self._ended_streak(), Lost(now_s, event.workers, event.reason, moved)))
+        return Reaction((rebind,), (*self._streak.ended(), Lost(now_s, event.workers, event.reason, moved)))
 
     def _resized(self, newest: Snapshot, workers: int, now_s: float) -> tuple[Rebind, int]:
         """The command for another number of workers, and how many instances move."""
         loads = self._loads if self._loads is not None else self._layout.loads(replace(newest, period_s=1.0))
         after = resized(loads, newest.binding, workers, self.settings.horizon_s)
-        if self._pending is not None and self._pending.made:
-            self._pending = None  # its effect cannot be separated from that of the resize
+        self._promises.drop_made()  # its effect cannot be separated from that of the resize
         self._history.forget_workers()
-        self._rest_until_s = now_s + self._rest_s
+        self._promises.pause(now_s)
         return self._command(after, "resize"), sum(1 for _ in newest.binding.diff(after))
 
     def _divide(self, observation: Observation, epoch: int, now_s: float) -> Reaction | None:
@@ -330,8 +299,8 @@ class Controller:
         if found is None:
             return None
         command, entries = found
-        self._rest_until_s = now_s + self._rest_s
-        return Reaction((command,), (*self._ended_streak(), *entries))
+        self._promises.pause(now_s)
+        return Reaction((command,), (*self._streak.ended(), *entries))
 
     def _full(self, observation: Observation) -> bool:
         """Whether all workers are at work already, whatever the binding: then no other binding gets more done."""
@@ -348,9 +317,10 @@ class Controller:
         part = remaining(observation, away) if 0 < len(away) < observation.binding.workers else observation
         why = "the profile is complete" if once else reason(self._triggers, part, now_s)
         if not why:
-            return Reaction((), self._ended_streak())
+            return Reaction((), self._streak.ended())
         if self._full(observation):
-            return self._keep(Verdict(observation.binding, refused=FULL, peak=observation.peak), why, epoch, now_s)
+            full = Verdict(observation.binding, refused=FULL, peak=observation.peak)
+            return Reaction((), self._streak.add(full, why, epoch, now_s))
         wanted = self._asked.propose(part.loads, part.binding, part.topology)
         if part is not observation:
             wanted = expanded(wanted, part, observation.binding)
@@ -359,42 +329,13 @@ class Controller:
             verdict = self._adviser.timely(verdict, observation, self._departures.left_s(hosts, now_s), now_s)
         self._asked = None if once and not verdict.postponed else self._asked
         if verdict.refused:
-            return self._keep(verdict, why, epoch, now_s)
+            return Reaction((), self._streak.add(verdict, why, epoch, now_s))
         return self._decide(observation, verdict, why, epoch, now_s)
 
     def _decide(self, observation: Observation, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
         self._decisions += 1
         entry = decided(observation, verdict, self._decisions, why, self.policy, epoch, now_s)
         command = self._command(verdict.binding, "decision")
-        self._pending = _Pending(entry, command.id)
-        self._rest_until_s = now_s + self._rest_s
-        return Reaction((command,), (*self._ended_streak(), entry))
-
-    def _keep(self, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
-        """Write down why nothing is done; repetitions of one reason are only counted."""
-        kept = self._kept
-        if kept is not None and kept.reason == verdict.refused:
-            self._kept = replace(kept, at_s=now_s, epoch=epoch, times=kept.times + 1)
-            return NOTHING
-        entries = self._ended_streak()
-        moves = verdict.moves[:MOST_MOVES]
-        first = Kept(now_s, epoch, why, self.policy, verdict.refused, verdict.peak, moves=moves)
-        self._kept = replace(first, times=0, moves=())
-        return Reaction((), (*entries, first))
-
-    def _ended_streak(self) -> tuple[Entry, ...]:
-        """The count of repetitions of the last reason, if there were any."""
-        kept, self._kept = self._kept, None
-        return (kept,) if kept is not None and kept.times else ()
-
-    def _measure(self, observation: Observation, epoch: int, now_s: float) -> Reaction:
-        """Compare the effect of the last decision with its promise, by an observation from after its moves."""
-        pending = self._pending
-        if pending is None or not pending.made:
-            return NOTHING
-        self._pending = None
-        entry = measured(pending.decided, observation, self._goal, epoch, now_s, self._rest_s)
-        worth = kept_its_promise(entry)
-        self._rest_s = self.settings.rest_s if worth else min(self.settings.most_rest_s, 2 * self._rest_s)
-        self._rest_until_s = now_s + (0.0 if worth else self._rest_s)
-        return Reaction((), (replace(entry, rest_s=self._rest_s),))
+        self._promises.add(entry, command.id)
+        self._promises.pause(now_s)
+        return Reaction((command,), (*self._streak.ended(), entry))

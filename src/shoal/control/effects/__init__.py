@@ -1,4 +1,4 @@
-"""Effects: what the commands of a run have cost, measured afterwards by its events.
+"""Effects: what decisions have brought and commands have cost, measured afterwards by the events of a run.
 
-Every event of a runtime comes in, entries of the journal go out. Nothing here decides.
+Events and observations come in, entries of the journal go out. Nothing here decides.
 """
