@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import get_args
 
+from shoal.control.effects.host_entries import HostChoice, HostOption, HostsMeasured
 from shoal.control.journal import (
     Aborted,
     Advised,
@@ -57,6 +58,26 @@ STAYED = Moving(
         CandidateWorker(8, "box-5", 0.8, 0.5, 10.0, 0.4),
     ),
 )
+HOSTS = (
+    HostChoice(
+        "aggregate of avg_speed[0]",
+        0,
+        2,
+        5_000_000,
+        (
+            HostOption(1, "near", 1.0, 0.002, 0.998, "rhino", 0.2),
+            HostOption(3, "later", 2.0, 0.002, 0.9, "rhino", 0.1, 4.5),
+            HostOption(2, "far", 1.33, 0.942, 0.077, "all-at-once", 20.5),
+        ),
+    ),
+    HostChoice(
+        "aggregate of avg_speed[1]",
+        0,
+        2,
+        5_000_000,
+        (HostOption(0, "full", 0.8, 0.0, 0.8, "", 0.0), HostOption(2, "far", 1.33, 0.942, 0.077, "all-at-once", 20.5)),
+    ),
+)
 STORY: list[Entry] = [
     Begun(1000.0, "traffic", "spark", "guarded", 4, 300, {"window_s": 2.0}),
     Decided(1002.0, 1, 3, "worker 0 had 1.80 times the mean load of the workers", "guarded", 1.8, 1.05, 0.4, 5, 1,
@@ -67,6 +88,12 @@ STORY: list[Entry] = [
         MechanismCost("rhino", 1.25, 0.02, 0.8, 0.1, 2.5, 12_000_000),
         MechanismCost("all-at-once", 250.0, 2.0, 200.0, 48.0, 2.0, 10_000_000, 0.125, "events would wait longer"),
         MechanismCost("window-recreation", None, refused="its state depends on events of any age"))),
+    Decided(1005.3, 2, 7, "worker 0 had 1.80 times the mean load of the workers", "greedy", 1.8, 1.2, 0.4, 1, 0,
+            5_000_000, (), hosts=HOSTS),
+    Kept(1005.35, 8, "worker 0 had 1.80 times the mean load of the workers", "greedy", "no move pays", 1.8,
+         hosts=HOSTS[1:]),
+    HostsMeasured(1005.4, "rhino", 1, 0.02, 0.03, 0.2, 0.25),
+    HostsMeasured(1005.45, "rhino", 1, 0.02, 0.02, 0.2, None),
     Aborted(1005.5, 3, 12, 28, "superseded by a newer rebinding"),
     Migrated(1005.6, "decision 1", "megaphone", 12, 28,
              MigrationMetrics(0.5, 3_000_000, 0.02, 0.001, 0.25, 1.5, 0.015, 3, 0.1, 0.2, 1.0)),

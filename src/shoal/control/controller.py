@@ -162,7 +162,8 @@ class Controller:
             return NOTHING
         if event.rebind == self._moving:
             self._moving, self._snapshots = "", []
-        return Reaction((), self._promises.finished(event, now_s, overtaken=bool(self._moving)))
+        entries = self._promises.finished(event, now_s, overtaken=bool(self._moving))
+        return Reaction((), entries if self._adviser is None else (*self._adviser.finished(event, now_s), *entries))
 
     def _command(self, binding: Binding, name: str, limit: MoveLimit | None = None) -> Rebind:
         """A rebinding with an id that is unique within this controller."""
@@ -324,13 +325,21 @@ class Controller:
         wanted = self._asked.propose(part.loads, part.binding, part.topology)
         if part is not observation:
             wanted = expanded(wanted, part, observation.binding)
-        verdict = judged(observation, wanted, Case(self._history.scores, self.settings, self._names, self._goal, away))
-        if self._adviser is not None:
-            verdict = self._adviser.timely(verdict, observation, self._departures.left_s(hosts, now_s), now_s)
+        verdict = self._judged(observation, wanted, away, now_s)
         self._asked = None if once and not verdict.postponed else self._asked
         if verdict.refused:
             return Reaction((), self._streak.add(verdict, why, epoch, now_s))
         return self._decide(observation, verdict, why, epoch, now_s)
+
+    def _judged(self, observation: Observation, wanted: Binding, away: Sequence[int], now_s: float) -> Verdict:
+        """The verdict on a proposal; the twin chooses hosts and moment, if there is one."""
+        case = Case(self._history.scores, self.settings, self._names, self._goal, away)
+        if self._adviser is None:
+            return judged(observation, wanted, case)
+        hosts, departures = observation.topology.hosts, self._departures
+        left_s = departures.left_s(hosts, now_s)
+        verdict = self._adviser.hosted(wanted, observation, case, (left_s, departures.back_s(hosts, now_s)), now_s)
+        return self._adviser.timely(verdict, observation, left_s, now_s)
 
     def _decide(self, observation: Observation, verdict: Verdict, why: str, epoch: int, now_s: float) -> Reaction:
         self._decisions += 1

@@ -143,6 +143,13 @@ class Departures:
             else {each.host: each.at_s - now_s for each in self._known(hosts, now_s) if now_s < each.at_s}
         )
 
+    def back_s(self, hosts: Hosts | None, now_s: float) -> Mapping[int, float]:
+        """How long until each host is back that gets no instances now, by its number; those that return at all."""
+        if hosts is None or not self.ahead:
+            return {}
+        known = [each for each in self._known(hosts, now_s) if each.at_s - self.horizon_s <= now_s < each.until_s]
+        return {each.host: each.until_s - now_s for each in known if each.until_s < float("inf")}
+
     def expects(self, topology: Topology | None, now_s: float) -> bool:
         """Whether any host is expected to go."""
         hosts = None if topology is None else topology.hosts

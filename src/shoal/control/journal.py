@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.control.effects.host_entries import HostChoice, HostsMeasured
 from shoal.control.partitions.rebalance_entries import Rebalanced, RebalanceMeasured
 from shoal.model.control.messages import QueryLoss
 from shoal.model.control.migration_metrics import MigrationMetrics
@@ -69,7 +70,8 @@ class Decided:
     """The binding changed: why, which moves, and the busiest worker over the mean before and, as expected, after.
 
     `moved` and `stayed` count all moves that were made and refused; `moves` names the first of them. `goal`: what the
-    policy aims at instead of an even load, with its amount before and, as expected, after.
+    policy aims at instead of an even load, with its amount before and, as expected, after. `hosts`: instances that go
+    to other hosts than the policy proposed, or stay.
     """
 
     at_s: float
@@ -87,11 +89,15 @@ class Decided:
     goal: str = ""
     goal_before: float = 0.0
     goal_expected: float = 0.0
+    hosts: tuple[HostChoice, ...] = ()
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A trigger fired and the binding was kept; `times` counts observations with the same outcome."""
+    """A trigger fired and the binding was kept; `times` counts observations with the same outcome.
+
+    `hosts`: instances that stay since the twin expects the way to cost more than it gains.
+    """
 
     at_s: float
     epoch: int
@@ -101,6 +107,7 @@ class Kept:
     peak: float
     times: int = 1
     moves: tuple[Moving, ...] = ()
+    hosts: tuple[HostChoice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -353,6 +360,7 @@ Entry = (
     | Kept
     | Measured
     | Advised
+    | HostsMeasured
     | Aborted
     | Migrated
     | Scaled

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from shoal.control.decision import Choice, Model, best
+from shoal.control.effects.host_entries import HostChoice
 from shoal.control.history import IDLE
 from shoal.control.journal import MOST_MOVES, CandidateWorker, Decided, Measured, Moving
 from shoal.control.observation import Observation, peak
@@ -27,7 +28,8 @@ class Verdict:
     """The binding to use, and every move with the numbers it was judged by; `refused` says why nothing is done.
 
     `postponed`: the moves pay and will be made, at a later moment.
-    `before` and `expected` are what the goal of the policy has before and after, if it has a goal of its own.
+    `before` and `expected` are what the goal of the policy has before and after, if it has a goal of its own. `hosts`:
+    where the twin has chosen other hosts than the policy.
     """
 
     binding: Binding
@@ -37,6 +39,7 @@ class Verdict:
     before: Aim | None = None
     expected: Aim | None = None
     postponed: bool = False
+    hosts: tuple[HostChoice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,8 @@ def judged(observation: Observation, wanted: Binding, case: Case) -> Verdict:
     moves = list(observation.binding.diff(wanted))
     if not moves:
         return Verdict(observation.binding, refused="the policy proposes no moves", peak=observation.peak)
-    judge = None
-    if case.goal is not None:
-        judge = case.goal.judge(observation.loads, observation.binding, observation.topology)
-    scores_of = _LoadScores(observation, wanted) if judge is None else _GoalScores(observation, wanted, judge)
+    judge = judge_of(observation, case)
+    scores_of = scores_under(observation, wanted, judge)
     considered = _considered(observation, moves, scores_of, case)
     always = case.settings.decision == "always"
     if always:
@@ -85,7 +86,19 @@ def judged(observation: Observation, wanted: Binding, case: Case) -> Verdict:
     return Verdict(kept, considered, reason, observation.peak, before, expected)
 
 
-class _Scores(Protocol):
+def judge_of(observation: Observation, case: Case) -> Judge | None:
+    """What the goal of the policy says of placements; None if it aims at an even load."""
+    if case.goal is None:
+        return None
+    return case.goal.judge(observation.loads, observation.binding, observation.topology)
+
+
+def scores_under(observation: Observation, wanted: Binding, judge: Judge | None) -> "WorkerScores":
+    """The scores of workers if a proposal is carried out, by the goal of the policy or by load."""
+    return _LoadScores(observation, wanted) if judge is None else _GoalScores(observation, wanted, judge)
+
+
+class WorkerScores(Protocol):
     """Scores of workers for one instance, if all other moves are made."""
 
     def of(self, place: int | None, move: Move) -> Callable[[int], float]:
@@ -123,7 +136,9 @@ class _GoalScores:
         return lambda worker: here / self._judge.cost(self._placed, place, worker)
 
 
-def _considered(observation: Observation, moves: Sequence[Move], scores_of: _Scores, case: Case) -> tuple[Moving, ...]:
+def _considered(
+    observation: Observation, moves: Sequence[Move], scores_of: WorkerScores, case: Case
+) -> tuple[Moving, ...]:
     loads, place_of = observation.loads, {instance: place for place, instance in enumerate(observation.loads.instances)}
     idlest = np.argsort(observation.worker_s, kind="stable").tolist()
     found = []
@@ -247,6 +262,7 @@ def decided(
         goal="" if goal is None else goal.measure,
         goal_before=0.0 if before is None else before.amount,
         goal_expected=0.0 if expected is None else expected.amount,
+        hosts=verdict.hosts,
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
+from shoal.control.effects.host_entries import HostChoice, HostOption, HostsMeasured
 from shoal.control.journal import (
     Aborted,
     Advised,
@@ -66,8 +67,8 @@ def _lines(entry: Entry, most: int | None) -> list[str]:
         return _decided(entry, most) if isinstance(entry, Decided) else _advised(entry, most)
     if isinstance(entry, Kept | Migrated):
         return _kept(entry, most) if isinstance(entry, Kept) else _migrated(entry)
-    if isinstance(entry, Measured | Aborted):
-        return [_measured(entry) if isinstance(entry, Measured) else _aborted(entry)]
+    if isinstance(entry, Measured | HostsMeasured | Aborted):
+        return [_after_moves(entry)]
     if isinstance(entry, Scaled | SheddingBegun | SheddingEnded):
         return [_scaled(entry) if isinstance(entry, Scaled) else _shedding(entry)]
     if isinstance(entry, Divided | DivisionMeasured):
@@ -95,14 +96,53 @@ def _decided(entry: Decided, most: int | None) -> list[str]:
         expected = f"expected by {entry.policy}: {entry.goal} goes {amounts}"
     made = [move for move in entry.moves if not move.refused]
     left_out = [move for move in entry.moves if move.refused]
-    return [first, expected, *_moves(made, entry.moved, most), *_refusals(left_out, entry.stayed, most)]
+    refusals = _refusals(left_out, entry.stayed, most)
+    return [first, expected, *_moves(made, entry.moved, most), *_hosts(entry.hosts, most), *refusals]
+
+
+def _hosts(choices: Sequence[HostChoice], most: int | None) -> list[str]:
+    """Which instances go to other hosts than the policy proposed, or stay, and what the twin expected of each."""
+    lines = []
+    for choice in choices[:most]:
+        chosen, state = choice.options[0], readable_bytes(choice.state_bytes)
+        stays = chosen.worker == choice.source
+        lines.append(
+            f"  the twin {'keeps' if stays else 'sends'} {choice.name} with {state} {'on' if stays else 'to'} worker "
+            f"{chosen.worker} of {chosen.host} rather than send it to worker {choice.proposed}, as proposed"
+        )
+        lines += [f"    {_host_option(each)}" for each in choice.options]
+    left = len(choices) - len(choices[:most])
+    return [*lines, *([f"  and {left:,} more"] if left else [])]
+
+
+def _host_option(option: HostOption) -> str:
+    if not option.mechanism:
+        return f"worker {option.worker} of {option.host}: stays, P {option.score:.2f}, B {option.benefit:.2f}"
+    later = f" in {readable(option.wait_s)}" if option.wait_s else ""
+    return (
+        f"worker {option.worker} of {option.host}{later}: {readable(option.seconds)} by {option.mechanism}, "
+        f"P {option.score:.2f}, C {option.cost:.2%}, B {option.benefit:.2f}"
+    )
+
+
+def _hosts_measured(entry: HostsMeasured) -> str:
+    parts = [
+        f"{what} {readable(found)}, where the twin expected {readable(expected)}"
+        for what, found, expected in (
+            ("frozen for at most", entry.frozen_s, entry.frozen_expected_s),
+            ("done after", entry.seconds, entry.seconds_expected),
+        )
+        if found is not None
+    ]
+    return f"{_number(entry.moved, 'instance')} moved by {entry.mechanism}: {'; '.join(parts)}"
 
 
 def _kept(entry: Kept, most: int | None) -> list[str]:
     if entry.times != 1:
         return [f"the same outcome {entry.times:,} more times: {entry.reason}"]
     refused = [move for move in entry.moves if move.refused]
-    return [f"nothing moved, though {entry.trigger}: {entry.reason}", *_refusals(refused, len(refused), most)]
+    first = f"nothing moved, though {entry.trigger}: {entry.reason}"
+    return [first, *_hosts(entry.hosts, most), *_refusals(refused, len(refused), most)]
 
 
 def _measured(entry: Measured) -> str:
@@ -141,6 +181,12 @@ def _mechanism_cost(entry: MechanismCost) -> str:
     )
     lost = f", {entry.lost:.1%} of the state lost" if entry.lost else ""
     return figures + lost + f"; cost {entry.cost:.3g}" + (f": {entry.refused}" if entry.refused else "")
+
+
+def _after_moves(entry: Measured | HostsMeasured | Aborted) -> str:
+    if isinstance(entry, Aborted):
+        return _aborted(entry)
+    return _measured(entry) if isinstance(entry, Measured) else _hosts_measured(entry)
 
 
 def _aborted(entry: Aborted) -> str:

@@ -22,8 +22,8 @@ class KeptStreak:
             return ()
         entries = self.ended()
         moves = verdict.moves[:MOST_MOVES]
-        first = Kept(now_s, epoch, why, self._policy, verdict.refused, verdict.peak, moves=moves)
-        self._kept = replace(first, times=0, moves=())
+        first = Kept(now_s, epoch, why, self._policy, verdict.refused, verdict.peak, moves=moves, hosts=verdict.hosts)
+        self._kept = replace(first, times=0, moves=(), hosts=())
         return (*entries, first)
 
     def ended(self) -> tuple[Entry, ...]:

@@ -1,22 +1,24 @@
 """The adviser: asks the twin when and by which mechanism a rebinding should move state, and writes it down."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
 from shoal.control.decision import Choice, cost
-from shoal.control.journal import Advised, MechanismCost, Moving
+from shoal.control.effects.host_entries import HostsMeasured
+from shoal.control.journal import Advised, Entry, MechanismCost, Moving
 from shoal.control.observation import Observation
-from shoal.control.proposal import Verdict
+from shoal.control.proposal import Case, Verdict, judged
 from shoal.control.settings import ControlSettings
 from shoal.control.twin.choice import Ranked, choose_for
+from shoal.control.twin.destinations import HostSearch, HostTimes
 from shoal.control.twin.live import LiveProfiles, groups_of
 from shoal.control.twin.moment import MOST_MOMENTS, Moment, Patience, best_moment, waits_s
 from shoal.control.twin.profile import MigrationProfile
 from shoal.control.twin.state_cycle import StateCycles
 from shoal.errors import MechanismError
 from shoal.model.control.binding import Binding, Move
-from shoal.model.control.messages import Rebind
+from shoal.model.control.messages import MovesFinished, Rebind
 from shoal.model.control.partitioning import operator_of
 from shoal.model.control.snapshot import Snapshot
 from shoal.model.query.graph import Graph
@@ -29,6 +31,7 @@ MOST_PROFILES = 12
 """Profiles of a rebinding that are simulated: those with the most state."""
 MOST_LATER = 4
 """The same where several moments are compared."""
+STAYS = "the twin expects the moves to cost more than they gain"
 STEADY = 0.7
 """Weight of what was known of the pace of event time, against what a snapshot says."""
 
@@ -44,6 +47,7 @@ class Adviser:
         self._newest: tuple[Snapshot, Graph] | None = None
         self._cycles, self.patience = StateCycles(), Patience(settings.horizon_s)
         self._moment = ""
+        self._expected: tuple[str, MechanismCost] | None = None
         self._since_s = 0.0
         self._paced = False
         self.pace = 1.0
@@ -64,19 +68,56 @@ class Adviser:
         self._watermarks, self._newest = marks, (snapshot, graph)
         self._cycles.note(snapshot, graph)
 
+    def hosted(
+        self,
+        wanted: Binding,
+        observation: Observation,
+        case: Case,
+        hosts_s: tuple[Mapping[int, float], Mapping[int, float]],
+        now_s: float,
+    ) -> Verdict:
+        """Judge a proposal, with other hosts for its moves where the ways there cost clearly less.
+
+        `hosts_s`: how long hosts are still there that go, and how long until others are back. Where the runtime does
+        not know hosts, and where every proposal is carried out, the proposal is judged as it is.
+        """
+        own, hosts = judged(observation, wanted, case), observation.topology.hosts
+        if hosts is None or not self.among or self._settings.decision == "always":
+            return own
+        left_s, back_s = hosts_s
+        closing = {name for name in self._cycles.operators if any(self._closings_s([name]))}
+        times = HostTimes(left_s, back_s, self.patience.left_s(now_s), closing)
+        found = HostSearch(self._live(observation, left_s), hosts, wanted, case, times).found(
+            self._objective, self.among
+        )
+        if found.binding == wanted:
+            return own
+        verdict = replace(judged(observation, found.binding, case), hosts=found.choices)
+        if not verdict.refused:
+            return verdict
+        if found.waiting is None:
+            return replace(own, binding=observation.binding, refused=STAYS, hosts=found.choices)
+        reason = self.patience.wait(*found.waiting, self._step_s(observation), now_s)
+        return replace(own, binding=observation.binding, refused=reason, postponed=True)
+
+    def _step_s(self, observation: Observation) -> float:
+        return observation.loads.period_s or self._settings.window_s
+
     def timely(self, verdict: Verdict, observation: Observation, left_s: Mapping[int, float], now_s: float) -> Verdict:
         """The verdict, or a postponed one if its moves cost clearly less at a later moment.
 
         Called with each verdict before its moves are made. Where every proposal is carried out, none is postponed.
         """
-        step_s = observation.loads.period_s or self._settings.window_s
+        if verdict.postponed:
+            return verdict
+        step_s = self._step_s(observation)
         moved = [each for each in verdict.moves if not each.refused]
         self._moment = ""
         if verdict.refused or not moved or self._settings.decision == "always":
             self.patience.rest()
             return verdict
         moves = self._known(observation, verdict.binding)
-        closings_s = sorted(self._closings_s(moves))
+        closings_s = sorted(self._closings_s({operator_of(move.instance) for move in moves}))
         moments, live = list[Moment](), self._live(observation, left_s)
         for wait_s in (0.0, *waits_s(closings_s, step_s, self.patience.left_s(now_s))) if closings_s else ():
             moments += self._begun(_profiles(live, moves, MOST_LATER, wait_s), moved, wait_s)
@@ -88,9 +129,9 @@ class Adviser:
         reason = self.patience.wait(moments[0], best, step_s, now_s)
         return replace(verdict, binding=observation.binding, refused=reason, postponed=True)
 
-    def _closings_s(self, moves: Sequence[Move]) -> Iterator[float]:
-        """When windows of instances that move close, as far as is known what becomes of their state."""
-        for name in {operator_of(move.instance) for move in moves}:
+    def _closings_s(self, operators: Iterable[str]) -> Iterator[float]:
+        """When windows of operators close, as far as is known what becomes of their state."""
+        for name in operators:
             cycle = self._cycles.of(name)
             phase_us = None if cycle is None else cycle.phase_us()
             if cycle is None or phase_us is None:
@@ -138,8 +179,30 @@ class Adviser:
             return command, ()
         table = choose_for(profiles, self._objective, self.among)
         moment, self._moment = self._moment, ""
+        self._expected = None if observation.topology.hosts is None else (command.id, _cost(table[0]))
         entry = Advised(now_s, table[0].mechanism, len(moves), _bytes(profiles), tuple(map(_cost, table)), moment)
         return replace(command, mechanism=table[0].mechanism), (entry,)
+
+    def finished(self, event: MovesFinished, now_s: float) -> tuple[Entry, ...]:
+        """What a migration between hosts has cost, beside what was expected of it; called for each one that ends."""
+        if self._expected is None or self._expected[0] != event.rebind or event.aborted or not event.moves:
+            return ()
+        (_, expected), self._expected = self._expected, None
+        frozen_s = [each.frozen_s for each in event.moves if each.frozen_s is not None]
+        seconds = [each.seconds for each in event.moves if each.seconds is not None]
+        if not frozen_s and not seconds:
+            return ()
+        return (
+            HostsMeasured(
+                now_s,
+                expected.mechanism,
+                len(event.moves),
+                expected.frozen_s,
+                max(frozen_s, default=None),
+                expected.seconds,
+                max(seconds, default=None),
+            ),
+        )
 
 
 def _profiles(live: LiveProfiles, moves: Sequence[Move], most: int, later_s: float = 0.0) -> list[MigrationProfile]:

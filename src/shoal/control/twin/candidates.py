@@ -1,101 +1,82 @@
-"""Candidates: the host, the moment and the mechanism of a migration, by predicted cost and benefit.
+"""Candidates: the worker of a migration and its mechanism, by predicted cost and benefit.
 
 1. The cost of a migration is what the objective says of its prediction. As a share of all events until the move must
    have paid off, it is the cost C of the decision model.
-2. The benefit of going at once is B = P (1 - C), with the score P of the worker. Who goes later keeps the score of its
-   worker for that part of the time.
-3. There are three moments: now; when the next windows have closed, so that less state has to move; and as late as
-   possible before the source is expected to go.
+2. The benefit of going at once is B = P (1 - C), with the score P of the worker.
+3. A worker whose host is away can be waited for. Who goes later keeps the score of its worker until then.
+4. No benefit is larger than that of going at no cost. Workers that could not be the best at no cost are not predicted.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from shoal.control.decision import Choice, Model, amortisation_s, cost, deviation_percent
 from shoal.control.twin.choice import Objective, choose
-from shoal.control.twin.moment import waited_benefit
-from shoal.control.twin.profile import LONGEST_S, MigrationProfile
-
-NOW, CLOSED, LAST = "now", "after the next windows close", "before the source goes"
-SAFETY = 1.5
-"""Times the predicted duration that is left for a migration before its source goes."""
+from shoal.control.twin.moment import Moment, waited_benefit
+from shoal.control.twin.profile import MigrationProfile
 
 
 @dataclass(frozen=True, eq=False)
 class Destination:
-    """A worker that an instance could go to: its score, its past scores, and what is known of the way there."""
+    """A worker that an instance could go to: its score, its past scores, and what is known of the way there.
+
+    `wait_s`: how long until its host is back; 0 if it is there.
+    """
 
     worker: int
     score: float
     past: tuple[float, ...]
     profile: MigrationProfile
+    wait_s: float = 0.0
+
+    def until_s(self, model: Model) -> float:
+        """The time within which the move must pay off."""
+        return amortisation_s(deviation_percent(self.past), model.least_s, model.most_s)
 
 
 @dataclass(frozen=True)
 class MigrationOption:
-    """A way to go: where, how, when, and its benefit; `mechanism` is empty for staying."""
+    """A way to go: where, when and by which mechanism, with its benefit; `seconds` is how long it takes."""
 
-    choice: Choice
-    mechanism: str = ""
-    moment: str = NOW
-    wait_s: float = 0.0
-    benefit: float = 0.0
+    moment: Moment
+    benefit: float
+    seconds: float
+
+    @property
+    def worker(self) -> int:
+        """The worker to go to."""
+        return self.moment.choice.worker
 
 
 def candidates(
-    stay: Choice,
-    destinations: Sequence[Destination],
-    model: Model,
-    objective: Objective,
-    among: Sequence[str],
+    stay: float, destinations: Iterable[Destination], model: Model, objective: Objective, among: Sequence[str]
 ) -> tuple[MigrationOption, ...]:
-    """Staying, and the best mechanism for every worker and moment; the largest benefit first, staying among equals."""
-    found = [MigrationOption(stay, benefit=stay.benefit)]
-    for each in destinations:
-        until_s = amortisation_s(deviation_percent(each.past), model.least_s, model.most_s)
-        for moment, wait_s, profile in moments(each.profile, objective, among):
-            best = choose(profile, objective, among)[0]
-            share = cost(model.weight, best.cost, each.profile.rate * until_s)
-            choice = Choice(each.worker, each.score, share, until_s)
-            benefit = waited_benefit(stay.score, choice, wait_s)
-            found.append(MigrationOption(choice, best.mechanism, moment, wait_s, benefit))
-    return tuple(sorted(found, key=lambda each: -each.benefit))
+    """The best mechanism for every worker that could be the best, the largest benefit first.
+
+    `stay` is the score of the worker on which the instance is. The first destination is always among the options, and
+    comes first among equals: it is what the policy proposes.
+    """
+    first, *others = destinations
+    found = [_option(stay, first, model, objective, among)]
+    most = {id(each): _at_no_cost(stay, each, model) for each in others}
+    for each in sorted(others, key=lambda one: -most[id(one)]):
+        if most[id(each)] <= max(option.benefit for option in found):
+            break
+        found.append(_option(stay, each, model, objective, among))
+    return tuple(sorted(found, key=lambda option: -option.benefit))
 
 
-def moments(
-    profile: MigrationProfile, objective: Objective, among: Sequence[str]
-) -> Iterator[tuple[str, float, MigrationProfile]]:
-    """The moments at which a migration could begin, how far away they are, and its profile then."""
-    yield NOW, 0.0, profile
-    closed = after_closing(profile)
-    if closed is not None and closed[0] < profile.left_s:
-        yield CLOSED, *closed
-    if profile.left_s < LONGEST_S:
-        best = choose(replace(profile, left_s=LONGEST_S), objective, among)[0].prediction
-        wait_s = profile.left_s - SAFETY * (best.seconds if best is not None else 0.0)
-        if wait_s > 0:
-            yield LAST, wait_s, replace(profile, left_s=profile.left_s - wait_s)
+def _at_no_cost(stay: float, each: Destination, model: Model) -> float:
+    """A bound of the benefit of a destination."""
+    return waited_benefit(stay, Choice(each.worker, each.score, 0.0, each.until_s(model)), each.wait_s)
 
 
-def after_closing(profile: MigrationProfile) -> tuple[float, MigrationProfile] | None:
-    """When the next windows close, and what is left to move then; None if no window closes."""
-    if not profile.slide_s:
-        return None
-    slide_us = round(profile.slide_s * 1e6)
-    wait_us = slide_us - profile.watermark_us % slide_us
-    wait_s = wait_us / 1e6
-    stays = profile.deadline_s > wait_s
-    kept = np.isin(np.arange(profile.keys.size), profile.key_of[stays])
-    flow = profile.rates * profile.weight
-    left = replace(
-        profile,
-        fragments=profile.fragments.where(stays),
-        rates=profile.rates[kept],
-        alike=profile.alike[kept] if profile.alike.size else profile.alike,
-        new_rate=profile.new_rate + float(flow[~kept].sum()),
-        watermark_us=profile.watermark_us + wait_us,
-        left_s=max(0.0, profile.left_s - wait_s) if profile.left_s < LONGEST_S else LONGEST_S,
-    )
-    return wait_s, left
+def _option(
+    stay: float, each: Destination, model: Model, objective: Objective, among: Sequence[str]
+) -> MigrationOption:
+    best, until_s = choose(each.profile, objective, among)[0], each.until_s(model)
+    share = cost(model.weight, best.cost, each.profile.rate * until_s)
+    choice = Choice(each.worker, each.score, share, until_s)
+    moment = Moment(each.wait_s, best.mechanism, best.cost, each.profile.state_bytes, choice)
+    seconds = 0.0 if best.prediction is None else best.prediction.seconds
+    return MigrationOption(moment, moment.benefit(stay), seconds)

@@ -27,7 +27,7 @@ ROUNDING = 1e-6
 class Moment:
     """When a migration could begin: how long that is away, with which mechanism, and what it costs then.
 
-    `cost` is the objective in event-seconds, `choice` has it as a share.
+    `cost` is the objective in event-seconds, `choice` has it as a share. `until`: what it waits for.
     """
 
     wait_s: float
@@ -35,6 +35,7 @@ class Moment:
     cost: float
     state_bytes: float
     choice: Choice
+    until: str = "windows have closed"
 
     def benefit(self, stay: float) -> float:
         """The benefit of going then; `stay`: the score of the worker until then."""
@@ -109,7 +110,7 @@ class Patience:
             self._until_s, self._reason = (
                 until_s,
                 (
-                    f"the twin waits about {readable(then.wait_s)}, until windows have closed: moving "
+                    f"the twin waits about {readable(then.wait_s)}, until {then.until}: moving "
                     f"{readable_bytes(now.state_bytes)} costs {now.cost:.3g} event-seconds now by {now.mechanism}, and "
                     f"{then.cost:.3g} with {readable_bytes(then.state_bytes)} then by {then.mechanism}; "
                     f"it waits for {readable(bound_s)} at most"

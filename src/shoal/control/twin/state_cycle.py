@@ -5,7 +5,7 @@ the keys and on the aggregates. So nothing is known before a whole slide has bee
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,6 +85,11 @@ class StateCycles:
         self._instances = columns.instances
         names_, number_ = self._operators
         return dict(zip(names_, np.bincount(number_, columns.state_bytes, len(names_)).tolist(), strict=True))
+
+    @property
+    def operators(self) -> Collection[str]:
+        """All operators that close windows."""
+        return self._cycles.keys()
 
     def of(self, operator: str) -> StateCycle | None:
         """The cycle of an operator; None if it closes no windows, or its watermark is not that of its streams."""
