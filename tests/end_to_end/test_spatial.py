@@ -11,6 +11,7 @@ from tests.small_city import result_tables
 from tests.spatial_case import SpatialCase, found, spatial_case
 
 from shoal.connectors.sinks import MemorySink
+from shoal.mechanisms.catalog import LOSSY, MECHANISMS
 from shoal.model.control.messages import EpochCommitted, Repartition
 from shoal.model.control.partitioning import DECLARED
 from shoal.policies.binding.static import shuffled
@@ -85,6 +86,29 @@ def test_no_split_merge_or_move_changes_a_match(
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_split_merge_or_move_changes_a_match_on_spark(seed: int) -> None:
     assert disturbed(spatial_case(seed, points=600), "spark", {}, seed).partitioning != DECLARED
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        pytest.param(name, marks=[] if name in ("megaphone", "state-recreation") else pytest.mark.slow)
+        for name in MECHANISMS
+        if name not in LOSSY and name != "window-recreation"  # ranges are in no window
+    ],
+)
+def test_no_mechanism_changes_a_match_over_a_network(mechanism: str) -> None:
+    case = spatial_case(seed=3, points=400, changes=300)
+    conf = {"detail": "rows", "epoch_s": "0.05", "topology": "star:3x1@1Mbit,2ms"}
+    run = start(case.timed_job(), on="simulated", workers=3, policy="round-robin", mechanism=mechanism, conf=conf)
+
+    def disturb(run: Run, event: EpochCommitted) -> None:
+        if event.epoch % 4 == 1:
+            run.rebind(shuffled(run.graph, 3, event.epoch))
+
+    run.wait(disturb)
+    moves = [move for event in run.finished for move in event.moves if not move.aborted]
+    assert any(move.state_bytes for move in moves)
+    assert differences(result_tables(run), case.expected()) == []
 
 
 def test_ranges_that_differ_in_their_id_only_end_one_by_one() -> None:

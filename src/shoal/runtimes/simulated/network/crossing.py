@@ -271,8 +271,7 @@ class Crossing:
     def _catch_up(self) -> None:
         """Let a target that has received duplicates process, silently, what its source has emitted results of."""
         target, receiver = self.target, self.relocation.target
-        while receiver is not None and target.items and target.items[0].version <= self.source.done:
-            item = target.items.popleft()
+        while receiver is not None and (item := target.up_to(self.source.done)) is not None:
             if item.block is not None:
                 receiver.rows(item.port, item.block)
             else:

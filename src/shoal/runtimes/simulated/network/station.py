@@ -63,10 +63,20 @@ class Side:
     items: deque[Item] = field(default_factory=deque)
 
     def ready(self) -> Item | None:
-        """The next item, if it may be processed."""
-        if self.handler is None or not self.items or self.items[0].version > self.gate:
+        """The next item that may be processed; see `up_to`."""
+        return None if self.handler is None else self.up_to(self.gate)
+
+    def up_to(self, version: int) -> Item | None:
+        """The first item of a version or one before it, which is removed.
+
+        Items of later versions may be in front of it: those of one input wait for nothing that another one sends.
+        """
+        place = next((place for place, item in enumerate(self.items) if item.version <= version), None)
+        if place is None:
             return None
-        return self.items.popleft()
+        found = self.items[place]
+        del self.items[place]
+        return found
 
 
 @dataclass
