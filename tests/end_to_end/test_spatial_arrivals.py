@@ -13,7 +13,7 @@ from shoal.model.spatial.arrivals import BEGUN, ENDED, POINTS
 from shoal.session.run import Run, start
 
 
-@pytest.mark.parametrize(("on", "options"), [each for each in RUNTIMES if each.id != "simulated row by row"])
+@pytest.mark.parametrize(("on", "options"), RUNTIMES)
 @pytest.mark.parametrize("partitions", [1, 5])
 def test_points_and_ranges_are_counted_once_in_each_tile(on: str, options: dict[str, Any], partitions: int) -> None:
     case, seen = spatial_case(seed=partitions), list[Arrivals]()

@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from shoal.compiler.lane import Lane
 from shoal.compiler.program import Program
+from shoal.compiler.spatial.lane_arrivals import lane_arrivals, merged_arrivals
 from shoal.kernels.columns.block import Block
 from shoal.kernels.kernel import NEVER_US
 from shoal.model.control.histogram import Histogram
+from shoal.model.control.snapshot import Arrivals
 from shoal.model.query.graph import InstanceId
 from shoal.model.query.schema import TIME
 from shoal.runtimes.simulated.delay.model import DelayModel
@@ -84,6 +86,7 @@ class Network:
         self._passed_of: dict[int, list[int]] = {lane.number: [] for lane in program.lanes}
         self._channels: dict[tuple[int, int, int, int], deque[Entry]] = {}
         self._sending: list[Sending] = []
+        self._arrivals: list[Arrivals] = []
         self._source_cost = {stream: delays.stream(stream) for stream in program.inputs}
         self.source_cores = source_cores
         around = Surroundings(self.cores, self._watermark_us, self._emit, self._forward, self._refuse)
@@ -151,6 +154,8 @@ class Network:
         """
         lane, number, port, block = addressed
         station = self.stations[lane, number]
+        if station.kernel.by_place:
+            self._arrivals.append(lane_arrivals(station.lane, station.kernel.lift(port, block)))
         crossing = station.crossing
         parts = [(station.home, block)] if crossing is None else crossing.addressed(version, port, block)
         for side, rows in parts:
@@ -266,6 +271,11 @@ class Network:
         emitted, addresses = self.emitted, self.addresses
         self.emitted, self.addresses = Emitted(), Addresses(self.program, {}, 0)
         return emitted, addresses.results, addresses.refused
+
+    def taken_arrivals(self) -> Arrivals:
+        """What was sent to the tiles of operators that go by place since the last call."""
+        found, self._arrivals = merged_arrivals(self._arrivals), []
+        return found
 
 
 def _nothing() -> None:

@@ -63,6 +63,7 @@ class RowReports:
             workers.topology,
             now.graph,
             now.partitioning,
+            arrivals=network.taken_arrivals(),
         )
         moves, self._moves = self._moves, []
         report = EpochCommitted(

@@ -13,7 +13,8 @@ from shoal.model.control.costs import LinkCosts
 from shoal.model.control.messages import Command, Event, MoveReport, MovesFinished, Rebind
 from shoal.model.control.shedding import NO_SHEDDING, StreamShedding
 from shoal.model.query.graph import Graph
-from shoal.policies.catalog import QUEUED
+from shoal.policies.catalog import QUEUED, SPATIAL_POLICIES
+from shoal.policies.partitioning.replication import REPLICATED
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.protocol import refuse_dataframes
 from shoal.runtimes.simulated.commanded import CAPABILITIES, ENDING, MECHANISM, CommandedRun
@@ -55,6 +56,11 @@ def check_settings(settings: SimulatedSettings, policy: str | None) -> None:
             raise ConfigError(f"detail=rows has no {name}; got {name}={getattr(settings, name)}, leave it out")
     if policy in QUEUED:
         raise ConfigError(f"with detail=rows every instance belongs to a worker; got policy {policy}")
+    if policy in SPATIAL_POLICIES and policy != REPLICATED:
+        raise ConfigError(
+            f"with detail=rows and with mechanisms other than {MECHANISM} partitions stay as they are, which policy "
+            f"{policy} changes; choose detail=steps or another policy"
+        )
     for host in settings.machine.hosts:
         if host.battery_j != math.inf:
             raise ConfigError(f"detail=rows has no batteries; got one on host {host.name!r}")
