@@ -21,6 +21,7 @@ import rebinding_figure
 import repartition
 import scaling
 import soak
+import spatial_costs
 import spatial_matching
 import window_growth
 from record import kept
@@ -46,6 +47,7 @@ NAMES = (
     "repartition",
     "mechanisms",
     "spatial_matching",
+    "spatial_costs",
 )
 
 
@@ -65,6 +67,7 @@ def section(name: str, measured: dict[str, Any]) -> str:
         "repartition": repartition.sections,
         "mechanisms": mechanisms.sections,
         "spatial_matching": spatial_matching.sections,
+        "spatial_costs": spatial_costs.sections,
     }[name](measured)
     return "\n\n".join([f"Measured on {measured['measured_at']}: {sentence(measured['machine'])}.", *parts])
 

@@ -16,8 +16,9 @@ import pyarrow as pa
 from shoal.compiler.steps import Step
 from shoal.compiler.watermarks import NOW, merged_us
 from shoal.kernels.columns.block import Block, arrow_schema, as_arrow
+from shoal.kernels.columns.shared_values import Shared
 from shoal.kernels.columns.table import INSTANCE, Ints, Tables
-from shoal.kernels.kernel import NEVER_US, Kernel, Shared
+from shoal.kernels.kernel import NEVER_US, Kernel
 from shoal.language.python.flow import QUERY
 from shoal.model.query.expression import Expression
 from shoal.model.query.graph import InstanceId

@@ -5,15 +5,17 @@ and emits results as the watermark advances. Between any two blocks, fragments o
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.columns.block import Block, Column
+from shoal.kernels.columns.effort import Effort
 from shoal.kernels.columns.identity import ids_of, listed
+from shoal.kernels.columns.shared_values import Shared
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.error_bounds import ErrorBounds
 from shoal.kernels.spatial.tile_counts import PlacedRows
@@ -22,7 +24,6 @@ from shoal.model.control.fragment import NO_DEADLINE_US, Fragments, Ids
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME
 
-T = TypeVar("T")
 ResultsPer = Literal["key", "row", ""]
 NEVER_US = -(1 << 62)
 """Watermark before the first event."""
@@ -91,7 +92,7 @@ class Kernel(Protocol):
     def lift(self, port: int, block: Block) -> Tables:
         """Turn a block into tables that can be sent: partial aggregates, or rows."""
 
-    def lift_timely(self, port: int, block: Block, watermark_us: int, shared: "Shared") -> tuple[Tables, Block]:
+    def lift_timely(self, port: int, block: Block, watermark_us: int, shared: Shared) -> tuple[Tables, Block]:
         """Lift the rows of a block that are not late; also returns the late rows.
 
         Called for every block where it is read. `shared` holds values that other kernels computed from this block.
@@ -170,6 +171,13 @@ class Kernel(Protocol):
     def placed(self, tables: Tables) -> PlacedRows | None:
         """The cells of lifted rows, for statistics of places; None unless keys are cells."""
 
+    def effort(self, before: Tables, fresh: Tables, after: Tables, after_us: int, instances: int) -> Effort | None:
+        """What an `advance` took beside its rows and results; None if these say it all.
+
+        Called, if at all, after an `advance` from one state to another, with what it was given. Simulated runtimes
+        say by it what the advance costs. Nothing else depends on it.
+        """
+
     def input_rows(self, number: int, table: Any) -> int:
         """How many input rows are in the rows of state table `number`; 0 if it only says what rows there were."""
 
@@ -201,26 +209,6 @@ class State:
     tables: Tables = field(default_factory=dict)
     watermark_us: int = NEVER_US
     results: list[Block] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Shared:
-    """Values computed from one block, cached for all kernels that read it.
-
-    `form`: the steps applied to the block so far; blocks of one form are equal. `instances`: number of instances.
-    """
-
-    instances: int
-    cache: dict[Any, Any] = field(default_factory=dict)
-    form: tuple[str, ...] = ()
-
-    def once(self, name: tuple[Any, ...], make: Callable[[], T]) -> T:
-        """The cached value of a name; made for the first kernel that asks for it."""
-        key = (self.form, *name)
-        if key not in self.cache:
-            self.cache[key] = make()
-        found: T = self.cache[key]
-        return found
 
 
 class StatefulKernel(ABC):
@@ -295,6 +283,10 @@ class StatefulKernel(ABC):
 
     def placed(self, tables: Tables) -> PlacedRows | None:  # noqa: ARG002  (for kernels to override)
         """None: rows have no places."""
+        return None
+
+    def effort(self, *_given: Any, **_named: Any) -> Effort | None:
+        """None: rows and results say what an `advance` took."""
         return None
 
     def worth_shares(self, number: int, state: State) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shoal.kernels.spatial.point_block import keys_of
+from shoal.kernels.spatial.point_block import PointBlock, keys_of
 from shoal.kernels.spatial.range_index import RangeIndex
 
 Floats = NDArray[np.float64]
@@ -135,3 +135,20 @@ def test_a_point_in_a_crowded_cell_is_compared_with_few_ranges(sizes: str) -> No
     rows = np.diff(layout.starts)[finest[4] :]
     assert rows.mean() * (finest[2] + 1) * (finest[3] + 1) < 100
     assert layout.nbytes < 10 * 50_000
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 1 << 30), st.sampled_from([1, 25, 700]), st.sampled_from([1, 40]), st.sampled_from(sorted(SIZES)))
+def test_a_point_meets_the_ranges_that_match_it_and_none_of_another_cell(
+    seed: int, count: int, groups: int, sizes: str
+) -> None:
+    given = ranges(seed, count, groups, sizes)
+    wanted = points(seed, 200, groups, given)
+    met = RangeIndex.of(**given).met(PointBlock.of(**wanted))
+    keys, ours = keys_of(given["instance"], given["cell"]), keys_of(wanted["instance"], wanted["cell"])
+    in_cell = np.array([np.count_nonzero(keys == key) for key in ours])
+    matching = np.bincount([point for point, _ in expected(given, wanted)], minlength=200)
+    assert (matching <= met).all()
+    assert (met <= in_cell).all()
+    few = in_cell <= 12  # such a cell has no finer grid
+    assert (met[few] == in_cell[few]).all()

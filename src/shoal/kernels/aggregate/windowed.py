@@ -21,9 +21,10 @@ from shoal.kernels.aggregate.panes import (
     partial,
 )
 from shoal.kernels.columns.block import Block, Column
+from shoal.kernels.columns.shared_values import Shared
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds
-from shoal.kernels.kernel import ResultsPer, Shared, State, StatefulKernel
+from shoal.kernels.kernel import ResultsPer, State, StatefulKernel
 from shoal.kernels.worth import Learned, counts_of, expected, present_us
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME

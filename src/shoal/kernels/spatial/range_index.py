@@ -68,6 +68,12 @@ class RangeIndex:
         found, ranges = _match(points.arrays, groups, self.layout.arrays, self._columns(), self.degrees)
         return found, ranges if self.order is None else self.order[ranges]
 
+    def met(self, points: PointBlock) -> Ints:
+        """How many ranges `search` compares each point with, by the row of the point."""
+        found = np.zeros(points.rows.size, np.int64)
+        _count_met(points.arrays, self.layout.groups(points.keys), self.layout.arrays, found)
+        return found
+
     def equal(self, keys: Ints, box: Floats, since: Ints) -> tuple[Ints, Ints]:
         """The rows of given ranges and of the indexed ranges that equal them in key, box and start, as pairs.
 
@@ -115,6 +121,26 @@ def _match(
                     points[count], ranges[count] = rows[point], i
                     count += inside & beside
     return points[:count], ranges[:count]
+
+
+@compiled
+def _count_met(block: PointArrays, groups: Places, layout: LayoutArrays, met: Ints) -> None:
+    """The ranges in the sub-cells that `_match` goes through."""
+    rows, number, x, y, _ = block
+    frames, level_starts, levels, starts = layout
+    for point in range(rows.size):
+        group = groups[number[point]]
+        if group < 0:
+            continue
+        fine_x = fine(x[point], frames[group, 0], frames[group, 2])
+        fine_y = fine(y[point], frames[group, 1], frames[group, 3])
+        for level in range(level_starts[group], level_starts[group + 1]):
+            digits = levels[level, 0]
+            column, row = fine_x >> (BITS - digits), fine_y >> (BITS - levels[level, 1])
+            left = max(0, column - levels[level, 2])
+            for each in range(max(0, row - levels[level, 3]), row + 1):
+                begin = levels[level, 4] + (each << digits)
+                met[rows[point]] += starts[begin + column + 1] - starts[begin + left]
 
 
 @compiled

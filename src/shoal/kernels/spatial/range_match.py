@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.columns.block import Block, Column, take
+from shoal.kernels.columns.effort import Effort
 from shoal.kernels.columns.identity import ids_of
 from shoal.kernels.columns.nullable import Nullable
 from shoal.kernels.columns.order import due, group_numbers
@@ -167,6 +168,26 @@ class RangeMatchKernel(RowKernel):
         if self.where is not None and matched.length:
             matched = matched.where(holds(self.where, matched))
         return matched
+
+    def effort(self, before: Tables, fresh: Tables, after: Tables, after_us: int, instances: int) -> Effort:
+        """Comparisons of the points before the watermark with ranges nearby, and ranges that begin and end.
+
+        Ranges that are over and were dropped after the comparison are left out.
+        """
+        points = concat_rows([each[POINTS] for each in (before, fresh) if POINTS in each])
+        ready, _ = due(points, after_us)
+        ranges: RangeTable | None = after.get(RANGES)
+        found, came = Effort.none(instances), fresh.get(RANGES)
+        if ready is not None and ranges is not None:
+            x, y = coordinates(self.grid, self.point, ready.columns)
+            met = ranges.met(ready.instance, ready[self.cells[POINTS]], x, y, ready[TIME])
+            np.add.at(found.looked_up, ready.instance, 1)
+            np.add.at(found.compared, ready.instance, met)
+        if came is not None:
+            starts = came.starts[-1]
+            np.add.at(found.begun, came.instance[:starts], 1)
+            np.add.at(found.ended, came.instance[starts:], 1)
+        return found
 
     def deadlines_us(self, number: int, table: Any) -> Ints | None:
         """A point is needed once the watermark passes it; a range at every watermark."""

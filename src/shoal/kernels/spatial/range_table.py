@@ -120,6 +120,14 @@ class RangeTable:
         ranges = [rows + start for (_, rows), start in zip(pairs, self.starts[:-1].tolist(), strict=True)]
         return np.concatenate([points for points, _ in pairs]), np.concatenate(ranges)
 
+    def met(self, instance: Ints, cell: Ints, x: Floats, y: Floats, time: Ints) -> Ints:
+        """How many ranges `matches` compares each point with; the table must be ready."""
+        points = PointBlock.of(instance, cell, x, y, time)
+        found = np.zeros(x.size, np.int64)
+        for run in self.runs:
+            found += run.index.met(points)
+        return found
+
     def rows(self, rows: Ints, names: Iterable[str] | None = None) -> RowTable:
         """The given rows of ranges and ends as they are, in the given order, with the named columns or all."""
         parts = self._parts()

@@ -33,7 +33,9 @@ class TaskCosts:
         self._merged_event_s = factor * np.array([cost.merged_event_s for cost in of_instances])
         self._pair_s = factor * np.array([cost.pair_s for cost in of_instances])
         self._rows_per_event = np.array([cost.rows_per_event for cost in of_instances])
+        self._effort_s = factor * np.array([cost.effort_s for cost in of_instances])
         self._emit_s = factor * np.array([cost.emit_s for cost in costs])
+        self._uncounted_s = factor * np.array([cost.uncounted_s for cost in costs])
         self._spread = np.array([cost.spread for cost in costs])
         self._steps = 0
 
@@ -52,6 +54,12 @@ class TaskCosts:
         work_s[chosen] += merging_s
         once_s[chosen] = self._state_byte_s * merged.state_bytes + self._pair_s * merged.pairs
         active[chosen] |= (once_s[chosen] > 0) | (merging_s > 0)
+        if counts.effort is None:
+            work_s += self._uncounted_s * counts.events
+        else:
+            effort_s = (self._effort_s * np.column_stack(counts.effort.columns)).sum(axis=1)
+            work_s[chosen] += effort_s
+            active[chosen] |= effort_s > 0
         if self._emit_s.any():
             work_s += self._emitting_s(counts.results > 0)
         if self._spread.any():

@@ -18,7 +18,10 @@ class Cost:
     bytes of state are those that the turn merges with new rows, of which each costs `merged_row_s`, each event behind
     them `merged_event_s`, and each pair of rows of one instance `pair_s`. They are 0 for a turn that only collects
     rows, in which the watermark reaches the end of no window (`Kernel.due`). `rows_per_event`: new rows per event,
-    where they are not counted. `spread` is the standard deviation of the logarithm of measured over modelled cost.
+    where they are not counted. `looked_up_s`, `compared_s`, `begun_s` and `ended_s`: per row that is looked up in
+    state, per row of state that it is compared with, and per row of state that begins or ends, where the kernel counts
+    them (`Kernel.effort`); where nobody asks the kernel, an event costs `uncounted_s` more instead. `spread` is the
+    standard deviation of the logarithm of measured over modelled cost.
 
     >>> Cost(fixed_s=1e-4, event_s=2e-8).seconds([0, 1000], 0, 0).tolist()
     [0.0001, 0.00012]
@@ -34,6 +37,11 @@ class Cost:
     merged_event_s: float = 0.0
     pair_s: float = 0.0
     rows_per_event: float = 0.0
+    looked_up_s: float = 0.0
+    compared_s: float = 0.0
+    begun_s: float = 0.0
+    ended_s: float = 0.0
+    uncounted_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Reject costs that are negative or no numbers."""
@@ -42,15 +50,20 @@ class Cost:
                 raise ConfigError(f"{name} of a cost must be a number from 0 on; got {value!r}")
 
     def seconds(self, events: ArrayLike, results: ArrayLike, state_bytes: ArrayLike) -> NDArray[np.float64]:
-        """The seconds of work of turns, for numbers or arrays of any shapes that fit each other."""
+        """The seconds of work of turns without counted effort, for numbers or arrays of shapes that fit each other."""
         found: NDArray[np.float64] = (
             self.fixed_s
-            + self.event_s * np.asarray(events, float)
+            + (self.event_s + self.uncounted_s) * np.asarray(events, float)
             + self.result_s * np.asarray(results, float)
             + self.state_byte_s * np.asarray(state_bytes, float)
             + self.emit_s * (np.asarray(results) > 0)
         )
         return found
+
+    @property
+    def effort_s(self) -> tuple[float, ...]:
+        """Seconds for each of the columns of an `Effort`."""
+        return self.looked_up_s, self.compared_s, self.begun_s, self.ended_s
 
     def and_per_event(self, other: "Cost", *, events: float, results: float) -> "Cost":
         """This cost and that of a task behind it, of which every event of this one causes some events and results."""

@@ -6,7 +6,7 @@ They are orders of magnitude for a machine that nobody has measured. For a machi
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shoal.compiler.lane import Lane
@@ -86,7 +86,7 @@ class Uniform:
             steps |= _prefixes(feed.steps)
         behind_s = sum(self.weight(kind_of_step(texts[-1])) for texts in steps)
         own = self._own(operator_of(self.program, lane))
-        return Cost(event_s=own.event_s, result_s=own.result_s + behind_s + len(lane.outlets) * self.weight("sink"))
+        return replace(own, result_s=own.result_s + behind_s + len(lane.outlets) * self.weight("sink"))
 
     def _own(self, operator: Operator) -> Cost:
         return Cost(event_s=self.weight(operator.kind))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shoal.compiler.lane import Lane
 from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.effort import Effort
 from shoal.kernels.columns.table import Tables
 from shoal.runtimes.interpreter import Interpreted
 from shoal.runtimes.simulated.input.task_plan import Merged, TaskPlan
@@ -21,12 +22,39 @@ FEW_ROWS = 1 << 16
 """Rows that may wait in the part of a lane on one worker, or as many as its state has, if that is more."""
 
 
-class CountedEpoch(Interpreted):
-    """An epoch of the interpreter that counts the new rows of every instance: `fresh`, by the number of the lane."""
+class EffortEpoch(Interpreted):
+    """An epoch of the interpreter that counts what kernels do beside rows and results, by the number of the lane."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Nothing read yet."""
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self._effort: dict[int, Effort] = {}
+
+    def _advanced(
+        self, lane: Lane, state: Tables, fresh: Tables, before_us: int, after_us: int
+    ) -> tuple[Tables, Block]:
+        found = super()._advanced(lane, state, fresh, before_us, after_us)
+        if lane.kernel is not None:
+            effort = lane.kernel.effort(state, fresh, found[0], after_us, len(lane.instances))
+            if effort is not None:
+                self._effort[lane.number] = effort
+        return found
+
+    @property
+    def effort(self) -> Effort | None:
+        """That of all instances, in the order of the program's; None if no kernel counts any."""
+        if not self._effort:
+            return None
+        lanes = [lane for lane in self._program.lanes if lane.kernel is not None]
+        return Effort.joined(self._effort.get(each.number, Effort.none(len(each.instances))) for each in lanes)
+
+
+class CountedEpoch(EffortEpoch):
+    """One that counts also the new rows of every instance: `fresh`, by the number of the lane."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Nothing read yet."""
+        super().__init__(*args, **kwargs)
         self.fresh: dict[int, Floats] = {}
         self.state: dict[int, Tables] = {}
 

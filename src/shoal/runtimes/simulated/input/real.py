@@ -66,9 +66,8 @@ class RealInput(TimedInput):
         self._shedding = after_reading(self._shedding, readings)
         self.written.add(epoch)
         counts = counts_of(plan, source, epoch, loads, due_s)
-        return replace(
-            counts, merged=self._merges.after(plan, epoch, counts.events, before, marks, now.binding.workers)
-        )
+        merged = self._merges.after(plan, epoch, counts.events, before, marks, now.binding.workers)
+        return replace(counts, merged=merged, effort=epoch.effort)
 
 
 def divided_source(source: Source, block_rows: int) -> Source:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shoal.compiler.lane import Lane, Outlet
 from shoal.compiler.program import Program
+from shoal.kernels.columns.effort import Effort
 from shoal.model.control.binding import Binding
 from shoal.model.query.graph import InstanceId
 
@@ -188,6 +189,7 @@ class Counts:
 
     `state_bytes`: the size of the state of every instance after it. `merged`: what instances merge with their state.
     If it is not known, those with results merge theirs, and new rows are as many per event as in the profile.
+    `effort`: what instances do beside, where kernels count it.
     """
 
     source: int
@@ -197,3 +199,4 @@ class Counts:
     results: Ints
     state_bytes: Floats
     merged: Merged | None = None
+    effort: Effort | None = None

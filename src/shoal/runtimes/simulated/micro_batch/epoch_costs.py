@@ -5,7 +5,7 @@ it; what rows cost is then said by the delay model.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shoal.compiler.lane import Lane
@@ -28,6 +28,9 @@ LAUNCH_S = 0.0005
 """The least time of the driver per task, however many slots there are: an estimate, 2,000 tasks per second."""
 LOAD_BYTE_S = 1e-9
 """Time to load a byte of state that another worker wrote, beside the link: what control assumes of any link, too."""
+EFFORT = ("looked_up_s", "compared_s", "begun_s", "ended_s")
+PER_ROW = ("event_s", "result_s", "state_byte_s", *EFFORT, "uncounted_s")
+"""What rows, results and state cost, in a task of Spark."""
 AGAIN = "measure it again with shoal profile --on spark"
 
 
@@ -44,6 +47,12 @@ class EpochCosts:
     driver: Cost
     between_s: float
     slots: int = SLOTS
+
+    def scaled(self, factor: float) -> "EpochCosts":
+        """The same with more work for every row, and as much for every task and epoch."""
+        reading = {stream: _times(cost, factor) for stream, cost in self.reading.items()}
+        lanes = {number: _times(cost, factor) for number, cost in self.lanes.items()}
+        return replace(self, reading=reading, lanes=lanes)
 
     def driver_s(self, tasks: int, results: int, slots: int) -> float:
         """The time of the driver for an epoch on so many slots.
@@ -69,7 +78,12 @@ def usual_costs(program: Program, model: DelayModel) -> EpochCosts:
 
 def _with_fixed(cost: Cost, fixed_s: float) -> Cost:
     """A cost per row with the fixed time of a task; that of a turn on the local runtime is another one."""
-    return Cost(fixed_s, cost.event_s, cost.result_s, cost.state_byte_s)
+    return Cost(fixed_s, **{name: getattr(cost, name) for name in PER_ROW})
+
+
+def _times(cost: Cost, factor: float) -> Cost:
+    """The same with more work per row."""
+    return replace(cost, **{name: factor * getattr(cost, name) for name in PER_ROW})
 
 
 def has_epochs(profile: Mapping[str, Any] | None) -> bool:

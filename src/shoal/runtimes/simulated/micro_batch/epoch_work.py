@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from shoal.compiler.program import Program
 from shoal.connectors.sources.source import Slice, Source
+from shoal.kernels.columns.effort import Effort
 from shoal.model.control.shedding import NO_SHEDDING, StreamShedding
-from shoal.runtimes.interpreter import Interpreted
+from shoal.runtimes.simulated.input.merges import EffortEpoch
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,7 +31,7 @@ class EpochWork:
 
     `onward_bytes`: what instances get from other instances in the epoch. `state_bytes`: the size of their state
     afterwards. `results`: the rows that they emit, also to other operators; `written`: those of every result table.
-    `due_s`: when the first and the last of the rows were due.
+    `due_s`: when the first and the last of the rows were due. `effort`: what instances do beside, where it is counted.
     """
 
     slices: tuple[SliceWork, ...]
@@ -41,6 +42,7 @@ class EpochWork:
     written: Mapping[str, int] = field(default_factory=dict)
     written_bytes: int = 0
     due_s: tuple[float, float] = (0.0, 0.0)
+    effort: Effort | None = None
 
     @property
     def rows(self) -> int:
@@ -60,7 +62,7 @@ class EpochWork:
         return self.received_bytes + np.where(changed, self.state_bytes, 0.0)
 
 
-class SlicedEpoch(Interpreted):
+class SlicedEpoch(EffortEpoch):
     """An interpreted epoch that is read in as many slices as Spark would, and that counts the bytes of each."""
 
     def __init__(
@@ -83,7 +85,7 @@ class SlicedEpoch(Interpreted):
         onward = everything - sum((each.sent_bytes for each in self.slices), np.zeros(len(everything)))
         written = {table: sum(batch.num_rows for batch in batches) for table, batches in self.results.items()}
         size = sum(batch.nbytes for batches in self.results.values() for batch in batches)
-        return EpochWork(tuple(self.slices), np.maximum(onward, 0.0), *counts, written, size, due_s)
+        return EpochWork(tuple(self.slices), np.maximum(onward, 0.0), *counts, written, size, due_s, self.effort)
 
     def _slice(self, stream: str, source: Source, piece: Slice) -> int:
         before, rows = {lane: len(tables) for lane, tables in self._fresh.items()}, self.rows

@@ -31,7 +31,7 @@ from shoal.runtimes.simulated.micro_batch.timeline import Bound, EpochPlayer
 from shoal.runtimes.simulated.settings import SimulatedSettings
 from shoal.runtimes.simulated.workers import Workers
 
-TAKEN = ("topology", "delay", "trace", "seed", "measure_policy", "mode")
+TAKEN = ("topology", "delay", "trace", "weights", "work_factor", "seed", "measure_policy", "mode")
 """The settings that a simulated Spark has; it refuses the others."""
 BEFORE = 0.5
 """The share of the time between two epochs that passes when the input of the second is already fixed."""
@@ -188,8 +188,10 @@ class MicroBatchRuntime(CommandedRun):
         settings = self.settings
         profile = read_profile(settings.trace) if settings.trace else None
         if settings.delay == "traced" and profile is not None and has_epochs(profile):
-            return profiled_costs(now.program, profile)
-        return usual_costs(now.program, settings.delays(now.program))
+            costs = profiled_costs(now.program, profile)
+        else:
+            costs = usual_costs(now.program, settings.delays(now.program))
+        return costs.scaled(settings.work_factor)
 
 
 def _source(slots: ExecutorSlots, executor: int, target: int) -> int:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from shoal.compiler.lane import Lane
 from shoal.compiler.program import Program
 from shoal.errors import RunError
-from shoal.runtimes.simulated.micro_batch.epoch_costs import LOAD_BYTE_S, EpochCosts
+from shoal.kernels.columns.effort import Effort
+from shoal.runtimes.simulated.micro_batch.epoch_costs import EFFORT, LOAD_BYTE_S, EpochCosts
 from shoal.runtimes.simulated.micro_batch.epoch_work import EpochWork
 from shoal.runtimes.simulated.micro_batch.exchange import between_hosts, collected_s, exchanged_s
 from shoal.runtimes.simulated.micro_batch.executor_slots import ExecutorSlots, ScheduledTasks
@@ -95,6 +96,11 @@ class EpochPlayer:
         found: Floats = (
             self._event_s * work.events + self._result_s * work.results + self._state_byte_s * work.state_bytes
         )
+        return found if work.effort is None else found + self._effort_s(work.effort)
+
+    def _effort_s(self, effort: Effort) -> Floats:
+        parts = [self._by_instance(name) * count for name, count in zip(EFFORT, effort.columns, strict=True)]
+        found: Floats = np.sum(parts, axis=0)
         return found
 
     def played(self, work: EpochWork, bound: Bound, begin_s: float) -> Timeline:
