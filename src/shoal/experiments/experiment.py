@@ -22,6 +22,7 @@ Dialect = Literal["expose", "dcep-sim"]
 """Whose words a file uses; they differ in `wait` (milli- or microseconds) and `deployQueries` (quantity or id)."""
 Answers = Literal["oracle", "same", "none"]
 """What results are compared with: the batch oracle, those of the other points, or nothing."""
+FigureType = Literal["bars", "lines", "series"]
 ENGINE = "engine"
 """The parameter that names the engine; all others are free."""
 
@@ -71,7 +72,7 @@ Subject = TaskFlow | WorkloadRun | MeasureFunction
 class FigureSpec:
     """A figure of an experiment: one metric of every point, along a parameter or over time."""
 
-    type: Literal["bars", "lines", "series"]
+    type: FigureType
     y: str
     x: str = ""
     by: str = ""
@@ -182,3 +183,4 @@ class ExperimentFile:
     tracepoints: Mapping[int, str] = field(default_factory=dict)
     plots: tuple[PlotSpec, ...] = ()
     network: NetworkSpec | None = None
+    dialect_reason: str = ""

@@ -1,7 +1,7 @@
 """Stream definitions and datasets of a graph file: what is read, and from where."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from shoal.errors import ShoalError, did_you_mean
@@ -21,9 +21,22 @@ TYPES: Mapping[str, str] = {
     "long-timestamp": "timestamp",
 }
 """Types in a tuple format and what they are here."""
-DEFINITION_KEYS = ("stream-id", "name", "tuple-format", "rowtime-column", "lateness-s", "max-ahead-s", "idle-s")
+DEFINITION_KEYS = (
+    "stream-id",
+    "name",
+    "tuple-format",
+    "rowtime-column",
+    "lateness-s",
+    "max-ahead-s",
+    "idle-s",
+    "id",
+    "intermediary-stream",
+)
+"""The last two are Expose's: the number once more, and whether queries make the stream, which changes nothing."""
 TIME_UNITS = ("s", "ms", "us", "ns")
 DATASET_KEYS = ("id", "name", "file", "type", "format", "stream", "follow", "time-unit")
+GENERATOR_KEYS = ("generator", "events", "seed")
+"""The keys of a dataset that is generated, where a file may have such."""
 DATASET_TYPES = ("csv", "yaml")
 FORMATS = ("parquet", "arrow", "csv")
 
@@ -64,7 +77,10 @@ class StreamDefinition:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Where events are stored: a file of DCEP-Sim's (`type`), or a directory of files of one stream (`format`)."""
+    """Where events are stored: a file of DCEP-Sim's (`type`), or a directory of files of one stream (`format`).
+
+    Or they are made: by the `generator` of a workload, so many and with this seed.
+    """
 
     file: str
     type: str
@@ -73,6 +89,11 @@ class Dataset:
     follow: bool
     part: YamlPart
     time_unit: str | None = None
+    id: str = ""
+    name: str = ""
+    generator: str = ""
+    events: int = 0
+    seed: int = 0
 
 
 def definitions(part: YamlPart | None) -> dict[str, StreamDefinition]:
@@ -116,7 +137,7 @@ def _definition(item: YamlPart) -> StreamDefinition:
         entries.get("rowtime-column"), {each: type_.removesuffix(NOT_NULL) for each, type_ in columns.items()}, name
     )
     return StreamDefinition(
-        entries["stream-id"].text("stream-id") if "stream-id" in entries else "",
+        _stream_id(entries),
         name,
         columns | ({time: "timestamp"} if time else {}),
         time,
@@ -126,6 +147,16 @@ def _definition(item: YamlPart) -> StreamDefinition:
         _seconds(entries.get("idle-s"), "idle-s", None),
         item,
     )
+
+
+def _stream_id(entries: Mapping[str, YamlPart]) -> str:
+    """The number of a stream, which Expose writes twice; empty if it has none."""
+    said = {key: entries[key].text(key) for key in ("stream-id", "id") if key in entries}
+    if len(set(said.values())) > 1:
+        entries["id"].fail(
+            f"id of a stream must be its stream-id {said['stream-id']}, or be left out; got {said['id']}"
+        )
+    return next(iter(said.values()), "")
 
 
 def _rowtime(part: YamlPart | None, columns: Mapping[str, str], name: str) -> tuple[str, int | None]:
@@ -161,15 +192,19 @@ def _seconds(part: YamlPart | None, what: str, default: float | None) -> float |
     return value
 
 
-def datasets(part: YamlPart | None) -> tuple[Dataset, ...]:
-    """The datasets of a file, in its order."""
-    return tuple(_dataset(item) for item in part.items("datasets")) if part else ()
+def datasets(part: YamlPart | None, generators: Collection[str] = ()) -> tuple[Dataset, ...]:
+    """The datasets of a file, in its order; they can be generated if there are names of generators."""
+    return tuple(_dataset(item, generators) for item in part.items("datasets")) if part else ()
 
 
-def _dataset(item: YamlPart) -> Dataset:
-    entries = item.entries("dataset", DATASET_KEYS, hyphens=True)
+def _dataset(item: YamlPart, generators: Collection[str]) -> Dataset:
+    entries = item.entries("dataset", (*DATASET_KEYS, *(GENERATOR_KEYS if generators else ())), hyphens=True)
+    if "generator" in entries:
+        return _generated(item, entries, generators)
     if "file" not in entries:
-        item.fail("a dataset must have a file")
+        item.fail(f"a dataset must have a file{', or a generator' if generators else ''}")
+    if unused := [key for key in GENERATOR_KEYS if key in entries]:
+        entries[unused[0]].fail(f"{unused[0]} of a dataset is for one with a generator; this one has a file")
     said: dict[str, str] = {
         key: entries[key].text(f"{key} of a dataset")
         for key in ("file", "type", "format", "stream", "time-unit")
@@ -187,5 +222,35 @@ def _dataset(item: YamlPart) -> Dataset:
     if unit is not None and ("type" in said or unit not in TIME_UNITS):
         item.fail(f"time-unit of a dataset must be {', '.join(TIME_UNITS)}, and is for directories of files")
     return Dataset(
-        said["file"], said.get("type", ""), said.get("format", ""), said.get("stream", ""), follow, item, unit
+        said["file"],
+        said.get("type", ""),
+        said.get("format", ""),
+        said.get("stream", ""),
+        follow,
+        item,
+        unit,
+        *_identity(entries),
     )
+
+
+def _identity(entries: Mapping[str, YamlPart]) -> tuple[str, str]:
+    """The id and the name of a dataset; both may be missing."""
+    id_, name = (entries[key].text(f"{key} of a dataset") if key in entries else "" for key in ("id", "name"))
+    return id_, name
+
+
+def _generated(item: YamlPart, entries: Mapping[str, YamlPart], generators: Collection[str]) -> Dataset:
+    """A dataset that a generator makes."""
+    if unused := [key for key in entries if key not in ("id", "name", *GENERATOR_KEYS)]:
+        entries[unused[0]].fail(f"{unused[0]} of a dataset is for one with a file; this one has a generator")
+    name = entries["generator"].text("generator of a dataset")
+    if name not in generators:
+        near = did_you_mean(name, generators)
+        entries["generator"].fail(f"generator of a dataset must be one of {', '.join(generators)}; got {name!r}{near}")
+    if "events" not in entries:
+        item.fail("a dataset with a generator must say how many events, as in 'events: 100000'")
+    events = entries["events"].number("events of a dataset")
+    if events < 1:
+        entries["events"].fail(f"events of a dataset must be at least 1; got {events}")
+    seed = entries["seed"].number("seed of a dataset") if "seed" in entries else 0
+    return Dataset("", "", "", "", False, item, None, *_identity(entries), name, events, seed)

@@ -11,7 +11,7 @@ True
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,9 +82,7 @@ def _loaded(whole: YamlPart, functions: Named, *, allow_pickle: bool) -> GraphFi
         top["spequeries"].fail("spequeries must have a key 'queries'")
     graph = Graph()
     for part in listed["queries"].items("queries"):
-        query = _query(part, streams, functions)
-        if not allow_pickle:
-            _refuse_code(query, part)
+        query = read_query(part, streams, functions, allow_pickle=allow_pickle)
         try:
             graph = Graph.of([*graph.queries.values(), query])
         except ShoalError as error:
@@ -102,8 +100,24 @@ def _refuse_code(query: Query, part: YamlPart) -> None:
             )
 
 
-def _query(part: YamlPart, streams: Mapping[str, StreamDefinition], functions: Named) -> Query:
-    entries = part.entries("query", QUERY_KEYS)
+def read_query(
+    part: YamlPart,
+    streams: Mapping[str, StreamDefinition],
+    functions: Named,
+    *,
+    allow_pickle: bool = False,
+    more: Sequence[str] = (),
+) -> Query:
+    """One query of a file: operators and edges, ours or DCEP-Sim's. `more`: keys that somebody else reads."""
+    query = _query(part, part.entries("query", (*QUERY_KEYS, *more), hyphens=True), streams, functions)
+    if not allow_pickle:
+        _refuse_code(query, part)
+    return query
+
+
+def _query(
+    part: YamlPart, entries: Mapping[str, YamlPart], streams: Mapping[str, StreamDefinition], functions: Named
+) -> Query:
     if "name" not in entries:
         part.fail("a query must have a name")
     name = entries["name"].text("name of a query")
