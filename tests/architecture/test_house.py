@@ -15,6 +15,7 @@ SAME_IDEA = {
     "delivery": "when results reach the sink, on the local runtime and in simulation",
     "document": "YAML with lines: any document, and one that describes a machine",
     "events": "what a workload's streams consist of, for each workload",
+    "experiment": "experiments as values; the command that plans and runs them",
     "files": "events in files: read by a source, written for a trial",
     "functions": "the functions of expressions: declared in the model, computed in kernels",
     "graph": "the graph; the command that shows it",

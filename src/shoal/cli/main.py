@@ -9,6 +9,7 @@ import click
 
 from shoal import __version__
 from shoal.cli.commands.bench import BenchOptions, run_bench
+from shoal.cli.commands.experiment import experiment
 from shoal.cli.commands.explain import explain, mechanisms, policies
 from shoal.cli.commands.graph import write_graph
 from shoal.cli.commands.instances import instances
@@ -327,6 +328,7 @@ def operators(as_json: bool) -> None:
 cli.add_command(instances)
 cli.add_command(queries)
 cli.add_command(explain)
+cli.add_command(experiment)
 cli.add_command(map_)
 cli.add_command(plan)
 cli.add_command(policies)

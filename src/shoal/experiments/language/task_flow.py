@@ -74,7 +74,7 @@ def _nodes(part: YamlPart | None, spec: TaskSpec, item: YamlPart, inherited: tup
             part.fail(f"{spec.name} is done by a node, not by the coordinator; give its number, as in 'node: 1'")
         return ()
     listed = written if isinstance(written, list) else [written]
-    if not listed or any(type(each) is not int or each < 0 for each in listed):
+    if not listed or any(type(each) is not int or each < 1 for each in listed):
         part.fail(f"node must be a number, a list of numbers, or {COORDINATOR}; got {part.shown}")
     if spec.by == COORDINATOR:
         part.fail(f"{spec.name} is done by the coordinator; say 'node: {COORDINATOR}', or leave 'node' out")

@@ -1,0 +1,53 @@
+"""What a file needs and this machine does not have: engines that are not installed, files that are not there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from shoal.experiments.engines.catalog import ENGINES, engine_named
+from shoal.experiments.experiment import ENGINE, Experiment, ExperimentFile, MeasureFunction, TaskFlow
+from shoal.experiments.language.experiment_file import flow_for
+from shoal.experiments.language.task_check import every_task
+
+DEFAULT_ENGINE = "shoal-local"
+
+
+def engines_of(experiment: Experiment) -> tuple[str, ...]:
+    """The engines of an experiment, each once; a measure function uses what it likes."""
+    if isinstance(experiment.subject, MeasureFunction):
+        return ()
+    return tuple(dict.fromkeys(str(point.get(ENGINE, DEFAULT_ENGINE)) for point in experiment.points))
+
+
+def lacking(file: ExperimentFile) -> Iterator[str]:
+    """What must be there before all experiments of a file can run, one line each."""
+    engines = dict.fromkeys(engine for experiment in file.experiments for engine in engines_of(experiment))
+    for name in engines:
+        if missing := engine_named(name).missing() if name in ENGINES else "":
+            yield f"engine {name}: {missing}"
+    for number, dataset in file.datasets.items():
+        if dataset.file and not dataset_path(file, number).exists():
+            yield f"dataset {number}: there is no {'directory' if dataset.format else 'file'} {dataset.file}"
+    for experiment in file.experiments:
+        yield from dict.fromkeys(_unspoken(file, experiment))
+
+
+def dataset_path(file: ExperimentFile, number: int) -> Path:
+    """Where a dataset is: paths are relative to the file that has them."""
+    return Path(file.path).parent / file.datasets[number].file
+
+
+def _unspoken(file: ExperimentFile, experiment: Experiment) -> Iterator[str]:
+    """Queries that a flow deploys on an engine for which the file has no text."""
+    if not isinstance(experiment.subject, TaskFlow):
+        return
+    for point in experiment.points:
+        name = str(point.get(ENGINE, DEFAULT_ENGINE))
+        languages = engine_named(name).languages if name in ENGINES else ()
+        for task in every_task(flow_for(file, experiment.subject, point).tasks):
+            query = file.queries[task.arguments[0]] if task.name == "deployQueries" else None
+            if query and query.graph is None and not set(languages) & set(query.sql):
+                known = ", ".join(query.sql) or "none"
+                yield (
+                    f"query {query.id} ({query.name}): engine {name} reads {' or '.join(languages) or 'no text'}, "
+                    f"and sql-query has {known}"
+                )
