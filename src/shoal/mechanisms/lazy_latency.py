@@ -43,8 +43,6 @@ class LazyLatency:
 
 
 def _due(transfer: Transfer) -> Iterator[Batch]:
-    last_us = 0
-    for part in by_time(transfer):
-        last_us = int(part.needed_us.min())
-        yield Batch(Queue.DEADLINE, FOLLOW, (transfer,), part.ids, due_us=last_us)
+    for due_us, ids in by_time(transfer):
+        yield Batch(Queue.DEADLINE, FOLLOW, (transfer,), ids, due_us=due_us)
     yield Batch(Queue.DEADLINE, FOLLOW, (transfer,))

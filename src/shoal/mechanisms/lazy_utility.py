@@ -46,8 +46,8 @@ class LazyUtility:
         return Plan(self.name, (stopped, *first, *rest))
 
     def _best_first(self, transfer: Transfer) -> Iterator[Batch]:
-        for part in by_utility(transfer, self.selection):
-            yield Batch(Queue.NORMAL, PART, (transfer,), part.ids)
+        for ids in by_utility(transfer, self.selection):
+            yield Batch(Queue.NORMAL, PART, (transfer,), ids)
         yield Batch(Queue.NORMAL, (*PART, StepKind.RESUME), (transfer,))
 
     def _limited(self, transfers: Sequence[Transfer], capacity: SharedCapacity) -> Iterator[Batch]:

@@ -41,6 +41,6 @@ class Meces:
 
 def fetchable(transfer: Transfer) -> Iterator[Batch]:
     """The keys of a transfer in the normal queue, any of which the target may ask for; then what is left."""
-    for part in by_key(transfer):
-        yield Batch(Queue.NORMAL, FOLLOW, (transfer,), part.ids, fetched=True)
+    for ids in by_key(transfer):
+        yield Batch(Queue.NORMAL, FOLLOW, (transfer,), ids, fetched=True)
     yield Batch(Queue.NORMAL, FOLLOW, (transfer,), fetched=transfer.fragments is None)

@@ -45,6 +45,6 @@ class Megaphone:
 
 
 def _fluid(transfer: Transfer) -> Iterator[Batch]:
-    for part in by_key(transfer):
-        yield Batch(Queue.NORMAL, HAND_OVER, (transfer,), part.ids)
+    for ids in by_key(transfer):
+        yield Batch(Queue.NORMAL, HAND_OVER, (transfer,), ids)
     yield Batch(Queue.NORMAL, HAND_OVER, (transfer,))

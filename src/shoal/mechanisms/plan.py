@@ -167,7 +167,8 @@ class Plan:
             if batch.ids is not None:
                 moved.setdefault(tuple(each.instance for each in batch.transfers), []).append(batch.ids)
         for instances, ids in moved.items():
-            if len(ids) > 1 and np.unique(np.concatenate(ids)).size < sum(each.size for each in ids):
+            ordered = np.sort(np.concatenate(ids))
+            if (ordered[1:] == ordered[:-1]).any():
                 raise MechanismError(f"a plan of {self.mechanism} moves a fragment of {instances[0]!r} twice")
 
     def _check_completed_last(self) -> None:

@@ -10,14 +10,17 @@
 
 import heapq
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from math import exp
 
 import numpy as np
 
 from shoal.control.twin.growth import Growth
 from shoal.control.twin.profile import LONGEST_S, Floats, MigrationProfile
+from shoal.mechanisms.batching import parts_of
 from shoal.mechanisms.plan import Batch, Plan, Queue, StepKind
 from shoal.mechanisms.shedding.capacity import TransferLink
 from shoal.mechanisms.transfer import ESSENTIAL_BYTES, STATIC_BYTES
@@ -25,6 +28,8 @@ from shoal.model.control.fragment import Ids, Ints
 
 HASHES = float(1 << 64)
 MIX = np.uint64(0xBF58476D1CE4E5B9)
+BEGINS = frozenset({StepKind.START, StepKind.TELL})
+CARRIES = frozenset({StepKind.EXTRACT, StepKind.PREAMBLE, StepKind.REPLICA})
 
 
 def on_link_s(link: TransferLink, nbytes: float) -> float:
@@ -73,7 +78,7 @@ class Journey:
 
     def followed(self) -> list[Leg]:
         """All batches, in the order in which they leave."""
-        waiting, asked = deque(self._placed()), list[tuple[float, int]]()
+        waiting, asked = self._placed(), list[tuple[float, int]]()
         fetchable = {number: places for number, (batch, places) in enumerate(waiting) if batch.fetched}
         numbered = deque(enumerate(waiting))
         gone, now_s, begun = set[int](), 0.0, False
@@ -90,19 +95,21 @@ class Journey:
                 batch, places = batches[number]
             gone.add(number)
             now_s = self._sent(batch, places, now_s)
-            if not begun and {StepKind.START, StepKind.TELL} & set(batch.kinds):
+            if not begun and not BEGINS.isdisjoint(batch.kinds):
                 begun = True
                 asked = self._requests(fetchable, self.legs[-1])
         return self.legs
 
     def _placed(self) -> list[tuple[Batch, Ints | None]]:
         """The batches with the places of their fragments."""
-        ids = self.profile.fragments.ids
-        order = np.argsort(ids)
-        return [
-            (each, None if each.ids is None else order[np.searchsorted(ids, each.ids, sorter=order)])
-            for each in self.plan.batches
-        ]
+        batches, ids = self.plan.batches, self.profile.fragments.ids
+        wanted = [each.ids for each in batches if each.ids is not None]
+        if not wanted:
+            return [(each, None) for each in batches]
+        order = self.profile.id_order
+        places = order[np.searchsorted(ids, np.concatenate(wanted), sorter=order)]
+        parts = parts_of(places, np.cumsum([each.size for each in wanted])[:-1])
+        return [(each, None if each.ids is None else next(parts)) for each in batches]
 
     def _requests(self, fetchable: dict[int, Ints | None], begun: Leg) -> list[tuple[float, int]]:
         """When a request for each batch is at the source, and the number of the batch."""
@@ -112,11 +119,12 @@ class Journey:
             first_s = begun.left_s - np.log(draws) / np.maximum(profile.rates * np.sqrt(profile.weight), 1e-12)
         self.first_s = np.minimum(first_s, LONGEST_S)
         asked_s = np.maximum(self.first_s, begun.arrived_s) + profile.link.latency_s
-        found = [
-            (float(asked_s[profile.key_of[places]].min()), number)
-            for number, places in fetchable.items()
-            if places is not None and places.size
-        ]
+        parts = {number: places for number, places in fetchable.items() if places is not None and places.size}
+        if not parts:
+            return []
+        begins = np.cumsum([0, *(places.size for places in parts.values())])[:-1]
+        soonest_s = np.minimum.reduceat(asked_s[profile.key_of[np.concatenate(list(parts.values()))]], begins)
+        found = list(zip(soonest_s.tolist(), parts, strict=True))
         heapq.heapify(found)
         return found
 
@@ -177,16 +185,28 @@ def _draws(keys: Ids) -> Floats:
 def arrivals_s(profile: MigrationProfile, legs: list[Leg]) -> Floats:
     """When each fragment is at the target, as it was when it left; `LONGEST_S` if it is never sent."""
     found = np.full(len(profile.fragments), LONGEST_S)
-    for leg in legs:
-        if leg.nbytes <= 0 or not {StepKind.EXTRACT, StepKind.PREAMBLE, StepKind.REPLICA} & set(leg.batch.kinds):
+    carrying = (leg for leg in legs if leg.nbytes > 0 and not CARRIES.isdisjoint(leg.batch.kinds))
+    for divided, some in groupby(carrying, key=lambda leg: leg.places is not None):
+        if divided:  # each fragment is in one such batch
+            _arrive_in_parts(profile, list(some), found)
             continue
-        on_way_s = leg.arrived_s - leg.left_s - profile.link.latency_s
-        if leg.places is not None:  # each fragment is in one such batch
-            share = np.cumsum(profile.sizes[leg.places]) / max(leg.nbytes, 1.0)
-            found[leg.places] = leg.left_s + profile.link.latency_s + np.minimum(share, 1.0) * on_way_s
-            continue
-        places = np.flatnonzero(found >= LONGEST_S)
-        share = np.cumsum(profile.sizes[places]) / max(leg.nbytes, 1.0)
-        share = np.ones(places.size) if StepKind.REPLICA in leg.batch.kinds else np.minimum(share, 1.0)
-        found[places] = leg.left_s + profile.link.latency_s + share * on_way_s
+        for leg in some:
+            places = np.flatnonzero(found >= LONGEST_S)
+            share = np.cumsum(profile.sizes[places]) / max(leg.nbytes, 1.0)
+            share = np.ones(places.size) if StepKind.REPLICA in leg.batch.kinds else np.minimum(share, 1.0)
+            on_way_s = leg.arrived_s - leg.left_s - profile.link.latency_s
+            found[places] = leg.left_s + profile.link.latency_s + share * on_way_s
     return found
+
+
+def _arrive_in_parts(profile: MigrationProfile, legs: Sequence[Leg], found: Floats) -> None:
+    """Set when the fragments of some legs arrive: one after another, while their leg is on its way."""
+    parts = [leg.places for leg in legs if leg.places is not None]
+    number = np.repeat(np.arange(len(legs)), [each.size for each in parts])
+    places = np.concatenate(parts)
+    sums = np.cumsum(profile.sizes[places])
+    before = np.append(0.0, sums)[np.flatnonzero(np.diff(number, prepend=-1))]
+    left_s, nbytes = np.array([leg.left_s for leg in legs]), np.array([leg.nbytes for leg in legs])
+    on_way_s = np.array([leg.arrived_s - leg.left_s - profile.link.latency_s for leg in legs])
+    share = np.minimum((sums - before[number]) / np.maximum(nbytes, 1.0)[number], 1.0)
+    found[places] = (left_s + profile.link.latency_s)[number] + share * on_way_s[number]

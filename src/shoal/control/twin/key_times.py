@@ -1,6 +1,6 @@
 """Key times: from when events of each key go to the target, and from when the target can process them."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,7 @@ from shoal.control.twin.journey import Leg
 from shoal.control.twin.profile import LONGEST_S, Floats, MigrationProfile
 from shoal.mechanisms.plan import Queue, StepKind
 from shoal.mechanisms.transfer import MOST_BATCHES
+from shoal.model.control.fragment import Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,20 +76,23 @@ def key_times_of(profile: MigrationProfile, legs: list[Leg], first_s: Floats | N
     redirected_s, here_s = np.full(keys, LONGEST_S), np.full(keys, last.arrived_s)
     new_redirected_s, new_here_s, answer_s = last.arrived_s, last.arrived_s, 0.0
     timed = any(leg.batch.queue is Queue.DEADLINE for leg in legs)
-    every = float(profile.weight.sum())
+    parts = [leg for leg in legs if leg.places is not None]
+    if parts:
+        number, key, later_s = _carried(profile, parts)
+        left_s, arrived_s = (np.array([getattr(leg, name) for leg in parts]) for name in ("left_s", "arrived_s"))
+        redirects, resumes = (
+            np.array([kind in leg.batch.kinds for leg in parts])[number]
+            for kind in (StepKind.REDIRECT, StepKind.RESUME)
+        )
+        np.minimum.at(redirected_s, key[redirects], (left_s + later_s)[number[redirects]])
+        np.minimum.at(here_s, key[resumes], (arrived_s - later_s)[number[resumes]])
     for leg in legs:
-        kinds, places = leg.batch.kinds, leg.places
-        if StepKind.REDIRECT in kinds and places is None:
+        if leg.places is not None:
+            continue
+        kinds = leg.batch.kinds
+        if StepKind.REDIRECT in kinds:
             redirected_s = np.minimum(redirected_s, leg.left_s)
             new_redirected_s = min(new_redirected_s, leg.left_s)
-        if places is not None and {StepKind.REDIRECT, StepKind.RESUME} & set(kinds):
-            some = set(profile.key_of[places].tolist())
-            later_s = _later_s(profile, leg, some, every)
-            for key in some:
-                if StepKind.REDIRECT in kinds:
-                    redirected_s[key] = min(redirected_s[key], leg.left_s + later_s)
-                if StepKind.RESUME in kinds:
-                    here_s[key] = min(here_s[key], leg.arrived_s - later_s)
         if StepKind.TELL in kinds:
             new_here_s, answer_s = leg.arrived_s, 0.0
         elif StepKind.START in kinds:
@@ -107,14 +111,22 @@ def key_times_of(profile: MigrationProfile, legs: list[Leg], first_s: Floats | N
     )
 
 
-def _later_s(profile: MigrationProfile, leg: Leg, keys: Collection[int], every: float) -> float:
-    """How much later than a batch its parts leave, on average, if it stands for several smaller batches."""
+def _carried(profile: MigrationProfile, parts: Sequence[Leg]) -> tuple[Ints, Ints, Floats]:
+    """The number of a leg and a key that it carries, for all such pairs, and how much later the keys of a leg leave.
+
+    A leg that stands for several smaller batches leaves and arrives in parts; the time is the mean of them.
+    """
+    keys = profile.keys.size
+    several = np.repeat(np.arange(len(parts)), [0 if leg.places is None else leg.places.size for leg in parts])
+    places = np.concatenate([leg.places for leg in parts if leg.places is not None])
+    pairs = np.flatnonzero(np.bincount(several * keys + profile.key_of[places], minlength=len(parts) * keys))
+    number, key = np.divmod(pairs, keys)
     if not profile.alike.size:
-        return 0.0
-    each = max(1.0, every / MOST_BATCHES)
-    parts = max(1.0, sum(float(profile.weight[key]) for key in keys) / each)
-    on_way_s = leg.arrived_s - leg.left_s - profile.link.latency_s
-    return on_way_s * (1 - 1 / parts) / 2
+        return number, key, np.zeros(len(parts))
+    each = max(1.0, float(profile.weight.sum()) / MOST_BATCHES)
+    shares = np.maximum(1.0, np.bincount(number, profile.weight[key], len(parts)) / each)
+    on_way_s = np.array([leg.arrived_s - leg.left_s - profile.link.latency_s for leg in parts])
+    return number, key, on_way_s * (1 - 1 / shares) / 2
 
 
 def _answer_s(profile: MigrationProfile, legs: list[Leg]) -> float:

@@ -157,6 +157,11 @@ class MigrationProfile:
         return np.where(times_us == NO_DEADLINE_US, LONGEST_S, np.clip(after_s, 0, LONGEST_S))
 
     @cached_property
+    def id_order(self) -> Ints:
+        """The places of the fragments in the order of their ids."""
+        return np.argsort(self.fragments.ids)
+
+    @cached_property
     def is_newest(self) -> NDArray[np.bool_]:
         """Whether each fragment is the newest of its key."""
         order = np.lexsort((self.fragments.deadline_us, self.key_of))
