@@ -1,0 +1,1 @@
+"""Measurements of what the controller decides: policies, thresholds, mechanisms that are chosen."""

@@ -1,0 +1,1 @@
+"""Measurements on Spark: Shoal beside plain Structured Streaming and DuckDB, over the same Parquet files."""

@@ -1,0 +1,1 @@
+"""Measurements of places: points that find rectangles, statistics of tiles, and policies that follow them."""
