@@ -37,7 +37,10 @@ OUTSIDE_WORLD = {
 
 ABOVE_RUNTIMES = ["session", "cli", "control", "policies", "experiments", "workloads"]
 RUNTIME_DOOR = {"shoal.runtimes.protocol", "shoal.runtimes.registry", "shoal.runtimes.profile_file"}
-PEERS = {"shoal.experiments.engines.spark_sql -> shoal.runtimes.spark.cluster.session"}
+PEERS = {
+    f"shoal.experiments.engines.{module} -> shoal.runtimes.spark.cluster.session"
+    for module in ("spark_sql", "spark_jvm")
+}
 """Plain Spark, which is measured beside Shoal, starts with the same settings."""
 
 

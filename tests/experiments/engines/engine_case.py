@@ -45,23 +45,31 @@ _TUMBLE = """
 SELECT road, window_end, COUNT(*) AS n, AVG(speed) AS mean_speed
 FROM TABLE(TUMBLE(TABLE cars, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY road, window_start, window_end
 """
+_BOUNDED = "t.{time} BETWEEN c.{time} - INTERVAL '2' SECOND AND c.{time} + INTERVAL '2' SECOND"
 _JOIN = """
 SELECT c.road AS road, c.kind AS kind, t.price AS price FROM cars AS c JOIN tolls AS t ON c.road = t.gate
-AND t.ts BETWEEN c.ts - INTERVAL '2' SECOND AND c.ts + INTERVAL '2' SECOND
-"""
+AND """
 FILTER = "SELECT ts, road, speed FROM cars WHERE speed > 50"
 TEXTS: Mapping[str, Mapping[str, str]] = {
-    "passthrough": {"sql": "SELECT * FROM cars"},
+    "passthrough": {"sql": "SELECT ts, road, kind, speed FROM cars"},
     "filter": {"sql": FILTER},
     "projection": {"sql": "SELECT ts, road + 1 AS next_road, speed / 3.6 AS ms FROM cars"},
     "window": {
         "shoal": _TUMBLE,
+        "flink": _TUMBLE.replace("(ts)", "(rowtime)"),
+        "spark-sql": """
+SELECT road, window.end AS window_end, count(*) AS n, avg(speed) AS mean_speed
+FROM cars GROUP BY road, window(ts, '10 seconds')
+""",
         "duckdb": """
 SELECT road, time_bucket(INTERVAL 10 SECOND, ts, TIMESTAMP '1970-01-01') + INTERVAL 10 SECOND AS window_end,
        count(*) AS n, avg(speed) AS mean_speed FROM cars GROUP BY ALL
 """,
     },
-    "join": {"sql": _JOIN},
+    "join": {
+        "sql": _JOIN + _BOUNDED.format(time="ts"),
+        "flink": _JOIN + _BOUNDED.format(time="rowtime"),
+    },
 }
 """Queries by what they do, for a language or for all that have no text of their own."""
 

@@ -1,7 +1,7 @@
 """The conformance list of engines: what each of them must do, and the same results as DuckDB."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import psutil
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pytest
 from tests.experiments.engines.engine_case import TEXTS, Kept, answered, cars, opened, query, tolls
 
 from shoal.errors import ConfigError, RunError
-from shoal.experiments.engines.catalog import ENGINES, engine_named, installed_engine
+from shoal.experiments.engines.catalog import ENGINES, engine_named, installed_engine, shut_down
 from shoal.experiments.engines.contract import EngineQuery
 from shoal.session.digest import differences
 
@@ -39,6 +39,13 @@ def _installed(request: pytest.FixtureRequest) -> None:
     name = request.node.callspec.params.get("name") if hasattr(request.node, "callspec") else None
     if name is not None and (missing := engine_named(name).missing()):
         pytest.skip(missing)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _ended() -> Iterator[None]:
+    yield
+    for name in ENGINES:
+        shut_down(engine_named(name))
 
 
 def check(name: str, cases: Sequence[str], given: Given) -> None:
@@ -101,6 +108,7 @@ def test_stop_in_the_middle_leaves_no_thread_and_no_process(name: str) -> None:
     session.start()
     session.receive("cars", cars(100))
     session.stop()
+    shut_down(engine_named(name))
     assert not [each for each in threading.enumerate() if each not in threads and "shoal" in each.name]
     assert not set(psutil.Process().children(recursive=True)) - processes
     with pytest.raises(RunError, match="it is stopped"):

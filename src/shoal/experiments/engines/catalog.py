@@ -6,11 +6,15 @@ from importlib import import_module
 from typing import cast
 
 from shoal.errors import ConfigError, did_you_mean
-from shoal.experiments.engines.contract import Engine
+from shoal.experiments.engines.contract import Engine, SharingEngine
 
 ENGINES: Mapping[str, str] = {
-    "shoal-local": "shoal.experiments.engines.shoal_live:LOCAL",
-    "shoal-reference": "shoal.experiments.engines.shoal_live:REFERENCE",
+    "shoal-local": "shoal.experiments.engines.own.shoal_live:LOCAL",
+    "shoal-spark": "shoal.experiments.engines.own.shoal_live:SPARK",
+    "shoal-simulated": "shoal.experiments.engines.own.shoal_simulated:SIMULATED",
+    "shoal-reference": "shoal.experiments.engines.own.shoal_live:REFERENCE",
+    "spark-sql": "shoal.experiments.engines.structured_streaming:SPARK_SQL",
+    "flink": "shoal.experiments.engines.apart.flink_sql:FLINK",
     "duckdb": "shoal.experiments.engines.duckdb_batch:DUCKDB",
 }
 """Module and name of every engine."""
@@ -35,3 +39,9 @@ def installed_engine(name: str) -> Engine:
     if missing := engine.missing():
         raise ConfigError(f"engine {name} cannot run here: {missing}")
     return engine
+
+
+def shut_down(engine: Engine) -> None:
+    """End what the sessions of an engine have shared, if anything."""
+    if isinstance(engine, SharingEngine):
+        engine.shutdown()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -31,6 +31,8 @@ class EngineJob:
     queries: tuple[EngineQuery, ...]
     workers: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
+    directory: str = ""
+    """Where files that queries name are, for engines whose queries are programs."""
 
 
 class EngineSession(Protocol):
@@ -46,7 +48,9 @@ class EngineSession(Protocol):
         """No more rows will come: returns when every result, also of open windows, has been emitted."""
 
     def stop(self) -> None:
-        """End it, wherever it is; called once more it does nothing. Afterwards no thread or process of it is left."""
+        """End it, wherever it is; called once more it does nothing. Afterwards no thread or process of it is left, but
+        for what a `SharingEngine` keeps for its next session.
+        """
 
 
 class Engine(Protocol):
@@ -63,3 +67,11 @@ class Engine(Protocol):
 
     def open(self, job: EngineJob, emit: Emit) -> EngineSession:
         """Prepare queries; one it cannot run is a `ConfigError` that says which and why."""
+
+
+@runtime_checkable
+class SharingEngine(Engine, Protocol):
+    """An engine whose sessions share what is slow to start and gets faster as it runs, such as a JVM."""
+
+    def shutdown(self) -> None:
+        """End what is shared; called when no session is left, perhaps more than once. Sessions may be opened again."""

@@ -1,17 +1,14 @@
-"""Streams whose rows are pushed by a caller: in memory for threads of this process, in files for other processes."""
+"""Streams whose rows are pushed by a caller, for runs whose workers are threads of this process."""
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
 
-from shoal.connectors.sources.live_cursor import LiveCursor, read_pieces
-from shoal.connectors.sources.source import Offset, RawBatch, Slice, Wanted
+from shoal.connectors.sources.source import Offset, RawBatch, Slice
 from shoal.errors import SourceError
-from shoal.storage.directory import Directory
 
 MOST_ROWS = 200_000
 """Rows that may wait before a caller has to."""
@@ -59,16 +56,15 @@ class Inbox:
             self._changed.notify_all()
             return batches, self._ended
 
-    def next(self) -> pa.RecordBatch | None:
-        """Take a batch, waiting for one; None after the last."""
+    def waited(self, timeout_s: float) -> bool:
+        """Wait until there are rows, or will be none; returns whether there is something to take."""
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._batches) or self._ended or self._closed)
-            if self._closed or not self._batches:
-                return None
-            batch = self._batches.popleft()
-            self._rows -= batch.num_rows
-            self._changed.notify_all()
-            return batch
+            return self._changed.wait_for(lambda: bool(self._batches) or self._ended or self._closed, timeout_s)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody reads any more."""
+        return self._closed
 
 
 class PushedRows:
@@ -119,59 +115,3 @@ class PushedRows:
                 raise SourceError(f"rows of {self.place} can be read once; batch {number} was dropped")
             batch, first_row = self._kept[number]
             yield RawBatch(batch.select(list(columns)), self.place, first_row)
-
-
-class InboxFeed:
-    """The rows of an inbox as the steps of a live program."""
-
-    def __init__(self, inbox: Inbox) -> None:
-        """Nothing taken yet."""
-        self._inbox = inbox
-
-    def steps(self, replayed: int) -> Generator[pa.RecordBatch, None, None]:
-        """The batches; those of an earlier process are gone."""
-        if replayed:
-            raise SourceError(f"stream {self._inbox.stream!r} is pushed by a caller and cannot be replayed")
-        while (batch := self._inbox.next()) is not None:
-            yield batch
-
-    def close(self) -> None:
-        """Let go of whoever waits."""
-        self._inbox.close()
-
-
-INBOXES: dict[str, Inbox] = {}
-"""The inboxes of this process by name: a source is pickled to workers, where it only reads files."""
-
-
-@dataclass(frozen=True)
-class StoredRows:
-    """A source of the rows in the inbox of this name, stored as files: workers are processes of their own."""
-
-    live: ClassVar[bool] = True
-
-    inbox: str
-    rows_per_epoch: int = 1_000_000
-
-    @property
-    def place(self) -> str:
-        """What row numbers count in, for people."""
-        return f"stream {self.inbox.rpartition('/')[2]}"
-
-    def start(self) -> Offset:
-        """Before the first batch."""
-        return {"step": 0, "ended": False}
-
-    def cursor(self, directory: str) -> LiveCursor:
-        """A cursor that stores what is pushed; it must be made in the process that has the inbox."""
-        if self.inbox not in INBOXES:
-            raise SourceError(f"{self.place} is pushed in another process, or its session has been stopped")
-        return LiveCursor(lambda: InboxFeed(INBOXES[self.inbox]), Directory(directory), self.rows_per_epoch, self.place)
-
-    def read(self, piece: Slice, columns: Sequence[str]) -> Iterator[RawBatch]:
-        """The rows of stored batches."""
-        return self.read_wanted(piece, Wanted(tuple(columns), pa.schema([])))
-
-    def read_wanted(self, piece: Slice, wanted: Wanted) -> Iterator[RawBatch]:
-        """The same, with those of the columns that are only checked."""
-        return read_pieces(piece, wanted, self.place)

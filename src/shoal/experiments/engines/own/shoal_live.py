@@ -1,8 +1,10 @@
 """Shoal's runtimes as engines: rows are pushed into a run, and results are emitted while it goes on."""
 
+import shutil
+import tempfile
 import threading
-import uuid
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -11,9 +13,11 @@ from shoal.connectors.sinks import MemorySink
 from shoal.errors import ConfigError, RunError
 from shoal.experiments.engines.contract import Emit, EngineJob
 from shoal.experiments.engines.ordered_session import OrderedSession
-from shoal.experiments.engines.pushed_rows import INBOXES, Inbox, PushedRows, StoredRows
+from shoal.experiments.engines.own.pushed_rows import Inbox, PushedRows
+from shoal.experiments.engines.own.shoal_queries import shoal_graph
+from shoal.experiments.engines.own.stored_rows import RowWriter, StoredRows
 from shoal.experiments.engines.row_types import plain_results
-from shoal.experiments.engines.shoal_queries import shoal_graph
+from shoal.experiments.engines.spark_jvm import end_spark, shared_spark
 from shoal.language.python.flow import QUERY
 from shoal.model.query.graph import Graph
 from shoal.session.job import Job
@@ -81,27 +85,31 @@ class ShoalSession(OrderedSession):
         self._engine, self._graph = engine, graph
         self._sink = EmittingSink(emit)
         self._inboxes = {name: Inbox(name) for name in graph.streams}
-        self._key = uuid.uuid4().hex
+        self._writers: list[RowWriter] = []
+        self._directory: Path | None = None
         self._run: Run | None = None
         self._failure: BaseException | None = None
         self._follower = threading.Thread(target=self._follow, name=f"{engine.name}-run", daemon=True)
 
     def _begin(self) -> None:
-        for name, inbox in self._inboxes.items():
-            INBOXES[f"{self._key}/{name}"] = inbox
+        if not self._engine.in_memory:
+            self._directory = Path(tempfile.mkdtemp(prefix=f"{self._name}-rows-"))
         self._run = start(
             Job(self._name, self._graph, {name: self._source(name) for name in self._inboxes}),
             on=self._engine.runtime,
             workers=self._job.workers,
             sink=self._sink,
             conf=dict(self._job.settings),
+            spark=None if self._engine.in_memory else shared_spark(self._job.workers, self._job.settings),
         )
         self._follower.start()
 
     def _source(self, stream: str) -> PushedRows | StoredRows:
-        if self._engine.in_memory:
-            return PushedRows(self._inboxes[stream])
-        return StoredRows(f"{self._key}/{stream}")
+        inbox = self._inboxes[stream]
+        if self._directory is None:
+            return PushedRows(inbox)
+        self._writers.append(RowWriter(inbox, self._directory / stream))
+        return StoredRows(str(self._directory / stream))
 
     def _follow(self) -> None:
         """Follow the run to its end, on a thread of its own."""
@@ -131,13 +139,8 @@ class ShoalSession(OrderedSession):
         """Raise what ended the run, or what it refused."""
         if self._failure is not None:
             raise RunError(f"{self._name} failed: {self._failure}") from self._failure
-        refused = {} if self._run is None else self._run.tally.refused_rows
-        for each in refused.values():
-            if each.reason != LATE:
-                raise RunError(
-                    f"{self._name} refused {each.rows} rows of stream {each.stream!r}: {each.reason}, "
-                    f"column {each.column!r}; correct the dataset or the stream definition"
-                )
+        if self._run is not None and (refused := refused_input(self._run)):
+            raise RunError(f"{self._name} {refused}")
 
     def _release(self) -> None:
         self._sink.close()
@@ -147,10 +150,31 @@ class ShoalSession(OrderedSession):
             inbox.close()
         if self._follower.ident is not None and self._follower is not threading.current_thread():
             self._follower.join()
-        for name in [each for each in INBOXES if each.startswith(self._key)]:
-            del INBOXES[name]
+        for writer in self._writers:
+            writer.close()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def refused_input(run: Run) -> str:
+    """What a run has refused of its input, as the rest of a sentence; empty if nothing but late rows."""
+    for each in run.tally.refused_rows.values():
+        if each.reason != LATE:
+            return (
+                f"refused {each.rows} rows of stream {each.stream!r} ({each.reason}, column {each.column!r}: "
+                f"{each.detail}); correct the dataset or the stream definition"
+            )
+    return ""
+
+
+class ShoalSparkEngine(ShoalEngine):
+    """Shoal on Spark; sessions share the JVM with other engines on Spark."""
+
+    def shutdown(self) -> None:
+        """End Spark."""
+        end_spark()
 
 
 LOCAL = ShoalEngine("shoal-local", "local", in_memory=True)
 REFERENCE = ShoalEngine("shoal-reference", "reference", in_memory=True)
-SPARK = ShoalEngine("shoal-spark", "spark", in_memory=False)
+SPARK = ShoalSparkEngine("shoal-spark", "spark", in_memory=False)
