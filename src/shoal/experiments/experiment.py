@@ -8,6 +8,7 @@ gives values to parameters; each is run `repeat` times, and every such run is a 
 ['engine=duckdb+events=1000', 'engine=duckdb+events=1000']
 """
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,12 @@ Dialect = Literal["expose", "dcep-sim"]
 Answers = Literal["oracle", "same", "none"]
 """What results are compared with: the batch oracle, those of the other points, or nothing."""
 FigureType = Literal["bars", "lines", "series"]
+TIMEOUT_S = 1800.0
+"""How long a trial may take unless its experiment says something else."""
+KEY_CHARACTERS = 160
+"""The most characters of a point's name; a file name may have 255 bytes."""
+OracleVerdict = Literal["equal", "different", "not checked"]
+"""What a comparison with the batch oracle has shown."""
 ENGINE = "engine"
 """The parameter that names the engine; all others are free."""
 
@@ -93,7 +100,7 @@ class Experiment:
     metrics: tuple[str, ...] = ()
     """The metrics to show, in this order; none: all."""
     figures: tuple[FigureSpec, ...] = ()
-    timeout_s: float = 1800.0
+    timeout_s: float = TIMEOUT_S
     """A trial that takes longer is ended, and has failed."""
     where: str = ""
 
@@ -116,9 +123,14 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """The name of the point's directory: parameters in order of their names."""
-        parts = (f"{name}={value}" for name, value in sorted(self.parameters.items()))
-        return re.sub(r"[^\w.=+-]", "_", "+".join(parts)) or "all"
+        """The name of the point's directory: parameters in order of their names; other points have other names.
+
+        >>> Trial("f.yaml", "e", {"query": "a/b"}).key
+        'query=a_b~d721'
+        """
+        whole = "+".join(f"{name}={value}" for name, value in sorted(self.parameters.items())) or "all"
+        name = re.sub(r"[^\w.=+-]", "_", whole)[:KEY_CHARACTERS]
+        return name if name == whole else f"{name}~{hashlib.sha256(whole.encode()).hexdigest()[:4]}"
 
 
 @dataclass(frozen=True)
@@ -131,7 +143,7 @@ class TrialOutcome:
 
     metrics: Mapping[str, float] = field(default_factory=dict)
     answers: Mapping[str, str] = field(default_factory=dict)
-    oracle: Literal["equal", "different", "not checked"] = "not checked"
+    oracle: OracleVerdict = "not checked"
     series: Mapping[str, list[list[float]]] = field(default_factory=dict)
     failure: str = ""
 

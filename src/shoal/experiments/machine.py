@@ -1,5 +1,6 @@
 """The machine and the versions of a measurement, without anything that identifies the host."""
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -18,11 +19,44 @@ def described() -> dict[str, Any]:
         "cores": cores(),
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "cpu": _cpu(),
-        "load_1min": round(os.getloadavg()[0], 2),
+        **load_now(),
+        **code(),
         "python": platform.python_version(),
         "java": _java(),
         **{package: _version(package) for package in PACKAGES},
     }
+
+
+def load_now() -> dict[str, float]:
+    """How busy the machine is with anything at all."""
+    return {"load_1min": round(os.getloadavg()[0], 2)}
+
+
+def code() -> dict[str, Any]:
+    """The version of Shoal that runs: its last commit, and a digest of changes that are in none.
+
+    Results of one version may stand in for each other. Without a repository it is the version of the package.
+    """
+    package = Path(__file__).parents[1]
+    try:
+        commit = _git(package, "log", "-1", "--format=%h", "--", ".")
+        changes = _git(package, "status", "--porcelain", "--", ".") and _git(package, "diff", "HEAD", "--", ".")
+        new = _git(package, "ls-files", "--others", "--exclude-standard", "--", ".").split()
+    except (OSError, subprocess.CalledProcessError):
+        commit, changes, new = "", "", []
+    if not commit:
+        return {"version": _version("shoal"), "commit": "", "dirty": False}
+    if not changes and not new:
+        return {"version": commit, "commit": commit, "dirty": False}
+    digest = hashlib.sha256(changes.encode())
+    for name in new:
+        digest.update((package / name).read_bytes())
+    return {"version": f"{commit}+{digest.hexdigest()[:4]}", "commit": commit, "dirty": True}
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=directory, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def cores() -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from shoal.cli.commands.experiment_results import run
 from shoal.experiments.experiment import Experiment, ExperimentFile, MeasureFunction, Parameters, TaskFlow, WorkloadRun
 from shoal.experiments.language.experiment_file import load_experiments
 from shoal.experiments.language.file_schema import file_schema
@@ -19,6 +20,9 @@ MOST_POINTS = 12
 @click.group()
 def experiment() -> None:
     """Plan, run and compare the experiments of a file."""
+
+
+experiment.add_command(run)
 
 
 @experiment.command()

@@ -5,6 +5,7 @@
 ['duckdb', 'spark-sql']
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TypeVar, get_args
 
 from shoal.errors import ConfigError, GraphError, did_you_mean, reason_of
 from shoal.experiments.experiment import (
+    TIMEOUT_S,
     Answers,
     Dialect,
     Experiment,
@@ -53,6 +55,7 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "vary": "parameters with several values: each combination is a point",
     "points": "points one by one",
     "repeat": "how often each point is run",
+    "timeout-s": "seconds after which a trial is ended, and has failed",
     "small": "other set, vary, points and repeat, for the variant that runs in seconds",
     "answers": "what results are compared with: oracle, same or none",
     "metrics": "the metrics to show, in this order",
@@ -161,9 +164,19 @@ def _experiment(item: YamlPart, dialect: Dialect, declared: Declarations, path: 
         (changed if small else spec).repeat or 1,
         _answers(entries.get("answers"), subject),
         tuple(each.text("a metric") for each in entries["metrics"].items("metrics")) if "metrics" in entries else (),
+        timeout_s=_timeout_s(entries.get("timeout-s")),
         where=item.where,
     )
     return replace(made, figures=_figures(entries.get("figures"), made))
+
+
+def _timeout_s(part: YamlPart | None) -> float:
+    if part is None:
+        return TIMEOUT_S
+    seconds = part.data()
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        part.fail(f"timeout_s must be a positive number of seconds; got {part.shown}")
+    return float(seconds)
 
 
 def _declared_names(dialect: Dialect, declared: Declarations | ExperimentFile) -> Declared:

@@ -1,0 +1,100 @@
+"""`shoal experiment run|compare|report`: run what a file declares, and show what has come of it."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from shoal.cli.progress import Progress
+from shoal.errors import ConfigError
+from shoal.experiments.experiment import ExperimentFile
+from shoal.experiments.language.experiment_file import load_experiments
+from shoal.experiments.requirements import lacking
+from shoal.experiments.results.point_summary import ExperimentSummary, plain, summary_of
+from shoal.experiments.results.result_store import ResultStore
+from shoal.experiments.results.tables import notes_of, table_of
+from shoal.experiments.runner import RunChoice, Runner, chosen, context_of
+from shoal.storage.directory import Directory
+from shoal.storage.writable import check_writable
+
+RESULTS = "results"
+FAILED = 1
+PLAIN_WIDTH = 200
+
+
+@click.command()
+@click.argument("file")
+@click.option("--engine", "engines", metavar="A,B", help="Only the points with these engines.")
+@click.option("--only", multiple=True, metavar="EXPERIMENT", help="Only this experiment; may be repeated.")
+@click.option("--repeat", type=click.IntRange(1), help="Trials of every point  [default: as declared]")
+@click.option("--small", is_flag=True, help="The small variant, which shows in seconds that everything works.")
+@click.option("--again", is_flag=True, help="Also run trials that are finished.")
+@click.option("-o", "--output", metavar="DIR", default=RESULTS, show_default=True, help="Where results are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+def run(
+    file: str,
+    engines: str | None,
+    only: Sequence[str],
+    repeat: int | None,
+    small: bool,
+    again: bool,
+    output: str,
+    as_json: bool,
+) -> None:
+    """Run the experiments of FILE; exit code 1 if a trial fails or a result is wrong.
+
+    A trial that has finished before is not run again, so that an interrupted command goes on where it was.
+    """
+    declared = load_experiments(file, small=small)
+    choice = RunChoice(tuple(only), tuple(engines.split(",")) if engines else (), repeat, small, again)
+    experiments = chosen(declared, choice)
+    _refuse_lacking(replace(declared, experiments=experiments))
+    check_writable(output, "results directory")
+    summaries = []
+    with Progress(quiet=False) as progress:
+        runner = Runner(ResultStore(Directory(output)), progress.say, again=again)
+        for experiment in experiments:
+            records = runner.run(declared.path, experiment, small=small, context=context_of(declared, experiment))
+            summaries.append(summary_of(experiment, records))
+            if not as_json:
+                show(summaries[-1])
+    if as_json:
+        click.echo(json.dumps(_told(declared.path, output, summaries)))
+    if not all(summary.right for summary in summaries):
+        sys.exit(FAILED)
+
+
+def _refuse_lacking(file: ExperimentFile) -> None:
+    """Nothing starts if something is missing."""
+    if lacks := list(lacking(file)):
+        listed = "".join(f"\n  {each}" for each in lacks)
+        raise ConfigError(f"{file.path} needs what is not there; --engine leaves engines out:{listed}")
+
+
+def _told(file: str, output: str, summaries: Sequence[ExperimentSummary]) -> dict[str, object]:
+    return {
+        "file": file,
+        "results": output,
+        "right": all(summary.right for summary in summaries),
+        "environment": dict(summaries[0].environment),
+        "experiments": [plain(summary) for summary in summaries],
+    }
+
+
+def show(summary: ExperimentSummary) -> None:
+    """Print the table of an experiment."""
+    found = table_of(summary)
+    table = Table(title=summary.title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for at, name in enumerate(found.header):
+        table.add_column(name, justify="left" if at < found.names or name == "answers" else "right")
+    for row in found.rows:
+        table.add_row(*row)
+    console = Console(highlight=False, markup=False, width=None if Console().is_terminal else PLAIN_WIDTH)
+    console.print(table)
+    for note in notes_of(summary):
+        console.print(f"  {note}", soft_wrap=True)
+    console.print()

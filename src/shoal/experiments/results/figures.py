@@ -1,0 +1,178 @@
+"""Figures of experiments, drawn from their summaries alone; matplotlib is imported only for this.
+
+Bars and lines show medians with the interval of each; a series shows one repetition of every point over time. On a page
+the colour of text and axes is that of the page, so that figures are readable on any background.
+"""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import ConfigError
+from shoal.experiments.experiment import FigureSpec, Scalar
+from shoal.experiments.results.point_summary import ExperimentSummary, PointSummary
+from shoal.experiments.results.tables import number as number_text
+
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a6d3b", "#7f7f7f")
+"""Distinct also for those who see fewer colours (Okabe and Ito)."""
+INK = "#333334"
+"""The colour of text and axes; a page replaces it by its own."""
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "axes.axisbelow": True,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "shoal",
+    "legend.frameon": False,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
+}
+LOG_FROM = 50
+"""An axis is logarithmic if its largest value is so many times the smallest."""
+
+
+def drawable(summary: ExperimentSummary, spec: FigureSpec) -> bool:
+    """Whether there is anything to draw: points that are right and have the metric or the series."""
+    return bool(_points(summary, spec))
+
+
+def svg(summary: ExperimentSummary, spec: FigureSpec) -> str:
+    """A figure for a page: the element alone, with the page's colour of text."""
+    target = io.StringIO()
+    _save(summary, spec, target, format="svg", transparent=True, metadata={"Date": None})
+    text = target.getvalue()
+    return text[text.index("<svg") :].replace(INK, "currentColor")
+
+
+def png(summary: ExperimentSummary, spec: FigureSpec, path: Path) -> None:
+    """A figure as a picture."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _save(summary, spec, path, dpi=150)
+
+
+def _save(summary: ExperimentSummary, spec: FigureSpec, target: Any, **options: Any) -> None:
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ConfigError("figures need matplotlib; pip install matplotlib") from error
+    draw: Mapping[str, Callable[[Any, Sequence[PointSummary], FigureSpec], None]] = {
+        "bars": _bars,
+        "lines": _lines,
+        "series": _series,
+    }
+    points = _points(summary, spec)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7.2, _height(points, spec)), layout="constrained")
+        draw[spec.type](figure, points, spec)
+        figure.suptitle(spec.title or summary.title, size=10)
+        figure.savefig(target, **options)
+
+
+def _points(summary: ExperimentSummary, spec: FigureSpec) -> list[PointSummary]:
+    right = [point for point in summary.points if point.verdict.right]
+    if spec.type == "series":
+        return [point for point in right if point.series.get(spec.y.partition(".")[0])]
+    return [point for point in right if spec.y in point.metrics]
+
+
+def _height(points: Sequence[PointSummary], spec: FigureSpec) -> float:
+    if spec.type == "bars":
+        return 1.3 + 0.34 * len(points)
+    if spec.type == "series" and "." not in spec.y:
+        return 1.0 + 1.7 * _columns(points[0], spec)
+    return 4.0
+
+
+def _groups(points: Sequence[PointSummary], by: str) -> dict[str, list[PointSummary]]:
+    found: dict[str, list[PointSummary]] = {}
+    for point in points:
+        found.setdefault(f"{point.parameters.get(by)}" if by else "", []).append(point)
+    return found
+
+
+def _spread(points: Sequence[PointSummary], metric: str) -> tuple[list[float], list[list[float]]]:
+    """Medians, and how far each interval reaches to both sides."""
+    samples = [sample for point in points if (sample := point.sample(metric))]
+    middles = [sample.median for sample in samples]
+    below = [sample.median - sample.interval.low for sample in samples]
+    above = [sample.interval.high - sample.median for sample in samples]
+    return middles, [below, above]
+
+
+def _bars(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> None:
+    """Horizontal bars, so that names have room; one colour for each value of `by`."""
+    axis = figure.subplots()
+    names: list[str] = []
+    for number, (group, members) in enumerate(_groups(points, spec.by).items()):
+        middles, spread = _spread(members, spec.y)
+        places = [len(names) + at for at in range(len(members))]
+        colour = COLOURS[number % len(COLOURS)]
+        bars = axis.barh(places, middles, color=colour, alpha=0.75, xerr=spread, ecolor=INK, label=group or None)
+        axis.bar_label(bars, [f" {number_text(middle)}" for middle in middles], size=9)
+        names += [f"{point.parameters.get(spec.x)}" if spec.x else point.label for point in members]
+    axis.set_yticks(range(len(names)), names)
+    axis.invert_yaxis()
+    axis.margins(x=0.18)
+    if axis.get_xlim()[0] > 0 or min(_spread(points, spec.y)[0]) >= 0:
+        axis.set_xlim(left=0.0)
+    axis.set_xlabel(_words(spec.y))
+    if spec.by:
+        axis.legend(title=spec.by)
+
+
+def _lines(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> None:
+    """One line for each value of `by`, with its interval as a band; text along x is evenly spaced."""
+    axis = figure.subplots()
+    along = [point.parameters.get(spec.x) for point in points]
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in along)
+    places: dict[Scalar, float] = {
+        value: float(value or 0) if numeric else float(at) for at, value in enumerate(dict.fromkeys(along))
+    }
+    for number, (group, members) in enumerate(_groups(points, spec.by).items()):
+        ordered = sorted(members, key=lambda point: places[point.parameters.get(spec.x)])
+        x = [places[point.parameters.get(spec.x)] for point in ordered]
+        middles, (below, above) = _spread(ordered, spec.y)
+        colour = COLOURS[number % len(COLOURS)]
+        low = [middle - each for middle, each in zip(middles, below, strict=True)]
+        high = [middle + each for middle, each in zip(middles, above, strict=True)]
+        axis.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
+        axis.plot(x, middles, "o-", color=colour, label=group or None)
+    where = list(places.values())
+    if numeric and min(where) > 0 and max(where) / min(where) > LOG_FROM:
+        axis.set_xscale("log")
+    axis.set_xticks(where, [f"{value:,}" if isinstance(value, int) else f"{value}" for value in places])
+    axis.minorticks_off()
+    if axis.get_ylim()[0] > 0:
+        axis.set_ylim(bottom=0)
+    axis.set_xlabel(spec.x)
+    axis.set_ylabel(_words(spec.y))
+    if spec.by:
+        axis.legend(title=spec.by)
+
+
+def _columns(point: PointSummary, spec: FigureSpec) -> int:
+    return max(1, len(point.series[spec.y.partition(".")[0]][0]) - 1)
+
+
+def _series(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> None:
+    """Columns over the first one, which is time, each in a panel; `name.2` is the second of them alone."""
+    name, _, chosen = spec.y.partition(".")
+    columns = [int(chosen)] if chosen else list(range(1, _columns(points[0], spec) + 1))
+    panels = figure.subplots(len(columns), sharex=True, squeeze=False)[:, 0]
+    for column, axis in zip(columns, panels, strict=True):
+        for number, point in enumerate(points):
+            rows = [row for row in point.series[name] if len(row) > column]
+            colour = COLOURS[number % len(COLOURS)]
+            axis.plot([row[0] for row in rows], [row[column] for row in rows], color=colour, label=point.label)
+        axis.set_ylabel(f"{_words(name)} {column}" if len(columns) > 1 else _words(name))
+    panels[-1].set_xlabel(spec.x or "seconds")
+    if len(points) > 1:
+        panels[0].legend()
+
+
+def _words(metric: str) -> str:
+    return metric.replace("_per_s", "/s").replace("_", " ")
