@@ -87,6 +87,13 @@ class Model:
 
     def choice(self, worker: int, score: float, past: Sequence[float], outputs_per_s: float, moving_s: float) -> Choice:
         """The choice to move to another worker, by its score, its past scores and the time of the move."""
-        until_s = amortisation_s(deviation_percent(past), self.least_s, self.most_s)
+        return self.choice_within(self.until_s(past), worker, score, outputs_per_s, moving_s)
+
+    def until_s(self, past: Sequence[float]) -> float:
+        """The time within which a move must pay off, by past scores of its target."""
+        return amortisation_s(deviation_percent(past), self.least_s, self.most_s)
+
+    def choice_within(self, until_s: float, worker: int, score: float, outputs_per_s: float, moving_s: float) -> Choice:
+        """The choice to move to another worker, if the move must pay off within a time."""
         share = cost(self.weight, outputs_per_s * moving_s, outputs_per_s * until_s)
         return Choice(worker, score, share, until_s)

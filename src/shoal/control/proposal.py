@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -141,6 +142,8 @@ def _considered(
 ) -> tuple[Moving, ...]:
     loads, place_of = observation.loads, {instance: place for place, instance in enumerate(observation.loads.instances)}
     idlest = np.argsort(observation.worker_s, kind="stable").tolist()
+    model = case.model
+    until_s = cache(lambda worker: model.until_s(case.past(worker)))  # the same for all moves to a worker
     found = []
     for number, move in enumerate(moves):
         place = place_of.get(move.instance)
@@ -150,7 +153,7 @@ def _considered(
 
         def choice(worker: int) -> Choice:
             moving_s = observation.moving_s(state_bytes, source, worker)  # noqa: B023  (called in this turn only)
-            return case.model.choice(worker, score(worker), case.past(worker), rate, moving_s)  # noqa: B023
+            return model.choice_within(until_s(worker), worker, score(worker), rate, moving_s)  # noqa: B023
 
         stay, go = Choice(source, score(source)), choice(target)
         candidates: tuple[CandidateWorker, ...] = ()

@@ -10,7 +10,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from shoal.control.decision import Choice, Model, amortisation_s, cost, deviation_percent
+from shoal.control.decision import Choice, Model, cost
 from shoal.control.twin.choice import Objective, choose
 from shoal.control.twin.moment import Moment, waited_benefit
 from shoal.control.twin.profile import MigrationProfile
@@ -31,7 +31,7 @@ class Destination:
 
     def until_s(self, model: Model) -> float:
         """The time within which the move must pay off."""
-        return amortisation_s(deviation_percent(self.past), model.least_s, model.most_s)
+        return model.until_s(self.past)
 
 
 @dataclass(frozen=True)
