@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import psutil
@@ -125,6 +126,7 @@ def test_what_goes_wrong_in_a_trial_is_its_outcome(
     file: str, function: str, parameters: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "measures", ModuleType("measures"))  # so that the trial's does not stay
     outcome = ordered(file, function, **parameters)
     assert outcome.metrics == {}
     assert re.search(reason, outcome.failure)
