@@ -138,7 +138,8 @@ class TrialOutcome:
     """What a trial has measured; one that failed has a reason and no metrics.
 
     `metrics`: numbers by name, such as `events_per_s` or `latency_ms.p99`. `answers`: the digest of each table of
-    results; points whose answers differ are not compared. `series`: rows of numbers over time, by name.
+    results; points whose answers differ are not compared. `series`: rows of numbers over time, by name. `trace`: what
+    happened at the nodes of a flow, a line for each record: node, tracepoint, first and last nanosecond, arguments.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -146,6 +147,7 @@ class TrialOutcome:
     oracle: OracleVerdict = "not checked"
     series: Mapping[str, list[list[float]]] = field(default_factory=dict)
     failure: str = ""
+    trace: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from shoal.experiments.coordination.flow_support import refused_tasks
 from shoal.experiments.engines.catalog import ENGINES, engine_named
 from shoal.experiments.experiment import ENGINE, Experiment, ExperimentFile, MeasureFunction, TaskFlow
 from shoal.experiments.language.experiment_file import flow_for
@@ -37,13 +38,15 @@ def dataset_path(file: ExperimentFile, number: int) -> Path:
 
 
 def _unspoken(file: ExperimentFile, experiment: Experiment) -> Iterator[str]:
-    """Queries that a flow deploys on an engine for which the file has no text."""
+    """Tasks that cannot be done, and queries that a flow deploys on an engine for which the file has no text."""
     if not isinstance(experiment.subject, TaskFlow):
         return
     for point in experiment.points:
         name = str(point.get(ENGINE, DEFAULT_ENGINE))
         languages = engine_named(name).languages if name in ENGINES else ()
-        for task in every_task(flow_for(file, experiment.subject, point).tasks):
+        flow = flow_for(file, experiment.subject, point)
+        yield from refused_tasks(flow, name)
+        for task in every_task(flow.tasks):
             query = file.queries[task.arguments[0]] if task.name == "deployQueries" else None
             if query and query.graph is None and not set(languages) & set(query.sql):
                 known = ", ".join(query.sql) or "none"

@@ -118,7 +118,15 @@ def function_of(path: Path, name: str) -> Callable[..., Any]:
 
 
 def _flow(trial: Trial) -> TrialOutcome:
-    raise ConfigError(f"experiment {trial.experiment!r} has a flow of tasks; only a workload or a measure can be run")
+    """Load the file again, in the process of the trial, and run the flow of its experiment."""
+    from shoal.experiments.coordination.flow_trial import run_flow
+    from shoal.experiments.language.experiment_file import load_experiments
+
+    file = load_experiments(trial.file, small=trial.small)
+    experiment = next((each for each in file.experiments if each.name == trial.experiment), None)
+    if experiment is None:
+        raise ConfigError(f"{trial.file} no longer has an experiment {trial.experiment!r}")
+    return run_flow(file, experiment, trial.parameters)
 
 
 def main() -> None:

@@ -157,7 +157,7 @@ def _write_parts(
     number: int,
 ) -> None:
     """Write the rows of every stream that queries read; values stay texts and are checked by the source."""
-    rows = _csv_rows(path) if dataset.type == "csv" else _yaml_rows(path, definitions)
+    rows = csv_rows(path) if dataset.type == "csv" else yaml_rows(path, definitions)
     parts = {each.id: _Part(each, directory / each.name, number) for each in definitions.values() if each.name in read}
     try:
         for at, stream, values in rows:
@@ -207,12 +207,12 @@ class _Part:
             if not type_.startswith("string"):
                 columns[name] = [text or None for text in columns[name]]
         if definition.tick_ns is not None:
-            columns[definition.time] = [_microseconds(text, definition.tick_ns) for text in columns[definition.time]]
+            columns[definition.time] = [ticks_as_us(text, definition.tick_ns) for text in columns[definition.time]]
         self._writer.write_table(pa.table(columns, self._schema))
         self._rows = []
 
 
-def _microseconds(text: str | None, tick_ns: int) -> str | None:
+def ticks_as_us(text: str | None, tick_ns: int) -> str | None:
     """Ticks as microseconds; a text that is no integer is kept, and becomes a dead letter later."""
     try:
         return text and str(int(text) * tick_ns // _NANOSECONDS)
@@ -220,7 +220,7 @@ def _microseconds(text: str | None, tick_ns: int) -> str | None:
         return text
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[str, str, Row]]:
+def csv_rows(path: Path) -> Iterator[tuple[str, str, Row]]:
     """Position in the file, stream id and fields of every row."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.reader(file, skipinitialspace=True)
@@ -232,7 +232,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, str, Row]]:
             raise SourceError(f"{path} line {reader.line_num}: this is not CSV: {error}") from error
 
 
-def _yaml_rows(path: Path, definitions: Mapping[str, StreamDefinition]) -> Iterator[tuple[str, str, Row]]:
+def yaml_rows(path: Path, definitions: Mapping[str, StreamDefinition]) -> Iterator[tuple[str, str, Row]]:
     """The same from `cepevents: [{stream-id, attributes: [{name, value}]}]`."""
     try:
         events: Iterable[Any] = yaml.load(path.read_bytes(), yaml.BaseLoader)["cepevents"]

@@ -1,0 +1,155 @@
+"""Flows: the listings of the original experiments run on our engines, with the same results."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.experiments.coordination.flow_case import ROWS, listing_iii_1, ran, written_nexmark
+
+from shoal.experiments.coordination.nodes.trace import SET_DONE
+from shoal.experiments.coordination.throughput import relative_deviation
+from shoal.experiments.experiment import ExperimentFile, Task
+from shoal.experiments.language.experiment_file import read_experiments
+from shoal.experiments.requirements import lacking
+
+ENGINES = ["shoal-local", "duckdb", pytest.param("shoal-simulated", marks=pytest.mark.slow)]
+HEAD = """
+stream-definitions:
+- {stream-id: 1, name: Person, tuple-format: [
+  {name: ts, type: timestamp}, {name: id, type: int}, {name: n, type: string}, {name: m, type: string},
+  {name: c, type: string}, {name: city, type: string}, {name: state, type: string}]}
+- {stream-id: 2, name: Auction, tuple-format: [
+  {name: ts, type: timestamp}, {name: id, type: int}, {name: i, type: string}, {name: d, type: string},
+  {name: b, type: long}, {name: r, type: int}, {name: e, type: timestamp}, {name: s, type: int}, {name: c, type: int}]}
+- {stream-id: 3, name: Bid, tuple-format: [
+  {name: ts, type: timestamp}, {name: auction, type: int}, {name: bidder, type: int}, {name: price, type: long}]}
+- {stream-id: 9, name: Out, tuple-format: [{name: auction, type: int}]}
+datasets: [{id: 8, file: bids.csv, type: csv}]
+spequeries:
+- {id: 1, name: q, output-stream-id: 9, sql-query: {shoal: select auction from Bid, duckdb: select auction from Bid}}
+experiments:
+- name: e
+  flow:
+"""
+
+
+def flow_file(directory: Path, *tasks: str) -> ExperimentFile:
+    written_nexmark(directory / "bids.csv")
+    return read_experiments(HEAD + "".join(f"  - {{{task}}}\n" for task in tasks), str(directory / "f.yaml"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_listing_iii_1_has_a_set_for_every_iteration_and_the_results_of_every_other_engine(
+    engine: str, tmp_path: Path
+) -> None:
+    file = listing_iii_1(tmp_path)
+    for point, output in enumerate(("OutBid", "OutQuery2")):
+        outcome, right = ran(file, point, engine=engine), ran(file, point, engine="duckdb")
+        assert not outcome.failure
+        assert outcome.answers == right.answers
+        assert set(outcome.answers) == {f"{output} at node 3"}
+        assert outcome.metrics["received"] == outcome.metrics["node2.received"] == 3 * ROWS
+        assert outcome.metrics["sets"] == 2
+        assert outcome.metrics["tps"] > 0
+        assert sum(line.startswith(f"2 {SET_DONE} ") for line in outcome.trace) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["shoal-local", "duckdb", "shoal-simulated"])
+def test_listing_iii_1_runs_as_it_is_printed(engine: str, tmp_path: Path) -> None:
+    outcome = ran(listing_iii_1(tmp_path, quiet_ms=2000, loops=10), engine=engine)
+    assert (outcome.failure, outcome.metrics["sets"]) == ("", 5)
+
+
+def test_loops_nest_and_tasks_are_begun_in_order(tmp_path: Path) -> None:
+    file = flow_file(
+        tmp_path,
+        "task: loopTasks, arguments: [2, [{task: loopTasks, arguments: [3, [{task: traceTuple, node: 1, "
+        "arguments: [7, [a]]}]]}, {task: traceTuple, node: 1, arguments: [8]}]]",
+    )
+    begun: list[str] = []
+    outcome = ran(file, watch=lambda _, task: begun.append(task.name))
+    assert [line.split()[1] for line in outcome.trace] == ["7", "7", "7", "8"] * 2
+    assert begun.count("traceTuple") == 8
+    assert outcome.trace[0].endswith(" a")
+
+
+def test_parallel_tasks_go_on_at_the_same_time(tmp_path: Path) -> None:
+    """Node 3 waits for rows that are sent only because nobody waits for node 3 before."""
+    file = flow_file(
+        tmp_path,
+        "task: addNextHop, node: 1, arguments: [3, 3]",
+        "task: runParallel, arguments: [[{task: retWhenReceived, node: 3, arguments: [400]}, "
+        "{task: sendDsAsSpecificStream, node: 1, arguments: [8, 3]}]]",
+        "task: retReceivedXTuples, node: 3, arguments: [920], parallel: true",
+        "task: sendDsAsConstantStream, node: 1, arguments: [8, 1000000]",
+    )
+    outcome = ran(file, timeout_s=20)
+    assert (outcome.failure, outcome.metrics["node3.received"]) == ("", 920)
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        "sendDsAsStream, arguments: [8]",
+        "sendDsAsStream, arguments: [8, 1, 50000]",
+        "sendDsAsStream, arguments: [8, 1, timestamps]",
+        "sendDsAsConstantStream, arguments: [8, 50000]",
+        "sendDsAsVariableOnOffStream, arguments: [8, 100000, 1, 100, 200, 50]",
+        "sendDsAsSpecificStream, arguments: [8, 3]",
+    ],
+)
+def test_all_ways_to_send_a_dataset_give_the_same_results(send: str, tmp_path: Path) -> None:
+    tasks = [
+        "task: addNextHop, node: 1, arguments: [[1, 2, 3], 2]",
+        "task: deployQueries, node: 2, arguments: [1]",
+        "task: startRuntimeEnv, node: 2",
+    ]
+    expected = ran(flow_file(tmp_path, *tasks, "task: sendDsAsStream, node: 1, arguments: [8]"), engine="duckdb")
+    name, _, rest = send.partition(",")
+    outcome = ran(flow_file(tmp_path, *tasks, f"task: {name}, node: 1,{rest}"))
+    assert (outcome.failure, outcome.answers) == ("", expected.answers)
+    assert set(outcome.answers) == {"Out at node 2"}
+
+
+def test_kept_rows_are_processed_when_a_stream_goes_on(tmp_path: Path) -> None:
+    file = flow_file(
+        tmp_path,
+        "task: addNextHop, node: 1, arguments: [3, 2]",
+        "task: bufferStream, node: 2, arguments: [3]",
+        "task: writeStreamToCsv, node: 2, arguments: [3, kept.csv]",
+        "task: sendDsAsSpecificStream, node: 1, arguments: [8, 3]",
+        "task: resumeStream, node: 2, arguments: [3]",
+    )
+    outcome = ran(file)
+    assert not outcome.failure
+    assert len((tmp_path / "kept.csv").read_text().splitlines()) == 461
+
+
+def test_a_task_that_fails_is_the_reason_with_node_and_line(tmp_path: Path) -> None:
+    file = flow_file(tmp_path, "task: sendNRowsDsAsSpecificStream, node: 1, arguments: [8, 3, 100000]")
+    reason = r"node 1 in task sendNRowsDsAsSpecificStream \(.*f\.yaml line \d+\): .*100000 rows of stream 3; it has 460"
+    assert re.fullmatch(reason, ran(file).failure)
+
+
+def test_a_flow_that_takes_too_long_says_what_it_waited_for(tmp_path: Path) -> None:
+    file = flow_file(tmp_path, "task: retWhenReceived, node: 3, arguments: [5]")
+    assert re.fullmatch(
+        r"it took too long: node 3 in task retWhenReceived \(.*line \d+\) was not done",
+        ran(file, timeout_s=0.2).failure,
+    )
+
+
+def test_a_task_that_no_engine_can_do_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    file = flow_file(
+        tmp_path,
+        "task: deployQueries, node: 2, arguments: [1]",
+        "task: moveQueryState, node: 2, arguments: [1, 2]",
+    )
+    (line,) = lacking(file)
+    assert re.match(r".*f\.yaml line \d+: task moveQueryState cannot be done with engine shoal-local; there are ", line)
+
+
+def test_the_deviation_of_one_set_is_zero() -> None:
+    assert relative_deviation([5.0]) == 0.0
+    assert Task("wait").ack
