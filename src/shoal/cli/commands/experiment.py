@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from shoal.cli.commands.experiment_node import node
 from shoal.cli.commands.experiment_results import run
 from shoal.experiments.experiment import Experiment, ExperimentFile, MeasureFunction, Parameters, TaskFlow, WorkloadRun
 from shoal.experiments.language.experiment_file import load_experiments
@@ -23,6 +24,7 @@ def experiment() -> None:
 
 
 experiment.add_command(run)
+experiment.add_command(node)
 
 
 @experiment.command()

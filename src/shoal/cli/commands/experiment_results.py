@@ -1,9 +1,11 @@
 """`shoal experiment run|compare|report`: run what a file declares, and show what has come of it."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -11,6 +13,8 @@ from rich.table import Table
 
 from shoal.cli.progress import Progress
 from shoal.errors import ConfigError
+from shoal.experiments.coordination.flow_trial import LISTEN, listening_address
+from shoal.experiments.coordination.wire.token import TOKEN_FILE, known_token
 from shoal.experiments.experiment import ExperimentFile
 from shoal.experiments.language.experiment_file import load_experiments
 from shoal.experiments.requirements import lacking
@@ -34,6 +38,8 @@ PLAIN_WIDTH = 200
 @click.option("--small", is_flag=True, help="The small variant, which shows in seconds that everything works.")
 @click.option("--again", is_flag=True, help="Also run trials that are finished.")
 @click.option("-o", "--output", metavar="DIR", default=RESULTS, show_default=True, help="Where results are kept.")
+@click.option("--listen", metavar="HOST:PORT", help="Wait here for the nodes of flows, which run elsewhere.")
+@click.option("--token-file", metavar="FILE", help="The file with the token that those nodes must have.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
 def run(
     file: str,
@@ -43,6 +49,8 @@ def run(
     small: bool,
     again: bool,
     output: str,
+    listen: str | None,
+    token_file: str | None,
     as_json: bool,
 ) -> None:
     """Run the experiments of FILE; exit code 1 if a trial fails or a result is wrong.
@@ -50,6 +58,8 @@ def run(
     A trial that has finished before is not run again, so that an interrupted command goes on where it was.
     """
     declared = load_experiments(file, small=small)
+    if listen is not None:
+        _await_remote(listen, token_file)
     choice = RunChoice(tuple(only), tuple(engines.split(",")) if engines else (), repeat, small, again)
     experiments = chosen(declared, choice)
     _refuse_lacking(replace(declared, experiments=experiments))
@@ -66,6 +76,15 @@ def run(
         click.echo(json.dumps(_told(declared.path, output, summaries)))
     if not all(summary.right for summary in summaries):
         sys.exit(FAILED)
+
+
+def _await_remote(listen: str, token_file: str | None) -> None:
+    """Let the processes of trials know where to wait for nodes, and with which token."""
+    listening_address(listen)
+    known_token(token_file)
+    os.environ[LISTEN] = listen
+    if token_file is not None:
+        os.environ[TOKEN_FILE] = str(Path(token_file).absolute())
 
 
 def _refuse_lacking(file: ExperimentFile) -> None:

@@ -190,7 +190,8 @@ class FlowRun:
             if not done:
                 raise RunError(f"it took too long: {'; '.join(sorted(going_on[each] for each in left))} was not done")
             if self._failure in done:
-                raise RunError(str(self._failure.exception()))
+                during = "; ".join(sorted(going_on[each] for each in left))
+                raise RunError(f"{self._failure.exception()}; going on was {during}")
             for each in done:
                 if (error := each.exception()) is not None:
                     raise _failed(going_on[each], error)

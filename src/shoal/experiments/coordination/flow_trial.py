@@ -1,5 +1,6 @@
 """A trial of a flow: nodes are made, the coordinator carries out the tasks, and traces become metrics."""
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,9 @@ from shoal.experiments.coordination.flow_run import FlowRun, Watch
 from shoal.experiments.coordination.node_link import NeighbourNodes, NodeLink, NodeReport, ThreadNode
 from shoal.experiments.coordination.nodes.node import NodeSetup
 from shoal.experiments.coordination.throughput import sets_of, throughput_metrics
+from shoal.experiments.coordination.wire.messages import Begin
+from shoal.experiments.coordination.wire.registration import REGISTER_S, Registration, RemoteNode
+from shoal.experiments.coordination.wire.token import known_token, new_token
 from shoal.experiments.experiment import ENGINE, Experiment, ExperimentFile, Parameters, TaskFlow, TrialOutcome
 from shoal.experiments.language.experiment_file import flow_for
 from shoal.experiments.language.task_check import every_task
@@ -18,6 +22,8 @@ from shoal.experiments.requirements import DEFAULT_ENGINE
 NODES, WORKERS, TRACE = "nodes", "workers", "trace"
 """Parameters of every flow: where its nodes are, how many workers each engine has, and whether anything is traced."""
 PLACES = ("in-process", "processes", "remote")
+LISTEN = "SHOAL_EXPERIMENT_LISTEN"
+"""The variable that says where to listen for nodes of other hosts, which are then waited for."""
 SHARE = 0.95
 """The share of a trial's time after which a flow gives up by itself, so that its reason can say what it waited for."""
 
@@ -37,6 +43,9 @@ def run_flow(
     try:
         with _nodes(file, parameters, numbers) as nodes:
             run = FlowRun(nodes, file.dialect, began_s + SHARE * experiment.timeout_s, watch)
+            for node in nodes.values():
+                if isinstance(node, RemoteNode):
+                    node.listen(run.fail)
             run.run(flow.tasks)
             reports = {number: node.report() for number, node in nodes.items()}
     except ShoalError as error:
@@ -47,9 +56,18 @@ def run_flow(
 @contextmanager
 def _nodes(file: ExperimentFile, parameters: Parameters, numbers: list[int]) -> Iterator[Mapping[int, NodeLink]]:
     """All nodes of a flow; afterwards none of them is left."""
-    place = str(parameters.get(NODES, PLACES[0]))
+    place = str(parameters.get(NODES, PLACES[2] if LISTEN in os.environ else PLACES[0]))
     if place not in PLACES:
         raise ConfigError(f"nodes must be {' or '.join(PLACES)}; got {place!r}{did_you_mean(place, PLACES)}")
+    opened = (
+        _threads(file, parameters, numbers) if place == PLACES[0] else _registered(file, parameters, numbers, place)
+    )
+    with opened as nodes:
+        yield nodes
+
+
+@contextmanager
+def _threads(file: ExperimentFile, parameters: Parameters, numbers: list[int]) -> Iterator[Mapping[int, NodeLink]]:
     neighbours, nodes = NeighbourNodes(), {}
     try:
         for number in numbers:
@@ -58,6 +76,48 @@ def _nodes(file: ExperimentFile, parameters: Parameters, numbers: list[int]) -> 
     finally:
         for node in nodes.values():
             node.close()
+
+
+@contextmanager
+def _registered(
+    file: ExperimentFile, parameters: Parameters, numbers: list[int], place: str
+) -> Iterator[Mapping[int, NodeLink]]:
+    """Nodes that connect: children of this process, or those that somebody starts elsewhere."""
+    own = place == PLACES[1]
+    host, port = ("127.0.0.1", 0) if own else listening_address(os.environ.get(LISTEN, ""))
+    registration = Registration(host, port, new_token() if own else known_token())
+    try:
+        if own:
+            for number in numbers:
+                registration.start(number, str(Path(file.path).absolute().parent), os.environ)
+        nodes = registration.await_nodes(numbers, time.monotonic() + REGISTER_S)
+        setup = _setup(file, parameters, 0)
+        begin = Begin(
+            Path(file.path).name,
+            Path(file.path).read_text(encoding="utf-8"),
+            setup.engine,
+            setup.settings,
+            setup.workers,
+            setup.traced,
+            {number: node.address for number, node in nodes.items()},
+        )
+        for node in nodes.values():
+            node.tell(begin)
+        yield nodes
+    finally:
+        registration.close()
+
+
+def listening_address(text: str) -> tuple[str, int]:
+    """Where a coordinator listens for nodes of other hosts.
+
+    >>> listening_address("10.0.0.1:7000")
+    ('10.0.0.1', 7000)
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit():
+        raise ConfigError(f"an address must be HOST:PORT, as in 10.0.0.1:7000; got {text or 'none'}")
+    return host, int(port)
 
 
 def _setup(file: ExperimentFile, parameters: Parameters, number: int) -> NodeSetup:

@@ -89,6 +89,24 @@ def read_experiments(text: str, path: str, *, small: bool = False) -> Experiment
         raise GraphError(f"{path}: the file is nested too deeply") from error
 
 
+def read_declared(text: str, path: str) -> ExperimentFile:
+    """What a text declares for all experiments, without the experiments: all that a node needs to know."""
+    top = YamlPart.of(text, path, needs="experiments").entries("an experiment file", TOP_KEYS, hyphens=True)
+    found = read_declarations(top)
+    return ExperimentFile(
+        path,
+        Path(path).stem,
+        _dialect_of(top)[0],
+        (),
+        found.streams,
+        found.datasets,
+        found.queries,
+        found.tracepoints,
+        found.plots,
+        found.network,
+    )
+
+
 def flow_for(file: ExperimentFile, flow: TaskFlow, parameters: Parameters) -> TaskFlow:
     """The flow that a trial of a file carries out: parameters have their values, arguments their one form."""
     return flow_at(flow, parameters, _declared_names(file.dialect, file))
