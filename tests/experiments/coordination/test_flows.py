@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.experiments.coordination.flow_case import ROWS, listing_iii_1, ran, written_nexmark
 
-from shoal.experiments.coordination.nodes.trace import SET_DONE
+from shoal.experiments.coordination.nodes.node_trace import SET_DONE
 from shoal.experiments.coordination.throughput import relative_deviation
 from shoal.experiments.experiment import ExperimentFile, Task
 from shoal.experiments.language.experiment_file import read_experiments

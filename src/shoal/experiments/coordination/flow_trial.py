@@ -9,11 +9,11 @@ from pathlib import Path
 from shoal.errors import ConfigError, ShoalError, did_you_mean
 from shoal.experiments.coordination.flow_run import FlowRun, Watch
 from shoal.experiments.coordination.node_link import NeighbourNodes, NodeLink, NodeReport, ThreadNode
-from shoal.experiments.coordination.nodes.node import NodeSetup
+from shoal.experiments.coordination.nodes.flow_node import NodeSetup
 from shoal.experiments.coordination.throughput import sets_of, throughput_metrics
-from shoal.experiments.coordination.wire.messages import Begin
 from shoal.experiments.coordination.wire.registration import REGISTER_S, Registration, RemoteNode
 from shoal.experiments.coordination.wire.token import known_token, new_token
+from shoal.experiments.coordination.wire.wire_messages import Begin
 from shoal.experiments.experiment import ENGINE, Experiment, ExperimentFile, Parameters, TaskFlow, TrialOutcome
 from shoal.experiments.language.experiment_file import flow_for
 from shoal.experiments.language.task_check import every_task

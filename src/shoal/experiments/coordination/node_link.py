@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from shoal.errors import RunError, ShoalError
-from shoal.experiments.coordination.nodes.node import Node, NodeSetup
+from shoal.experiments.coordination.nodes.flow_node import FlowNode, NodeSetup
 from shoal.experiments.coordination.nodes.node_tasks import perform
-from shoal.experiments.coordination.nodes.trace import TraceRecord
+from shoal.experiments.coordination.nodes.node_trace import TraceRecord
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NodeLink(Protocol):
         """End the node wherever it is, with all it has started; called once more it does nothing."""
 
 
-def report_of(node: Node) -> NodeReport:
+def report_of(node: FlowNode) -> NodeReport:
     """What a node has to say."""
     streams = node.setup.file.streams
     digests = {
@@ -52,7 +52,7 @@ class NeighbourNodes:
 
     def __init__(self) -> None:
         """None yet."""
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, FlowNode] = {}
 
     def send(self, node: int, stream: int, rows: pa.RecordBatch) -> None:
         """Let the node take rows."""
@@ -68,7 +68,7 @@ class ThreadNode:
     def __init__(self, setup: NodeSetup, neighbours: NeighbourNodes) -> None:
         """Make the node."""
         self.number = setup.number
-        self._node = neighbours.nodes[setup.number] = Node(setup, neighbours)
+        self._node = neighbours.nodes[setup.number] = FlowNode(setup, neighbours)
 
     def begin(self, name: str, arguments: tuple[Any, ...]) -> "Future[None]":
         """Do a task on a thread of its own."""
@@ -87,7 +87,7 @@ class ThreadNode:
         self._node.close()
 
 
-def _resolve(future: "Future[None]", node: Node, name: str, arguments: tuple[Any, ...]) -> None:
+def _resolve(future: "Future[None]", node: FlowNode, name: str, arguments: tuple[Any, ...]) -> None:
     try:
         perform(node, name, arguments)
     except ShoalError as error:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from shoal.experiments.coordination.nodes.trace import FINISHED, RECEIVED, SET_DONE, STARTED, TraceRecord
+from shoal.experiments.coordination.nodes.node_trace import FINISHED, RECEIVED, SET_DONE, STARTED, TraceRecord
 
 NANOSECONDS = 1e9
 

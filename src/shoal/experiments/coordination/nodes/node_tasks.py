@@ -5,10 +5,10 @@ from typing import Any
 
 from shoal.errors import ConfigError
 from shoal.experiments.coordination.nodes.dataset_rows import DatasetRows
-from shoal.experiments.coordination.nodes.node import Node
+from shoal.experiments.coordination.nodes.flow_node import FlowNode
+from shoal.experiments.coordination.nodes.node_trace import DEPLOYED
 from shoal.experiments.coordination.nodes.pacing import Block, OnOff, as_fast_as_possible, at_rate, by_times
 from shoal.experiments.coordination.nodes.stream_file import StreamFile
-from shoal.experiments.coordination.nodes.trace import DEPLOYED
 from shoal.experiments.experiment import Dialect
 from shoal.experiments.language.task_table import BY_TIMESTAMPS, FAST
 
@@ -19,39 +19,39 @@ FINISH = "finish"
 """The task by which the coordinator says that no more rows come; files do not have it."""
 
 
-def perform(node: Node, name: str, arguments: tuple[Any, ...]) -> None:
+def perform(node: FlowNode, name: str, arguments: tuple[Any, ...]) -> None:
     """Carry out a task at a node; returns when it is done."""
     if name not in NODE_TASKS:
         raise ConfigError(f"a node cannot do {name}; it can do {', '.join(NODE_TASKS)}")
     NODE_TASKS[name](node, *arguments)
 
 
-def _add_hops(node: Node, streams: tuple[int, ...], nodes: tuple[int, ...]) -> None:
+def _add_hops(node: FlowNode, streams: tuple[int, ...], nodes: tuple[int, ...]) -> None:
     for stream in streams:
         hops = node.hops.setdefault(stream, [])
         hops += [each for each in nodes if each not in hops]
 
 
-def _remove_hops(node: Node, streams: tuple[int, ...], nodes: tuple[int, ...]) -> None:
+def _remove_hops(node: FlowNode, streams: tuple[int, ...], nodes: tuple[int, ...]) -> None:
     for stream in streams:
         node.hops[stream] = [each for each in node.hops.get(stream, ()) if each not in nodes]
 
 
-def _relay(node: Node, streams: tuple[int, ...], old: tuple[int, ...], new: tuple[int, ...]) -> None:
+def _relay(node: FlowNode, streams: tuple[int, ...], old: tuple[int, ...], new: tuple[int, ...]) -> None:
     _remove_hops(node, streams, old)
     _add_hops(node, streams, new)
 
 
-def _deploy(node: Node, query: int, times: int) -> None:
+def _deploy(node: FlowNode, query: int, times: int) -> None:
     node.queries += [query] * times
     node.trace.mark(DEPLOYED, node.setup.file.queries[query].name, times)
 
 
-def _set_workers(node: Node, workers: int) -> None:
+def _set_workers(node: FlowNode, workers: int) -> None:
     node.workers = workers
 
 
-def _send(node: Node, dataset: int, times: int, pace: str | float) -> None:
+def _send(node: FlowNode, dataset: int, times: int, pace: str | float) -> None:
     rows = node.dataset(dataset)
     for _ in range(times):
         if pace == FAST:
@@ -62,24 +62,24 @@ def _send(node: Node, dataset: int, times: int, pace: str | float) -> None:
             _stream(node, rows, at_rate(rows.rows, float(pace)))
 
 
-def _send_at_rate(node: Node, dataset: int, per_s: float) -> None:
+def _send_at_rate(node: FlowNode, dataset: int, per_s: float) -> None:
     rows = node.dataset(dataset)
     _stream(node, rows, at_rate(rows.rows, per_s))
 
 
-def _send_on_off(node: Node, dataset: int, per_s: float, pause_ms: float, least: int, most: int, step: int) -> None:
+def _send_on_off(node: FlowNode, dataset: int, per_s: float, pause_ms: float, least: int, most: int, step: int) -> None:
     if most < least:
         raise ConfigError(f"most rows of sendDsAsVariableOnOffStream must be at least {least}; got {most}")
     rows = node.dataset(dataset)
     _stream(node, rows, OnOff(per_s, pause_ms / MILLISECONDS, least, most, step).blocks(rows.rows))
 
 
-def _send_one_stream(node: Node, dataset: int, stream: int, most: int | None = None) -> None:
+def _send_one_stream(node: FlowNode, dataset: int, stream: int, most: int | None = None) -> None:
     rows = node.dataset(dataset).of_stream(stream, most)
     _stream(node, rows, as_fast_as_possible(rows.rows))
 
 
-def _stream(node: Node, rows: DatasetRows, sent: Iterable[Block]) -> None:
+def _stream(node: FlowNode, rows: DatasetRows, sent: Iterable[Block]) -> None:
     """Send blocks when they are due, to those who get each stream; returns when they have been taken."""
     began_s = node.now_s()
     for first, stop, due_s in sent:
@@ -94,36 +94,36 @@ def _stream(node: Node, rows: DatasetRows, sent: Iterable[Block]) -> None:
     node.peers.flush()
 
 
-def _hold(node: Node, streams: tuple[int, ...], *_: Any) -> None:
+def _hold(node: FlowNode, streams: tuple[int, ...], *_: Any) -> None:
     for stream in streams:
         node.held.setdefault(stream, [])
 
 
-def _resume(node: Node, streams: tuple[int, ...]) -> None:
+def _resume(node: FlowNode, streams: tuple[int, ...]) -> None:
     for stream in streams:
         for rows in node.held.pop(stream, ()):
             node.process(stream, rows)
     node.peers.flush()
 
 
-def _write_csv(node: Node, stream: int, file: str) -> None:
+def _write_csv(node: FlowNode, stream: int, file: str) -> None:
     node.files[stream] = StreamFile(node.setup.directory / file)
 
 
-def _trace(node: Node, point: int, arguments: tuple[str, ...]) -> None:
+def _trace(node: FlowNode, point: int, arguments: tuple[str, ...]) -> None:
     node.trace.mark(point, *arguments)
 
 
-def _disconnect(node: Node, after_ms: float) -> None:
+def _disconnect(node: FlowNode, after_ms: float) -> None:
     node.closing.wait(after_ms / MILLISECONDS)
     node.disconnect()
 
 
-def _wait(node: Node, amount: float) -> None:
+def _wait(node: FlowNode, amount: float) -> None:
     node.closing.wait(amount / UNITS[node.setup.file.dialect])
 
 
-def _nothing(node: Node, *_: Any) -> None:
+def _nothing(node: FlowNode, *_: Any) -> None:
     """Tasks that the coordinator has done by itself when nodes registered."""
 
 
@@ -134,9 +134,9 @@ NODE_TASKS: Mapping[str, Callable[..., None]] = {
     "deployQueries": _deploy,
     "clearQueries": lambda node: node.queries.clear(),
     "setParallelism": _set_workers,
-    "startRuntimeEnv": Node.start,
-    "stopRuntimeEnv": Node.stop,
-    FINISH: Node.finish,
+    "startRuntimeEnv": FlowNode.start,
+    "stopRuntimeEnv": FlowNode.stop,
+    FINISH: FlowNode.finish,
     "sendDsAsStream": _send,
     "sendDsAsConstantStream": _send_at_rate,
     "sendDsAsVariableOnOffStream": _send_on_off,
@@ -144,8 +144,8 @@ NODE_TASKS: Mapping[str, Callable[..., None]] = {
     "sendNRowsDsAsSpecificStream": _send_one_stream,
     "writeStreamToCsv": _write_csv,
     "retEndOfStream": lambda node, quiet_ms: node.await_quiet(quiet_ms / MILLISECONDS),
-    "retWhenReceived": Node.await_received,
-    "retReceivedXTuples": Node.await_received,
+    "retWhenReceived": FlowNode.await_received,
+    "retReceivedXTuples": FlowNode.await_received,
     "traceTuple": _trace,
     "enableTrace": lambda node: node.trace.switch(on=True),
     "disableTrace": lambda node: node.trace.switch(on=False),

@@ -16,22 +16,22 @@ import pyarrow as pa
 
 from shoal.errors import MessageError, RunError, ShoalError
 from shoal.experiments.coordination.node_link import report_of
-from shoal.experiments.coordination.nodes.node import Node, NodeSetup
+from shoal.experiments.coordination.nodes.flow_node import FlowNode, NodeSetup
 from shoal.experiments.coordination.nodes.node_tasks import perform
-from shoal.experiments.coordination.wire.channel import Channel, refuse, welcomed
-from shoal.experiments.coordination.wire.messages import (
+from shoal.experiments.coordination.wire.line_channel import LineChannel, refuse, welcomed
+from shoal.experiments.coordination.wire.token import known_token
+from shoal.experiments.coordination.wire.wire_messages import (
     Begin,
     DoTask,
     Flush,
     Flushed,
     Hello,
-    Refused,
+    NotWanted,
     Reported,
     ReportNow,
     RowsFollow,
     TaskDone,
 )
-from shoal.experiments.coordination.wire.token import known_token
 from shoal.experiments.language.experiment_file import read_declared
 from shoal.experiments.processes import end_with_parent
 
@@ -45,7 +45,7 @@ class RemotePeers:
         """No addresses yet."""
         self.addresses: dict[int, tuple[str, int]] = {}
         self._number, self._token = number, token
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[int, LineChannel] = {}
         self._sent: set[int] = set()
         self._flushes = 0
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class RemotePeers:
                 self._flush(node, self._channels[node])
             self._sent.clear()
 
-    def _flush(self, node: int, channel: Channel) -> None:
+    def _flush(self, node: int, channel: LineChannel) -> None:
         channel.send(Flush(self._flushes))
         answer = channel.receive()
         if not isinstance(answer, Flushed):
@@ -73,7 +73,7 @@ class RemotePeers:
         if answer.failure:
             raise RunError(f"node {node} could not take rows: {answer.failure}")
 
-    def _channel(self, node: int) -> Channel:
+    def _channel(self, node: int) -> LineChannel:
         if node not in self._channels:
             if node not in self.addresses:
                 raise RunError(f"there is no node {node}; there are {', '.join(map(str, self.addresses))}")
@@ -86,14 +86,14 @@ class RemotePeers:
             channel.close()
 
 
-def connected(address: tuple[str, int], token: str, node: int, name: str, port: int = 0) -> Channel:
+def connected(address: tuple[str, int], token: str, node: int, name: str, port: int = 0) -> LineChannel:
     """A connection to somebody who knows the token, too."""
     try:
         connection = socket.create_connection(address, CONNECT_S)
     except OSError as error:
         raise RunError(f"{name} cannot be reached at {address[0]}:{address[1]}: {error.strerror or error}") from error
     connection.settimeout(None)
-    channel = Channel(connection, name)
+    channel = LineChannel(connection, name)
     channel.send(Hello(token, node, port))
     return channel
 
@@ -105,7 +105,7 @@ class NodeService:
         """Listen for rows at `host`, and register; raises `RunError` if there is no coordinator."""
         self._number, self._directory, self._token = number, directory, token
         self._peers = RemotePeers(number, token)
-        self._node: Node | None = None
+        self._node: FlowNode | None = None
         self._listener = socket.create_server((host, 0))
         try:
             port = self._listener.getsockname()[1]
@@ -113,7 +113,7 @@ class NodeService:
         except BaseException:
             self._listener.close()
             raise
-        self._inlets: list[Channel] = []
+        self._inlets: list[LineChannel] = []
         threading.Thread(target=self._accept, name="shoal-node-rows", daemon=True).start()
 
     def serve(self) -> None:
@@ -137,7 +137,7 @@ class NodeService:
         self._coordinator.close()
 
     def _answer(self, message: object) -> None:
-        if isinstance(message, Refused):
+        if isinstance(message, NotWanted):
             raise RunError(f"the coordinator has refused node {self._number}: {message.reason}")
         if isinstance(message, Begin):
             self._begin(message)
@@ -151,7 +151,7 @@ class NodeService:
     def _begin(self, begin: Begin) -> None:
         file = read_declared(begin.text, begin.file)
         self._peers.addresses = dict(begin.addresses)
-        self._node = Node(
+        self._node = FlowNode(
             NodeSetup(self._number, begin.engine, file, self._directory, begin.settings, begin.workers, begin.traced),
             self._peers,
         )
@@ -169,7 +169,7 @@ class NodeService:
         except RunError:
             return  # nobody is left to be told
 
-    def _made(self) -> Node:
+    def _made(self) -> FlowNode:
         if self._node is None:
             raise RunError("it was given a task before it was told what it is")
         return self._node

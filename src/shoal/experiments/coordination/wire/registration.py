@@ -13,9 +13,9 @@ from typing import Any
 
 from shoal.errors import MessageError, RunError
 from shoal.experiments.coordination.node_link import NodeReport
-from shoal.experiments.coordination.wire.channel import Channel, refuse, welcomed
-from shoal.experiments.coordination.wire.messages import Begin, DoTask, Message, Reported, ReportNow, TaskDone
+from shoal.experiments.coordination.wire.line_channel import LineChannel, refuse, welcomed
 from shoal.experiments.coordination.wire.token import TOKEN, TOKEN_FILE
+from shoal.experiments.coordination.wire.wire_messages import Begin, DoTask, Message, Reported, ReportNow, TaskDone
 
 REGISTER_S = 60.0
 """How long nodes may take to register."""
@@ -26,7 +26,7 @@ SERVICE = "shoal.experiments.coordination.wire.node_service"
 class RemoteNode:
     """A node that has registered; `process` if it is a child of this one."""
 
-    def __init__(self, channel: Channel, number: int, address: tuple[str, int]) -> None:
+    def __init__(self, channel: LineChannel, number: int, address: tuple[str, int]) -> None:
         """Take over the connection."""
         self.number, self.address = number, address
         self.process: subprocess.Popen[bytes] | None = None

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from shoal.errors import ConfigError, RunError
 from shoal.experiments.coordination.nodes.dataset_rows import DatasetRows, dataset_rows
+from shoal.experiments.coordination.nodes.node_trace import EMITTED, FINISHED, RECEIVED, Trace
 from shoal.experiments.coordination.nodes.row_digest import RowDigest
 from shoal.experiments.coordination.nodes.stream_file import StreamFile
-from shoal.experiments.coordination.nodes.trace import EMITTED, FINISHED, RECEIVED, Trace
 from shoal.experiments.engines.catalog import installed_engine, shut_down
 from shoal.experiments.engines.contract import EngineJob, EngineQuery, EngineSession
 from shoal.experiments.experiment import ExperimentFile
@@ -42,7 +42,7 @@ class NodeSetup:
     traced: bool = True
 
 
-class Node:
+class FlowNode:
     """Runs queries, takes rows and passes them on. Tasks and rows may come from several threads."""
 
     def __init__(self, setup: NodeSetup, peers: Peers, clock: Callable[[], float] = time.monotonic) -> None:

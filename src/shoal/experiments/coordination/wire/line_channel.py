@@ -8,7 +8,7 @@ import threading
 import pyarrow as pa
 
 from shoal.errors import MessageError, RunError
-from shoal.experiments.coordination.wire.messages import CODEC, Hello, Message, Refused, RowsFollow
+from shoal.experiments.coordination.wire.wire_messages import CODEC, Hello, Message, NotWanted, RowsFollow
 
 MOST_LINE_BYTES = 64 << 20
 MOST_ROWS_BYTES = 1 << 30
@@ -19,7 +19,7 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 5, "TCP_USER
 """A host that is gone without a word is noticed after about 15 s."""
 
 
-class Channel:
+class LineChannel:
     """One connection; any thread may send, one receives."""
 
     def __init__(self, connection: socket.socket, name: str) -> None:
@@ -96,9 +96,9 @@ class Channel:
         self._socket.close()
 
 
-def welcomed(connection: socket.socket, token: str, name: str) -> tuple[Channel, Hello] | None:
+def welcomed(connection: socket.socket, token: str, name: str) -> tuple[LineChannel, Hello] | None:
     """Whoever has connected, if it has the token; everybody else is told why not, and cut off."""
-    channel = Channel(connection, name)
+    channel = LineChannel(connection, name)
     channel.limit(HELLO_S)
     try:
         hello = _checked(channel.receive(MOST_HELLO_BYTES), token, name)
@@ -118,8 +118,8 @@ def _checked(first: Message | None, token: str, name: str) -> Hello:
     return first
 
 
-def refuse(channel: Channel, reason: str) -> None:
+def refuse(channel: LineChannel, reason: str) -> None:
     """Say why somebody is not wanted, and close."""
     with contextlib.suppress(RunError):
-        channel.send(Refused(reason))
+        channel.send(NotWanted(reason))
     channel.close()

@@ -24,7 +24,7 @@ class Hello:
 
 
 @dataclass(frozen=True)
-class Refused:
+class NotWanted:
     """The answer to a connection that is not wanted."""
 
     reason: str
@@ -95,6 +95,6 @@ class Flushed:
     failure: str = ""
 
 
-Message = Hello | Refused | Begin | DoTask | TaskDone | ReportNow | Reported | RowsFollow | Flush | Flushed
-KINDS = (Hello, Refused, Begin, DoTask, TaskDone, ReportNow, Reported, RowsFollow, Flush, Flushed)
+Message = Hello | NotWanted | Begin | DoTask | TaskDone | ReportNow | Reported | RowsFollow | Flush | Flushed
+KINDS = (Hello, NotWanted, Begin, DoTask, TaskDone, ReportNow, Reported, RowsFollow, Flush, Flushed)
 CODEC: Codec[Any] = Codec(KINDS, format=FORMAT)
