@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.experiments.coordination.flow_case import ROWS, listing_iii_1, ran, written_nexmark
 
+from measures.coordination.tracing import overhead
 from shoal.experiments.coordination.nodes.node_trace import SET_DONE
 from shoal.experiments.coordination.throughput import relative_deviation
 from shoal.experiments.experiment import ExperimentFile, Task
@@ -153,3 +154,9 @@ def test_a_task_that_no_engine_can_do_is_refused_before_anything_starts(tmp_path
 def test_the_deviation_of_one_set_is_zero() -> None:
     assert relative_deviation([5.0]) == 0.0
     assert Task("wait").ack
+
+
+def test_results_are_the_same_with_and_without_tracing() -> None:
+    outcome = overhead(events=20_000, pairs=1)
+    assert not outcome.failure
+    assert outcome.metrics["records"] > 0

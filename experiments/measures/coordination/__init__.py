@@ -1,0 +1,1 @@
+"""What coordination and tracing of flows cost."""
