@@ -7,6 +7,7 @@ from statistics import median
 from shoal.experiments.coordination.node_link import NeighbourNodes
 from shoal.experiments.coordination.nodes.flow_node import FlowNode, NodeSetup
 from shoal.experiments.coordination.nodes.node_tasks import FINISH, perform
+from shoal.experiments.coordination.nodes.node_trace import RECEIVED, Trace
 from shoal.experiments.experiment import TrialOutcome
 from shoal.experiments.language.experiment_file import read_declared
 
@@ -44,9 +45,19 @@ def overhead(events: int = 2_000_000, rate: float = 1_000_000, pairs: int = 7) -
             "traced_cpu_ns_per_row": median(spent[True]) / rows * 1e9,
             "untraced_cpu_ns_per_row": median(spent[False]) / rows * 1e9,
             "records": float(records),
+            "call_ns": _call_ns(),
         },
         answers={"dear": digests.pop()},
     )
+
+
+def _call_ns(calls: int = 100_000) -> float:
+    """The processor time of one call that counts a block."""
+    trace = Trace()
+    before_ns = time.process_time_ns()
+    for _ in range(calls):
+        trace.rows(RECEIVED, "bid", 1)
+    return (time.process_time_ns() - before_ns) / calls
 
 
 def _run(events: int, rate: float, traced: bool) -> tuple[float, str, int, int]:
