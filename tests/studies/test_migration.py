@@ -1,7 +1,7 @@
 """What the study on lazy migration claims of its mechanisms, in simulated time: orderings, which are exact.
 
 Tests in the usual suite have a tenth of the rows; those marked slow have all of them, or more runs.
-`python benchmarks/migration.py` prints all numbers; docs/design/migration.md says where they differ from the study, and
+`experiments/migration.yaml` measures all numbers; docs/design/migration.md says where they differ from the study, and
 why.
 """
 
@@ -9,20 +9,9 @@ import math
 from dataclasses import replace
 
 import pytest
-from benchmarks.migration_trial import (
-    BOTH,
-    JOIN,
-    MECHANISMS,
-    NOTHING,
-    Outcome,
-    Trial,
-    disconnected,
-    kept,
-    outcome,
-    slides,
-    tenth,
-    windows,
-)
+
+from measures.migration.move_run import MECHANISMS, NOTHING, Outcome, kept, outcome
+from measures.migration.moving_query import BOTH, JOIN, MovingQuery, disconnected, slides, tenth, windows
 
 SLIDES_MS = (200, 1400, 2800)
 SHORT_SLIDES_MS = (100, 500, 900)
@@ -30,19 +19,19 @@ CLOCKED = tenth(replace(BOTH, recorded=True))
 CHAINED = tenth(BOTH)
 
 
-def moved(trial: Trial, mechanism: str) -> Outcome:
+def moved(trial: MovingQuery, mechanism: str) -> Outcome:
     """A run that has the results of a run without a migration."""
     found = outcome(trial, mechanism)
     assert found.digest == outcome(trial, NOTHING).digest
     return found
 
 
-def delay_s(trial: Trial, mechanism: str, table: str) -> float:
+def delay_s(trial: MovingQuery, mechanism: str, table: str) -> float:
     """The sum of the latencies of a table's results over that without a migration."""
     return moved(trial, mechanism).delay_s(table) - outcome(trial, NOTHING).delay_s(table)
 
 
-def delays_s(trial: Trial, table: str) -> dict[str, float]:
+def delays_s(trial: MovingQuery, table: str) -> dict[str, float]:
     return {each: delay_s(trial, each, table) for each in MECHANISMS}
 
 
@@ -56,7 +45,7 @@ def totals_s(slide_ms: int, mechanism: str) -> float:
 @pytest.mark.parametrize(
     "trial", [pytest.param(tenth(JOIN), id="tenth"), pytest.param(JOIN, id="whole", marks=pytest.mark.slow)]
 )
-def test_a_lazy_join_is_active_about_four_times_sooner_than_one_that_moves_at_once(trial: Trial) -> None:
+def test_a_lazy_join_is_active_about_four_times_sooner_than_one_that_moves_at_once(trial: MovingQuery) -> None:
     """The study has 3.9 times."""
     lazy, whole = (moved(trial, each).moves[0].active_s or 0 for each in ("lazy-latency", "all-at-once"))
     assert 3.5 < whole / lazy < 4.5

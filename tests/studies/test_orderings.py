@@ -1,6 +1,6 @@
 """What the first two studies claim of their policies, on simulated machines.
 
-Short runs are in the usual suite, longer ones are marked slow. `benchmarks/studies.py` has all points of all figures.
+Short runs are in the usual suite, others are marked slow. `experiments/studies.yaml` has all points of all figures.
 """
 
 from functools import cache
@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies_trial import Scenario, below, run_scenario
 
+from measures.studies.policy_run import below, run_scenario
+from measures.studies.scenario import Scenario
 from shoal.workloads.traffic.events import Profile
 
 WORK = {"000": 1.6, "001": 7.9}
-"""The costs of `benchmarks/studies.py`."""
+"""The costs of `experiments/studies.yaml`."""
 NUMA = "numa:2x12"
 
 

@@ -1,24 +1,24 @@
 """What the study of state shedding claims (paper V of study 002), on partial matches of `bikes` and `buses`.
 
-`benchmarks/travel_light.py` draws the curves, `benchmarks/travel_light_run.py` prints the same for runs. The bikes of
+`experiments/migration.yaml` draws the curves, and measures the same in runs. The bikes of
 the workload are all used alike, with which the first claim is narrowly missed. The trial `bikes` assumes that they are
 used unevenly; the data of the study is not at hand to tell.
 """
 
 import numpy as np
 import pytest
-from benchmarks.travel_light_trial import (
+
+from measures.migration.partial_matches import (
     WHOLE_S,
     Name,
     arrived,
     fragments_of,
     growing,
     kept,
-    kept_by_run,
     results_kept,
     skewed,
 )
-
+from measures.migration.shedding_run import kept_by_run
 from shoal.mechanisms.shedding.selection import (
     FptasSelection,
     GreedySelection,

@@ -101,10 +101,10 @@ def _flat(numbers: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def function_of(path: Path, name: str) -> Callable[..., Any]:
-    """A function of a Python file, which may import the modules beside it."""
+    """A function of a Python file, which may import the modules beside it, and those of the package that it is in."""
     if not path.is_file():
         raise ConfigError(f"measure function {name} must be in a Python file; there is none at {path}")
-    sys.path.insert(0, str(path.parent))
+    sys.path[:0] = [str(path.parent), str(_root_of(path))]
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"measure function {name} must be in a Python file; got {path}")
@@ -115,6 +115,11 @@ def function_of(path: Path, name: str) -> Callable[..., Any]:
     if not callable(function):
         raise ConfigError(f"{path.name} must have a function {name}, which the experiment measures; it has none")
     return function
+
+
+def _root_of(path: Path) -> Path:
+    """The directory from which the package of a file is imported; its own if it is in none."""
+    return next(each for each in path.parents if not (each / "__init__.py").exists())
 
 
 def _flow(trial: Trial) -> TrialOutcome:

@@ -1,11 +1,12 @@
-"""The twin against migrations of real state in simulated time: a few scenarios; `benchmarks/twin.py` has 100."""
+"""The twin against migrations of real state, simulated: a few scenarios; `experiments/migration.yaml` has 100."""
 
 from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from benchmarks.twin_trial import Scenario, Trials
 
+from measures.migration.link_scenario import LinkScenario
+from measures.migration.link_trials import LinkTrials
 from shoal.control.twin.choice import Objective, choose
 from shoal.control.twin.prediction import predict
 from shoal.mechanisms.catalog import MECHANISMS
@@ -17,7 +18,7 @@ SEEDS = (10, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 9, 17)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_chosen_mechanism_is_about_as_good_as_the_best_one(seed: int) -> None:
-    trials, objective = Trials(Scenario.of(seed)), Objective()
+    trials, objective = LinkTrials(LinkScenario.of(seed)), Objective()
     profile = trials.profile()
     table = [each for each in choose(profile, objective) if each.prediction is not None]
     costs = {each.mechanism: objective.cost(trials.measured(each.mechanism), profile.rate) for each in table}
@@ -29,7 +30,7 @@ def test_the_chosen_mechanism_is_about_as_good_as_the_best_one(seed: int) -> Non
 
 @pytest.mark.parametrize("left_s", [0.5, 1e9], ids=["the link is cut", "the link lives"])
 def test_times_bytes_and_losses_are_as_predicted(left_s: float) -> None:
-    trials = Trials(replace(Scenario.of(18), left_s=left_s))
+    trials = LinkTrials(replace(LinkScenario.of(18), left_s=left_s))
     profile = trials.profile()
     for mechanism in MECHANISMS:
         found, wanted = predict(profile, mechanism), trials.measured(mechanism)

@@ -1,0 +1,1 @@
+"""Moves of state: mechanisms, their twin, and the studies on lazy migration and shedding."""

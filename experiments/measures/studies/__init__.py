@@ -1,0 +1,1 @@
+"""The first two studies on simulated machines."""
