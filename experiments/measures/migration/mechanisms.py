@@ -29,8 +29,8 @@ from shoal.workloads.ysb.events import SCHEMA, YsbEvents
 
 GROUPS, WORKERS = 16, 2
 WINDOW_S, SLIDE_S = 16, 4
-PER_S = 235_000
-"""Events per second of event time, of a million users."""
+EPOCH_ROWS = 940_000
+"""Events of an epoch, in which the windows of a million users slide once."""
 EPOCHS = {"spark": (7, 8), "local": (7, 6)}
 """Epochs' worth of events before the move, which fill the windows, and after it; a window closes in each."""
 FULL = 3
@@ -41,14 +41,14 @@ RATE = 480_000
 NO_MOVE = "none"
 
 
-def windows(on: str, mechanism: str, rows_per_epoch: int = PER_S * SLIDE_S, twice: bool = False) -> TrialOutcome:
+def windows(on: str, mechanism: str, rows_per_epoch: int = EPOCH_ROWS, twice: bool = False) -> TrialOutcome:
     """A run in which half of the state moves.
 
     With `twice` half of the users are aggregated a second time, as if their new worker received all events as well.
     """
     before, after = (epochs * rows_per_epoch for epochs in EPOCHS[on])
     rate = None if on == "spark" else float(RATE)
-    source = Generator(YsbEvents(per_s=PER_S), before + after, rate, rows_per_epoch)
+    source = Generator(YsbEvents(per_s=rows_per_epoch // SLIDE_S), before + after, rate, rows_per_epoch)
     job = Job("users", shoal.Graph.of(_queries(twice)), {"ads": source})
     given: dict[str, Any] = {}
     if on == "spark":

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +58,8 @@ class Readings:
 
 def moves(mechanism: str, keys: int = 3_000_000, rows_per_epoch: int = 100_000, rebindings: int = 5) -> TrialOutcome:
     """Run until half of the state has moved so many times."""
-    cloudpickle.register_pickle_by_value(sys.modules[Readings.__module__])  # executors do not import from here
+    register: Any = cloudpickle.register_pickle_by_value
+    register(sys.modules[Readings.__module__])  # executors do not import from here
     readings = Readings(keys, rows_per_epoch)
     stream = shoal.Stream("meters", {"ts": "timestamp", "key": "int64", "part": "int64", "x": "float64"}, time="ts")
     day = stream.partition_by("part", groups=GROUPS).key_by("key").window(shoal.tumbling(86_400))

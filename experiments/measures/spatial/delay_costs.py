@@ -71,7 +71,7 @@ def timed_advances(found: Measured) -> Iterator[None]:
             found.append((*map(float, counts), took_s))
         return result
 
-    RangeMatchKernel.advance = timed  # type: ignore[method-assign]
+    RangeMatchKernel.advance = timed  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
