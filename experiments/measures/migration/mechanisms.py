@@ -41,15 +41,17 @@ RATE = 480_000
 NO_MOVE = "none"
 
 
-def windows(on: str, mechanism: str, rows_per_epoch: int = EPOCH_ROWS, twice: bool = False) -> TrialOutcome:
-    """A run in which half of the state moves.
+def windows(
+    on: str, mechanism: str, rows_per_epoch: int = EPOCH_ROWS, more_than: int = 12, twice: bool = False
+) -> TrialOutcome:
+    """A run in which half of the state moves; results are the users with more than a number of events in a window.
 
     With `twice` half of the users are aggregated a second time, as if their new worker received all events as well.
     """
     before, after = (epochs * rows_per_epoch for epochs in EPOCHS[on])
     rate = None if on == "spark" else float(RATE)
     source = Generator(YsbEvents(per_s=rows_per_epoch // SLIDE_S), before + after, rate, rows_per_epoch)
-    job = Job("users", shoal.Graph.of(_queries(twice)), {"ads": source})
+    job = Job("users", shoal.Graph.of(_queries(more_than, twice)), {"ads": source})
     given: dict[str, Any] = {}
     if on == "spark":
         from shoal.runtimes.spark.cluster.session import spark_session
@@ -65,13 +67,13 @@ def windows(on: str, mechanism: str, rows_per_epoch: int = EPOCH_ROWS, twice: bo
     return TrialOutcome(move.metrics(run), {"users": digest})
 
 
-def _queries(twice: bool) -> list[Query]:
+def _queries(more_than: int, twice: bool) -> list[Query]:
     types = {
         name: "timestamp" if pa.types.is_timestamp(type_) else "int64"
         for name, type_ in zip(SCHEMA.names, SCHEMA.types, strict=True)
     }
     ads = shoal.Stream("ads", types, time="event_time")
-    found = [_busy(ads.partition_by("user_id", groups=GROUPS), 12).sink("users")]
+    found = [_busy(ads.partition_by("user_id", groups=GROUPS), more_than).sink("users")]
     if twice:
         half = ads.filter(shoal.col("user_id") % 2 == 0).partition_by("user_id", groups=GROUPS // 2)
         found.append(_busy(half, NEVER).sink("again"))
