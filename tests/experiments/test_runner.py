@@ -152,11 +152,16 @@ def test_a_trial_without_an_outcome_has_a_reason(
     assert (outcome, log) == (TrialOutcome(failure=reason), printed)
 
 
-def marked() -> list[psutil.Process]:
+TEST = "SHOAL_TEST_OF_TRIALS"
+
+
+def marked(test: str) -> list[psutil.Process]:
+    """The processes of trials that a test has started; others may run beside it."""
     found = []
     for process in psutil.process_iter():
         try:
-            if MARK in process.environ() and process.status() != psutil.STATUS_ZOMBIE:
+            marks = process.environ()
+            if marks.get(TEST) == test and MARK in marks and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.Error:
             continue
@@ -191,7 +196,7 @@ def test_all_processes_of_a_trial_are_ended(interruption: str, tmp_path: Path, m
         raise subprocess.TimeoutExpired(process.args, 0.0)
 
     monkeypatch.setattr(subprocess.Popen, "wait", wait)
-    before = {process.pid for process in marked()}
+    monkeypatch.setenv(TEST, str(tmp_path))
     command = [sys.executable, "-c", DEEP]
     if interruption == "Ctrl-C":
         with pytest.raises(KeyboardInterrupt):
@@ -199,7 +204,7 @@ def test_all_processes_of_a_trial_are_ended(interruption: str, tmp_path: Path, m
     else:
         assert run_to_end(command, 60.0, log) == ProcessEnd(None)
     assert not alive(int(log.read_text()))
-    assert not [process for process in marked() if process.pid not in before]
+    assert not marked(str(tmp_path))
 
 
 LEAVES = """
