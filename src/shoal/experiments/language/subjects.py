@@ -7,8 +7,9 @@ from pathlib import Path
 
 from shoal.connectors.sources.rate import rate_of
 from shoal.errors import ShoalError, did_you_mean
+from shoal.experiments.engines.catalog import ENGINES as FLOW_ENGINES
 from shoal.experiments.engines.engine import ENGINES
-from shoal.experiments.experiment import ENGINE, MeasureFunction, Parameters, Subject, WorkloadRun
+from shoal.experiments.experiment import ENGINE, MeasureFunction, Parameters, Subject, TaskFlow, WorkloadRun
 from shoal.experiments.workload_trial import WorkloadTrial
 from shoal.language.yaml.document import YamlPart
 from shoal.workloads.catalog import WORKLOADS, workload
@@ -57,11 +58,12 @@ def _functions(file: Path, part: YamlPart) -> list[str]:
 
 def check_points(subject: Subject, points: Iterable[Parameters], part: YamlPart) -> None:
     """Refuse points that cannot be run because of a name or a value."""
+    known = tuple(FLOW_ENGINES if isinstance(subject, TaskFlow) else ENGINES)
     for point in points:
         engine = point.get(ENGINE)
-        if ENGINE in point and engine not in ENGINES and not isinstance(subject, MeasureFunction):
-            near = did_you_mean(str(engine), ENGINES)
-            part.fail(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}{near}")
+        if ENGINE in point and engine not in known and not isinstance(subject, MeasureFunction):
+            near = did_you_mean(str(engine), known)
+            part.fail(f"engine must be one of {', '.join(known)}; got {engine!r}{near}")
         if isinstance(subject, WorkloadRun):
             _check_workload(subject.workload, point, part)
 
