@@ -90,7 +90,5 @@ def test_a_name_that_is_neither_declared_nor_a_parameter_is_refused_with_both_li
 def test_a_flow_may_name_every_engine_of_the_catalog() -> None:
     text = (LISTINGS / "III.1.yaml").read_text().replace("query_id: 0,", "engine: shoal-simulated, query_id: 0,")
     assert read_experiments(text, "III.1.yaml").experiments[0].points[0]["engine"] == "shoal-simulated"
-    with pytest.raises(
-        GraphError, match=r"engine must be one of .*shoal-simulated, .*; got 'shoal-remote'"
-    ):
+    with pytest.raises(GraphError, match=r"engine must be one of .*shoal-simulated, .*; got 'shoal-remote'"):
         read_experiments(text.replace("shoal-simulated", "shoal-remote"), "III.1.yaml")
