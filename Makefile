@@ -42,9 +42,9 @@ format: setup  ## rewrite the code in the project's style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup  ## run every benchmark in its quick mode (docs/benchmarks.md has the full ones)
-	@$(WITH_JAVA) for name in hop ysb fixed_cost scaling window_growth soak local; do \
-		echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick || exit 1; done
+bench: setup  ## run the small variant of every experiment: do they run, are the results right
+	@$(WITH_JAVA) for file in experiments/*.yaml; do \
+		$(BIN)/shoal experiment run $$file --small || exit 1; done
 
 clean:  ## remove .venv and everything the tools left behind
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks \
