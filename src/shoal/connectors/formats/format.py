@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from shoal.connectors.formats.delimited import Csv
 from shoal.connectors.sources.source import RawBatch, Wanted, column_fault
 
-BATCH_ROWS = 1 << 20
+BATCH_ROWS = 1 << 16
+"""Rows that are decoded at once: a few columns of them stay in a core's cache until they are aggregated."""
 _ALWAYS_FIT: Mapping[pa.DataType, tuple[pa.DataType, ...]] = {
     pa.int64(): (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()),
     pa.float64(): (pa.float32(), pa.float64(), pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()),
