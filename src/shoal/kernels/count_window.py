@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels.aggregate.cells import Codes, cells_of, codes_of
-from shoal.kernels.aggregate.panes import LARGEST_EXPANSION
+from shoal.kernels.aggregate.closing import LARGEST_EXPANSION
 from shoal.kernels.aggregate.slots import Slot, merged_values, partial_values, result_columns, slots_of
 from shoal.kernels.aggregate.windowed import WINDOW_END
 from shoal.kernels.columns.block import Block, Column, take

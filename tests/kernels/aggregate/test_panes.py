@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.kernels.aggregate import panes
+from shoal.kernels.aggregate import closing, panes
 from shoal.kernels.aggregate.cells import codes_of
-from shoal.kernels.aggregate.panes import PaneShape, PaneTable, closed_windows, concat_tables, grouping, merged_panes
+from shoal.kernels.aggregate.closing import closed_windows
+from shoal.kernels.aggregate.panes import PaneShape, PaneTable, concat_tables, grouping, merged_panes
 from shoal.kernels.columns.block import Block, Column
 from shoal.model.query.aggregate import count, sum_, top_k
 from shoal.model.query.window import Window
@@ -32,7 +33,7 @@ def counts(panes: list[int], instance: int = 0) -> PaneTable:
 
 
 def closed(shape: PaneShape, table: PaneTable, first: int, last: int) -> list[tuple[int, int, int]]:
-    results = closed_windows(shape, table, first, last)
+    results = closed_windows(shape, merged_panes(shape, [table]), first, last)
     columns = [results.instance.tolist(), results.window.tolist(), results.columns["n"].tolist()]
     return sorted(zip(*columns, strict=True))
 
@@ -54,7 +55,7 @@ def test_closed_windows_are_those_with_events_for_any_limit_of_expansion(
             if first <= window <= last:
                 wanted[window] = wanted.get(window, 0) + 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(panes, "LARGEST_EXPANSION", limit)
+        patch.setattr(closing, "LARGEST_EXPANSION", limit)
         shape = shape_of(Window(span, 1))
         assert closed(shape, counts(numbers), first, last) == [(0, w, n) for w, n in sorted(wanted.items())]
 
@@ -62,7 +63,7 @@ def test_closed_windows_are_those_with_events_for_any_limit_of_expansion(
 @settings(deadline=None, max_examples=100)
 @given(PANES, st.integers(1, 50), st.integers(1, 30))
 def test_runs_of_windows_neither_overlap_nor_exceed_the_limit(numbers: list[int], span: int, limit: int) -> None:
-    runs = list(panes._runs(np.array(numbers, np.int64), span, -(10**15), 10**15, limit))
+    runs = list(closing._runs(np.array(numbers, np.int64), span, -(10**15), 10**15, limit))
     assert all(last < first for (_, last, _), (first, _, _) in pairwise(runs))
     assert all(expanded <= limit or first == last for first, last, expanded in runs)
     assert sum(expanded for _, _, expanded in runs) == span * len(numbers)

@@ -48,6 +48,13 @@ class Cells:
         number = np.cumsum(used) - 1
         return Cells(number[self.of_row], max(1, int(number[-1]) + 1))
 
+    def samples(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """One row of each non-empty cell, and these cells."""
+        sample = np.full(self.size, -1, np.int64)
+        sample[self.of_row] = np.arange(self.of_row.size)
+        filled = np.flatnonzero(sample >= 0)
+        return sample[filled], filled
+
 
 def codes_of(column: Column) -> Codes:
     """Number the values of a column: by offset if integers are close to each other, else by hashing.

@@ -4,7 +4,7 @@ A table is a value: merging, closing and selecting make new tables. One table ho
 so that hundreds of queries of the same shape cost a few array operations, not hundreds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import Cells, Codes, cells_of, codes_of
 from shoal.kernels.aggregate.slots import (
     Array,
@@ -20,20 +19,15 @@ from shoal.kernels.aggregate.slots import (
     each_once,
     merged_values,
     partial_values,
-    result_columns,
     slots_of,
 )
 from shoal.kernels.columns.block import Block, Column, as_column, concat, take
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.columns.table import from_arrow, to_arrow
-from shoal.kernels.expression.evaluate import holds
 from shoal.model.query.aggregate import Aggregate
-from shoal.model.query.expression import Expression
 from shoal.model.query.window import Window
 
 Ints = NDArray[np.int64]
-LARGEST_EXPANSION = 1 << 22
-"""Largest number of panes, counted once per window they belong to, that are merged in one step."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +167,7 @@ def merged_panes(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
     instances = int(table.instance.max()) + 1
     keys = [codes_of(key) for key in table.keys]
     cells = grouping(shape, table.instance, instances, keys, codes_of(table.pane)).fitting(shape.width)
-    sample, filled = _samples(cells)
+    sample, filled = cells.samples()
     if sample.size == len(table):
         return table
     rows = np.arange(len(table))
@@ -181,36 +175,6 @@ def merged_panes(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
     slots = each_once(lambda slot: slot[filled], values)
     kept = tuple(take(key, sample) for key in table.keys)
     return PaneTable(table.instance[sample], table.pane[sample], kept, slots)
-
-
-def _samples(cells: Cells) -> tuple[Ints, Ints]:
-    """One row of each non-empty cell, and these cells."""
-    sample = np.full(cells.size, -1, np.int64)
-    sample[cells.of_row] = np.arange(cells.of_row.size)
-    filled = np.flatnonzero(sample >= 0)
-    return sample[filled], filled
-
-
-@dataclass(frozen=True)
-class ClosedWindows:
-    """Closed windows: the instance and number of each, and its keys and aggregates by name.
-
-    A window's number is its end divided by the slide.
-    """
-
-    instance: Ints
-    window: Ints
-    columns: Mapping[str, Column]
-
-
-def closed_windows(
-    shape: PaneShape, table: PaneTable, first: int, last: int, having: Expression | None = None
-) -> ClosedWindows:
-    """The windows number first..last that have an event and whose aggregates satisfy `having`."""
-    limit = LARGEST_EXPANSION // shape.width
-    runs = list(_runs(table.pane, shape.window.panes, first, last, limit))
-    keys = key_codes(shape, table) if runs else Codes(table.instance, 1)
-    return _concat_closed(shape, [_closed_run(shape, table, keys, having, run) for run in runs])
 
 
 def key_codes(shape: PaneShape, table: PaneTable) -> Codes:
@@ -221,57 +185,3 @@ def key_codes(shape: PaneShape, table: PaneTable) -> Codes:
         return Codes(cells.of_row, cells.size)
     numbers, distinct = numbered(cells.of_row)
     return Codes(numbers, distinct.size)
-
-
-def _runs(panes: Ints, span: int, first: int, last: int, limit: int) -> Iterator[tuple[int, int, int]]:
-    """Split the windows first..last into runs of at most `limit` panes, counted once per window.
-
-    Yields the first and last window of every run and its number of panes. Windows without panes are in no run; a
-    single window may exceed the limit.
-    """
-    panes = panes[(panes + span >= first) & (panes < last)]
-    if first > last or not panes.size:
-        return
-    first, last = max(first, int(panes.min()) + 1), min(last, int(panes.max()) + span)
-    windows_of_pane = np.minimum(last, panes + span) - np.maximum(first, panes + 1) + 1
-    expanded = int(windows_of_pane.sum(dtype=np.float64))
-    if first == last or expanded <= limit:
-        yield first, last, expanded
-    else:
-        middle = (first + last) // 2
-        yield from _runs(panes, span, first, middle, limit)
-        yield from _runs(panes, span, middle + 1, last, limit)
-
-
-def _closed_run(
-    shape: PaneShape, table: PaneTable, keys: Codes, having: Expression | None, run: tuple[int, int, int]
-) -> ClosedWindows:
-    first, last, expanded = run
-    rows, windows = np.empty(expanded, np.int64), np.empty(expanded, np.int64)
-    loops.expand(table.pane, first, last, shape.window.panes, rows, windows)
-    cells = cells_of([keys.take(rows), codes_of(windows)], expanded).fitting(shape.width)
-    sample, filled = _samples(cells)
-    merged_slots = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
-    found = _aggregates(shape, each_once(lambda slot: slot[filled], merged_slots))
-    if having is not None:
-        wanted = np.flatnonzero(holds(having, Block(found, sample.size)))
-        sample, found = sample[wanted], {name: take(column, wanted) for name, column in found.items()}
-    chosen = rows[sample]
-    kept = {name: take(key, chosen) for name, key in zip(shape.keys, table.keys, strict=True)}
-    return ClosedWindows(table.instance[chosen], windows[sample], {**kept, **found})
-
-
-def _aggregates(shape: PaneShape, values: Sequence[Array]) -> dict[str, Column]:
-    return dict(result_columns(shape.aggregates, dict(shape.types), shape.slots, values))
-
-
-def _concat_closed(shape: PaneShape, parts: Sequence[ClosedWindows]) -> ClosedWindows:
-    if not parts:
-        nothing = shape.empty()
-        keys = dict(zip(shape.keys, nothing.keys, strict=True))
-        return ClosedWindows(nothing.instance, nothing.pane, {**keys, **_aggregates(shape, nothing.slots)})
-    return ClosedWindows(
-        np.concatenate([part.instance for part in parts]),
-        np.concatenate([part.window for part in parts]),
-        {name: concat([part.columns[name] for part in parts]) for name in parts[0].columns},
-    )

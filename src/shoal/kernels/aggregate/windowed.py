@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import Cells, codes_of
+from shoal.kernels.aggregate.closing import closed_windows
 from shoal.kernels.aggregate.lost_panes import pane_bounds
 from shoal.kernels.aggregate.panes import (
     Ints,
     PaneShape,
     PaneTable,
-    closed_windows,
     concat_tables,
     grouping,
     key_codes,
