@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+from tests.experiments.engines.sqlite_engine import SQLITE
 
 from shoal.experiments.engines.catalog import engine_named
-from shoal.experiments.engines.contract import EngineJob, EngineQuery, EngineSession
+from shoal.experiments.engines.contract import Engine, EngineJob, EngineQuery, EngineSession
 from shoal.language.yaml.definitions import StreamDefinition, definitions
 from shoal.language.yaml.document import YamlPart
 
@@ -49,11 +50,14 @@ _BOUNDED = "t.{time} BETWEEN c.{time} - INTERVAL '2' SECOND AND c.{time} + INTER
 _JOIN = """
 SELECT c.road AS road, c.kind AS kind, t.price AS price FROM cars AS c JOIN tolls AS t ON c.road = t.gate
 AND """
+_MARKED = 'ts AS "ts [timestamp]"'
+PASSTHROUGH = "SELECT ts, road, kind, speed FROM cars"
+PROJECTION = "SELECT ts, road + 1 AS next_road, speed / 3.6 AS ms FROM cars"
 FILTER = "SELECT ts, road, speed FROM cars WHERE speed > 50"
 TEXTS: Mapping[str, Mapping[str, str]] = {
-    "passthrough": {"sql": "SELECT ts, road, kind, speed FROM cars"},
-    "filter": {"sql": FILTER},
-    "projection": {"sql": "SELECT ts, road + 1 AS next_road, speed / 3.6 AS ms FROM cars"},
+    "passthrough": {"sql": PASSTHROUGH, "sqlite": PASSTHROUGH.replace("ts", _MARKED)},
+    "filter": {"sql": FILTER, "sqlite": FILTER.replace("ts", _MARKED)},
+    "projection": {"sql": PROJECTION, "sqlite": PROJECTION.replace("ts", _MARKED)},
     "window": {
         "shoal": _TUMBLE,
         "flink": _TUMBLE.replace("(ts)", "(rowtime)"),
@@ -65,19 +69,30 @@ FROM cars GROUP BY road, window(ts, '10 seconds')
 SELECT road, time_bucket(INTERVAL 10 SECOND, ts, TIMESTAMP '1970-01-01') + INTERVAL 10 SECOND AS window_end,
        count(*) AS n, avg(speed) AS mean_speed FROM cars GROUP BY ALL
 """,
+        "sqlite": """
+SELECT road, (ts / 10000000 + 1) * 10000000 AS "window_end [timestamp]", count(*) AS n, avg(speed) AS mean_speed
+FROM cars GROUP BY 1, 2
+""",
     },
     "join": {
         "sql": _JOIN + _BOUNDED.format(time="ts"),
         "flink": _JOIN + _BOUNDED.format(time="rowtime"),
+        "sqlite": _JOIN + "t.ts BETWEEN c.ts - 2000000 AND c.ts + 2000000",
     },
 }
 """Queries by what they do, for a language or for all that have no text of their own."""
 
 
+def engine_of(name: str) -> Engine:
+    """An engine of the catalog, or the example."""
+    example: Engine = SQLITE
+    return example if name == example.name else engine_named(name)
+
+
 def query(case: str, engine: str, output: str = "out") -> EngineQuery:
     """A query in the language of an engine."""
     texts = TEXTS[case]
-    text = next(texts[each] for each in (*engine_named(engine).languages, "sql") if each in texts)
+    text = next(texts[each] for each in (*engine_of(engine).languages, "sql") if each in texts)
     return EngineQuery(case, output, text)
 
 
@@ -126,7 +141,7 @@ def tolls(number: int, first: int = 0) -> pa.RecordBatch:
 
 def opened(engine: str, queries: Sequence[EngineQuery], kept: Kept, workers: int = 2) -> EngineSession:
     """A session over both streams."""
-    return engine_named(engine).open(EngineJob(STREAMS, tuple(queries), workers), kept)
+    return engine_of(engine).open(EngineJob(STREAMS, tuple(queries), workers), kept)
 
 
 def answered(engine: str, queries: Sequence[EngineQuery], given: Sequence[tuple[str, pa.RecordBatch]]) -> Kept:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 import psutil
 import pyarrow as pa
 import pytest
-from tests.experiments.engines.engine_case import TEXTS, Kept, answered, cars, opened, query, tolls
+from tests.experiments.engines.engine_case import TEXTS, Kept, answered, cars, engine_of, opened, query, tolls
 
 from shoal.errors import ConfigError, RunError
-from shoal.experiments.engines.catalog import ENGINES, engine_named, installed_engine, shut_down
+from shoal.experiments.engines.catalog import ENGINES, installed_engine, shut_down
 from shoal.experiments.engines.contract import EngineQuery
 from shoal.session.digest import differences
 
@@ -17,7 +17,7 @@ SLOW = {"shoal-spark", "spark-sql", "flink", "bytewax", "pathway"}
 """Engines that take seconds to start."""
 PEERS = [
     pytest.param(name, marks=[pytest.mark.slow, pytest.mark.timeout(300)] if name in SLOW else [])
-    for name in ENGINES
+    for name in (*ENGINES, "sqlite")
     if name != "duckdb"
 ]
 ALL = [*PEERS, "duckdb"]
@@ -37,7 +37,7 @@ INPUTS: dict[str, Given] = {
 @pytest.fixture(autouse=True)
 def _installed(request: pytest.FixtureRequest) -> None:
     name = request.node.callspec.params.get("name") if hasattr(request.node, "callspec") else None
-    if name is not None and (missing := engine_named(name).missing()):
+    if name is not None and (missing := engine_of(name).missing()):
         pytest.skip(missing)
 
 
@@ -45,7 +45,7 @@ def _installed(request: pytest.FixtureRequest) -> None:
 def _ended() -> Iterator[None]:
     yield
     for name in ENGINES:
-        shut_down(engine_named(name))
+        shut_down(engine_of(name))
 
 
 def check(name: str, cases: Sequence[str], given: Given) -> None:
@@ -108,7 +108,7 @@ def test_stop_in_the_middle_leaves_no_thread_and_no_process(name: str) -> None:
     session.start()
     session.receive("cars", cars(100))
     session.stop()
-    shut_down(engine_named(name))
+    shut_down(engine_of(name))
     assert not [each for each in threading.enumerate() if each not in threads and "shoal" in each.name]
     assert not set(psutil.Process().children(recursive=True)) - processes
     with pytest.raises(RunError, match="it is stopped"):
@@ -146,7 +146,7 @@ def test_rows_that_are_not_those_of_a_stream_are_refused(name: str) -> None:
         session.stop()
 
 
-@pytest.mark.parametrize("name", [each for each in PEERS if engine_named(each.values[0]).live])
+@pytest.mark.parametrize("name", [each for each in PEERS if engine_of(str(each.values[0])).live])
 def test_a_live_engine_emits_results_before_the_end(name: str) -> None:
     kept = Kept()
     session = opened(name, [query("filter", name)], kept)
