@@ -9,7 +9,7 @@ from shoal.session.summary import Summary, Tally
 
 KEYS = [
     *("workload", "runtime", "simulated_time", "policy", "mechanism", "workers", "topology", "seed"),
-    *("events", "results", "elapsed_s", "events_per_s", "start_up_s", "latency_ms"),
+    *("events", "results", "elapsed_s", "events_per_s", "start_up_s", "latency_ms", "marker_latency_ms"),
     *("epochs", "moves", "state_bytes_moved", "migrations", "cost_share"),
     *("result_digest", "oracle", "deviation", "sink", "dead_letters", "refused_rows", "peak_rss_mb", "parked"),
 ]

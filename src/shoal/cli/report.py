@@ -91,16 +91,14 @@ def _short(value: float) -> str:
 
 
 def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    latency, simulated = data["latency_ms"], data["simulated_time"]
+    latency, simulated, markers = data["latency_ms"], data["simulated_time"], data["marker_latency_ms"]
     return [
         ("events", f"{data['events']:,}"),
         *__machine_lines(data),
         ("events/s", f"{data['events_per_s']:,.0f}{' of simulated time' if simulated else ''}"),
         ("epochs", f"{data['epochs']:,}"),
-        (
-            "latency",
-            "mean {mean} ms, p50 {p50}, p99 {p99}, max {max}".format(**{k: _short(v) for k, v in latency.items()}),
-        ),
+        ("latency", _latency(latency)),
+        *([("of markers", _latency(markers))] if markers is not None else []),
         ("results", f"{data['results']:,} {_where(data['sink'])}"),
         ("dead letters", f"{data['dead_letters']:,}"),
         ("moves", f"{data['moves']:,} instances, {data['state_bytes_moved'] / 1e6:.1f} MB of state"),
@@ -109,6 +107,10 @@ def _lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("oracle", data["oracle"]),
         *(_machine_lines(data["machine"]) if "machine" in data else ()),
     ]
+
+
+def _latency(ms: Mapping[str, float]) -> str:
+    return "mean {mean} ms, p50 {p50}, p99 {p99}, max {max}".format(**{k: _short(v) for k, v in ms.items()})
 
 
 def __machine_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:

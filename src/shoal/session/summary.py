@@ -39,6 +39,7 @@ class Tally:
     refused_rows: dict[tuple[str, str, str], RefusedRows] = field(default_factory=dict)
     """Dead letters by stream, reason and column, with the first of each as an example."""
     latency: Histogram = field(default_factory=Histogram)
+    markers: Histogram | None = None
     shed: Mapping[str, ShedCount] = field(default_factory=dict)
     """Rows that were shed, by stream; they count as events."""
     shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class Tally:
         self.compute_s += event.compute_s
         self.migration_s += event.migration_s
         self.policy_s += event.policy_s
+        self.markers = self.markers if event.markers is None else event.markers
         if event.latency is not None:
             self.latency = merged([self.latency, event.latency])
         elif event.results:
@@ -165,6 +167,7 @@ class Summary:
             "events_per_s": round(tally.events / elapsed, 1) if elapsed else 0.0,
             "start_up_s": None if self.simulated_time else round(self.start_up_s, 3),
             "latency_ms": tally.latency_ms(),
+            "marker_latency_ms": None if tally.markers is None else tally.markers.summary_ms(),
             "epochs": tally.epochs,
             "moves": tally.moves,
             "state_bytes_moved": tally.state_bytes_moved,

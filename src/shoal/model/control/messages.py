@@ -160,6 +160,8 @@ class EpochCommitted:
     """Moved bytes that a worker had to fetch when it first needed them."""
     state_bytes_ahead: int = 0
     """Bytes that workers began to read for the next epoch, or that were replicated to a standby host."""
+    markers: Histogram | None = None
+    """How long markers took to the sinks since the beginning of the run; None if the runtime sends none."""
     lag_s: float = 0.0
     """How late the newest rows were read, by when they were due; 0 if the runtime or the source does not know."""
     shed: Mapping[str, ShedCount] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from shoal.policies.scheduling.policy import Candidate, OperatorCost, Turn, above_threshold, output_cost_s
 
 MOST_EVENTS, MOST_EVENTS_STEP = 10_000.0, 1000.0
-MOST_IDLE_S, MOST_IDLE_STEP_S = 0.001, 0.0001
+MOST_IDLE_S, MOST_IDLE_STEP_S = 0.0003, 0.0001
 
 
 @dataclass(frozen=True)

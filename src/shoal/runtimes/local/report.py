@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from shoal.model.control.binding import Binding
+from shoal.model.control.histogram import merged
 from shoal.model.control.messages import EpochCommitted
 from shoal.model.control.partitioning import DECLARED
 from shoal.model.control.shedding import NOTHING_SHED, ShedCount, added
@@ -13,7 +14,7 @@ from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
 from shoal.runtimes.local.dataflow.delivery import Delivery
 from shoal.runtimes.local.dataflow.lane_node import LaneNode
-from shoal.runtimes.local.dataflow.node import Node
+from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.migration.divided_lanes import DividedLanes
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
@@ -37,6 +38,7 @@ class Reports:
         self._nodes = list(nodes)
         self._lanes = [node for node in nodes if isinstance(node, LaneNode)]
         self._sources = [node for node in nodes if isinstance(node, SourceNode)]
+        self._outlets = [node for node in nodes if isinstance(node, OutletNode)]
         self._shedders = [node.shedder for node in self._sources if node.shedder is not None]
         self._pool = pool
         self._delivery = delivery
@@ -88,6 +90,7 @@ class Reports:
             refusals=self._new_refusals(),
             refused_rows=delivery.refused_rows,
             latency=delivery.latency,
+            markers=merged([node.transit for node in self._outlets]),
             lag_s=max((node.lag_s for node in self._sources if not node.ended), default=0.0),
             shed=self._new_shed(),
             shedding={each.stream: each.shedding for each in self._shedders},

@@ -50,6 +50,8 @@ class LocalSettings:
     chunk_blocks: int = Sizes.chunk_blocks
     active_chunks: int = Sizes.active_chunks
     entry_rows: int = Sizes.entry_rows
+    target_ms: float = Sizes.target_ms
+    """The latency that blocks are sized for, where events come at a rate."""
     processor_nodes: int = 0
     """The number of groups of workers; 0 means the memory nodes of the machine."""
     most_workers: int = 0
@@ -87,7 +89,9 @@ class LocalSettings:
     @property
     def sizes(self) -> Sizes:
         """The sizes of blocks and channels."""
-        return Sizes(self.block_rows, self.chunk_blocks, self.active_chunks, self.memory, self.entry_rows)
+        return Sizes(
+            self.block_rows, self.chunk_blocks, self.active_chunks, self.memory, self.entry_rows, self.target_ms
+        )
 
     def setup(self, sources: Mapping[str, Source], sink: Sink, mechanism: str | None = None) -> LocalSetup:
         """What the local runtime needs to run a job with these settings."""

@@ -85,6 +85,7 @@ class Supervisor:
         """Deliver and report until the work is done or has failed; returns the error, if any."""
         try:
             while self._pool.wait(self._delivery.wait_s):
+                self._delivery.await_results()
                 self._advance()
             self._finish()
         except Exception as failure:  # noqa: BLE001  (the session must report any error)

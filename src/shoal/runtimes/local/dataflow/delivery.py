@@ -14,8 +14,8 @@ from shoal.model.control.messages import RefusedRows
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.result_buffer import SINK_BUFFER_BYTES, ResultBuffer, Waiting
 
-MEMORY_SINK_S = 0.001
-"""How often results are written to a sink in memory."""
+IDLE_S = 0.005
+"""The longest wait for results that go to a sink in memory, which gets them at once."""
 REPORT_S = 0.05
 """How often results are written to other sinks, and how often the run reports."""
 
@@ -30,7 +30,7 @@ class Delivery:
             node.results.buffer = self._buffer
         self._sink = sink
         self._number = 0
-        self._interval_s = MEMORY_SINK_S if isinstance(sink, MemorySink) else REPORT_S
+        self._at_once = isinstance(sink, MemorySink)
         self.reset()
 
     def reset(self) -> None:
@@ -48,8 +48,13 @@ class Delivery:
 
     @property
     def wait_s(self) -> float:
-        """How long to wait before the next call of `deliver`; not at all while the sink is behind."""
-        return 0.0 if self._buffer.behind else self._interval_s
+        """How long to wait for the workers before the next call of `deliver`; not at all while the sink is behind."""
+        return 0.0 if self._at_once or self._buffer.behind else REPORT_S
+
+    def await_results(self) -> None:
+        """Wait until there are results, but not for long, if the sink is to have them at once."""
+        if self._at_once:
+            self._buffer.arrived.wait(IDLE_S)
 
     @property
     def done(self) -> bool:

@@ -17,7 +17,11 @@ from shoal.runtimes.local.dataflow.parking import LaneGuard
 from shoal.runtimes.local.migration.key_slots import Slots
 
 FEW_ROWS = 1 << 16
-"""Rows that may wait to be merged while no result is due; or as many as the state has, if that is more."""
+"""The most rows that may wait to be merged while no result is due; or as many as the state has, if that is more."""
+LEAST_ROWS = 1 << 12
+"""So many rows may always wait."""
+BLOCKS = 8
+"""Rows of so many blocks may wait: under a low load blocks are small, and a window that closes has little to merge."""
 
 
 class StateMerge(NamedTuple):
@@ -32,8 +36,9 @@ class StateMerge(NamedTuple):
 class LaneState:
     """Tables of state, `fresh` tables that are not merged into them yet, and a watermark.
 
-    Fresh rows are merged when results are due, or when as many wait as the state has. In between, the cost of a block
-    does not depend on the size of the state. With a load, rows are counted by instance. `merge` is the last merge.
+    Fresh rows are merged when results are due, or when as many wait as the state has or as a few blocks bring. In
+    between, the cost of a block does not depend on the size of the state. With a load, rows are counted by instance.
+    `merge` is the last merge.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class LaneState:
         self.fresh: list[Tables] = []
         self.fresh_rows = 0
         self._fresh_events = 0
+        self._may_wait = LEAST_ROWS
         self.watermark_us = watermark_us
         self.load = load
         self._slots = slots
@@ -91,7 +97,9 @@ class LaneState:
         if shared:
             lifted = {number: table.owned() for number, table in lifted.items()}
         self.fresh.append(lifted)
-        self.fresh_rows += _rows(lifted)
+        added = _rows(lifted)
+        self.fresh_rows += added
+        self._may_wait = rows_that_may_wait(added)
         self._fresh_events += block.length
         if self.load is not None:
             per_instance(lifted, self.fresh_counts)
@@ -105,7 +113,7 @@ class LaneState:
         if self._guard.parked:
             return self._dropped()
         due = (self.fresh or self.watermark_us > before_us) and self.kernel.due(before_us, self.watermark_us)
-        if not due and self.fresh_rows <= max(FEW_ROWS, _rows(self.tables)):
+        if not due and self.fresh_rows <= max(self._may_wait, _rows(self.tables)):
             return EMPTY
         return self._merge(before_us)
 
@@ -231,6 +239,15 @@ class LaneState:
 
     def _none(self) -> Ints:
         return np.zeros(self._size, np.int64)
+
+
+def rows_that_may_wait(added: int) -> int:
+    """How many rows may wait to be merged, if a block has just added some.
+
+    >>> rows_that_may_wait(100), rows_that_may_wait(1000), rows_that_may_wait(100_000)
+    (4096, 8000, 65536)
+    """
+    return max(LEAST_ROWS, min(FEW_ROWS, BLOCKS * added))
 
 
 def _rows(tables: Tables) -> int:

@@ -31,7 +31,7 @@ class Waiting(NamedTuple):
 class ResultBuffer:
     """Any node may put rows in; one thread takes them out, and reports when the sink has them.
 
-    `full` is a plain attribute: every node reads it before every turn.
+    `full` is a plain attribute: every node reads it before every turn. `arrived` is set while rows wait.
 
     >>> buffer = ResultBuffer(most_bytes=80)
     >>> buffer.put("t", pa.record_batch({"n": [1, 2, 3, 4, 5]}), taken_s=0.0)
@@ -46,7 +46,7 @@ class ResultBuffer:
     (False, 40)
     """
 
-    __slots__ = ("_lock", "_most_bytes", "_waiting", "full", "nbytes")
+    __slots__ = ("_lock", "_most_bytes", "_waiting", "arrived", "full", "nbytes")
 
     def __init__(self, most_bytes: int = SINK_BUFFER_BYTES) -> None:
         """Empty; it is full from `most_bytes` on, and a turn that has begun may exceed that by what it emits."""
@@ -55,6 +55,7 @@ class ResultBuffer:
         self._most_bytes = most_bytes
         self._waiting: deque[Waiting] = deque()
         self._lock = threading.Lock()
+        self.arrived = threading.Event()
         self.nbytes = 0
         self.full = False
 
@@ -63,14 +64,19 @@ class ResultBuffer:
         nbytes = rows.get_total_buffer_size()
         self._count(nbytes)
         self._waiting.append(Waiting(table, rows, taken_s, nbytes))
+        if not self.arrived.is_set():
+            self.arrived.set()
 
     def take(self) -> list[Waiting]:
         """The oldest rows, up to half of what may wait, so that the other half can come in while the sink writes."""
+        self.arrived.clear()
         taken: list[Waiting] = []
         left = self._most_bytes // 2
         while self._waiting and (not taken or self._waiting[0].nbytes <= left):
             taken.append(self._waiting.popleft())
             left -= taken[-1].nbytes
+        if self._waiting:
+            self.arrived.set()
         return taken
 
     def release(self, taken: list[Waiting]) -> None:

@@ -35,6 +35,8 @@ from shoal.kernels.loops import range_of
 from shoal.model.control.shedding import StreamShedding
 from shoal.runtimes.local.dataflow.channel import Stamp
 from shoal.runtimes.local.dataflow.node import EMPTY, Node
+from shoal.runtimes.local.memory.block_size import block_rows as rows_per_block
+from shoal.runtimes.local.memory.blocks import Sizes
 from shoal.runtimes.shedder import Positions, Shedder
 
 MARKER_S = 0.05
@@ -61,6 +63,7 @@ class SourceNode(Node):
         block_rows: int,
         home: int = 0,
         shedding: StreamShedding | None = None,
+        target_s: float = Sizes.target_ms / 1e3,
     ) -> None:
         """Open the source; nothing is read yet. `shedding`: which rows are dropped, if any may be."""
         super().__init__(f"source {input_.stream}", home=home)
@@ -76,6 +79,7 @@ class SourceNode(Node):
         self._batches: Iterator[RawBatch | BadFile | Block] = iter(())
         self._types = {field.name: _plain_type(field.type) for field in self._expected}
         self._block_rows = block_rows
+        self._target_s = target_s
         self._blocks: deque[tuple[Block, int]] = deque()
         self._generated = isinstance(self._cursor, GeneratorCursor)
         self._marks: dict[str, int] = {}
@@ -208,7 +212,7 @@ class SourceNode(Node):
         generated = cursor if isinstance(cursor, GeneratorCursor) else None
         pieces = PIECES
         if generated is not None:
-            pieces = max(1, -(-(end["position"] - start["position"]) // self._block_rows))
+            pieces = max(1, -(-(end["position"] - start["position"]) // self._rows_due(generated, start, end)))
         for piece in cursor.slices(start, end, pieces):
             self._due_s = None if generated is None else generated.scheduled_s(piece)
             self._partition = piece.partition
@@ -218,6 +222,15 @@ class SourceNode(Node):
                 yield block
             else:
                 yield from rows_of(self._source, piece, self._wanted)
+
+    def _rows_due(self, cursor: GeneratorCursor, start: Offset, end: Offset) -> int:
+        """The events per block of those between two offsets; blocks are as large as allowed without a rate."""
+        (whole,) = cursor.slices(start, end, 1)
+        due_s = cursor.scheduled_s(whole)
+        if due_s is None:
+            return self._block_rows
+        rows = end["position"] - start["position"]
+        return rows_per_block(rows, time.time() - due_s, self._target_s, self._block_rows)
 
     def _plain_block(self, piece: Slice) -> Block | None:
         """Generated events, if they are plain arrays of the right types and times; others must be admitted."""

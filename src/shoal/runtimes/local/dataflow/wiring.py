@@ -73,7 +73,8 @@ class Wiring:
             columns = self.program.columns(stream)
             directory = f"{location}/{stream}"
             home, shedding = number % workers, self.shedding.get(stream)
-            node = SourceNode(input_, sources[stream], columns, directory, self.sizes.block_rows, home, shedding)
+            rows, target_s = self.sizes.block_rows, self.sizes.target_ms / 1e3
+            node = SourceNode(input_, sources[stream], columns, directory, rows, home, shedding, target_s)
             node.stream = number
             self._add((stream, ()), node)
         lanes = sorted(self.program.lanes, key=lambda lane: lane.depth)

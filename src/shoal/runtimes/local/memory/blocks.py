@@ -31,6 +31,7 @@ class Sizes:
     These are the largest blocks: if few events are written at a time, blocks are smaller, and there are more chunks.
 
     With `queue` memory there are no blocks: every entry of a channel is a separate allocation of `entry_rows`.
+    `target_ms` is the latency by which sources with a rate size their blocks, see `memory/block_size.py`.
     """
 
     block_rows: int = 131_072
@@ -38,12 +39,15 @@ class Sizes:
     active_chunks: int = 2
     memory: str = "block"
     entry_rows: int = 256
+    target_ms: float = 2.0
 
     def __post_init__(self) -> None:
         """Reject sizes below 1."""
         for name in ("block_rows", "chunk_blocks", "active_chunks", "entry_rows"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if not 0 < self.target_ms < float("inf"):
+            raise ConfigError(f"target_ms must be above 0; got {self.target_ms}")
         if self.memory not in MEMORIES:
             raise ConfigError(f"memory must be {' or '.join(MEMORIES)}; got {self.memory!r}")
 

@@ -14,7 +14,7 @@ from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.scheduling.barrier import Barrier
 
-IDLE_WAIT_S = 0.0005
+IDLE_WAIT_S = 0.0003
 """How long an idle thread waits before it asks for a turn again, unless it is notified."""
 
 
