@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from shoal.policies.scheduling.policy import Candidate, OperatorCost, SchedulingPolicy, Turn, latency_weight
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
-from shoal.runtimes.local.scheduling.worker_pool import IDLE_WAIT_S, WorkerPool
+from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
+TURN_S = 0.0005
+"""About how long a turn takes, if there is enough input."""
 MEASURE_S = 0.05
 """How often costs, selectivities and priorities are computed again."""
 LATENCY_S = 0.1
@@ -93,7 +95,7 @@ class Scheduler(WorkerPool):
         for index, stats in enumerate(self._stats):
             if not running[index] and stats.node.ready:
                 candidates.append(self._candidate(index, stats, now_s))
-        return self.policy.choose(candidates, IDLE_WAIT_S) if candidates else None
+        return self.policy.choose(candidates, TURN_S) if candidates else None
 
     def _candidate(self, index: int, stats: _NodeStats, now_s: float) -> Candidate:
         """The input of `SchedulingPolicy.choose` for a node."""
