@@ -10,8 +10,16 @@ from shoal.model.query.aggregate import count, max_, mean, min_, sum_, top_k
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Graph
 from shoal.model.query.window import hop, tumbling
+from shoal.model.spatial.grid import Grid, Units
+from shoal.model.spatial.shape import polygon
 
 CARS = Stream("cars", {"ts": "timestamp", "i": "int64", "x": "float64", "s": "string", "b": "bool"}, time="ts")
+
+
+def _in_polygons(units: Units) -> Flow:
+    zones = Stream("zones", {"ts": "timestamp", "area": "string"}, time="ts")
+    grid = Grid((0.0, 0.0, 1.0, 1.0), columns=4, rows=4, units=units)
+    return CARS.match_ranges(zones, polygon("area"), grid=grid, at=("x", "x"))
 
 
 @pytest.mark.parametrize(
@@ -28,6 +36,7 @@ CARS = Stream("cars", {"ts": "timestamp", "i": "int64", "x": "float64", "s": "st
             3,
             id="every type of column",
         ),
+        pytest.param([_in_polygons("plane"), _in_polygons("degrees")], 2, id="texts that must be polygons"),
     ],
 )
 def test_every_kernel_of_a_program_is_run_once(flows: list[Flow], kernels: int) -> None:

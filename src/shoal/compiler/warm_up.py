@@ -51,7 +51,7 @@ def _row(lane: Lane, port: int) -> Block:
 
 
 _ZEROS: dict[str, Any] = {
-    "string": pa.array([""]),
+    "string": pa.array(["POLYGON ((0 0, 1 0, 0 1, 0 0))"]),  # a text that shapes can be read from, too
     "float64": np.zeros(1),
     "bool": np.zeros(1, bool),
     "list<int64>": pa.array([[0]], pa.list_(pa.int64())),
