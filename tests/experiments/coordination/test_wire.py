@@ -21,7 +21,7 @@ from tests.experiments.coordination.flow_case import listing_iii_1, ran
 from shoal.cli.main import cli
 from shoal.errors import ConfigError, RunError
 from shoal.experiments.coordination.flow_trial import LISTEN
-from shoal.experiments.coordination.wire.registration import Registration
+from shoal.experiments.coordination.wire.registration import SERVICE, Registration
 from shoal.experiments.coordination.wire.token import TOKEN, known_token, new_token
 from shoal.experiments.experiment import Task, TrialOutcome
 
@@ -31,7 +31,13 @@ TASKS = 13
 
 
 def children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+    """The nodes that run; the process of the tests may have other children, as a Spark session."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE and SERVICE in process.cmdline():
+                found.append(process)
+    return found
 
 
 @pytest.mark.parametrize("engine", ["duckdb", pytest.param("shoal-local", marks=pytest.mark.slow)])

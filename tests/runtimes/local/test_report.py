@@ -62,7 +62,8 @@ def test_the_state_of_all_instances_is_that_of_the_run(finished: Nudged) -> None
     for report in finished.reports:
         of_instances = sum(load.state_bytes for load in report.snapshot.loads.values())
         assert of_instances <= report.state_bytes
-        assert of_instances > 0.9 * report.state_bytes - len(report.snapshot.loads) or not of_instances
+        on_its_way = report.moves > 0  # what moves is with no instance until it has arrived
+        assert of_instances > 0.9 * report.state_bytes - len(report.snapshot.loads) or not of_instances or on_its_way
 
 
 def test_time_is_divided_into_periods_and_workers(finished: Nudged) -> None:
