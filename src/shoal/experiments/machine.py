@@ -54,6 +54,13 @@ def code() -> dict[str, Any]:
     return {"version": f"{commit}+{digest.hexdigest()[:4]}", "commit": commit, "dirty": True}
 
 
+def version_at(revision: str) -> str:
+    """The version of Shoal at a commit, as results name it; an error of git if there is no such commit."""
+    package = Path(__file__).parents[1]
+    commit = _git(package, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    return _git(package, "log", "-1", "--format=%h", commit, "--", ".")
+
+
 def _git(directory: Path, *arguments: str) -> str:
     done = subprocess.run(["git", *arguments], cwd=directory, capture_output=True, text=True, check=True)
     return done.stdout.strip()

@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from shoal.cli.commands.experiment_compare import compare
 from shoal.cli.commands.experiment_node import node
+from shoal.cli.commands.experiment_report import report
 from shoal.cli.commands.experiment_results import run
 from shoal.experiments.experiment import Experiment, ExperimentFile, MeasureFunction, Parameters, TaskFlow, WorkloadRun
 from shoal.experiments.language.experiment_file import load_experiments
@@ -25,6 +27,8 @@ def experiment() -> None:
 
 experiment.add_command(run)
 experiment.add_command(node)
+experiment.add_command(compare)
+experiment.add_command(report)
 
 
 @experiment.command()

@@ -118,13 +118,24 @@ def newest_summaries(records: Iterable[TrialRecord], version: str = "") -> list[
     groups: dict[str, list[TrialRecord]] = defaultdict(list)
     for record in records:
         groups[experiment_path(record.trial)].append(record)
-    found = []
-    for group in groups.values():
-        wanted = version or max(group, key=lambda record: record.began_at).version
-        chosen = sorted((each for each in group if each.version == wanted), key=lambda each: each.began_at)
-        if chosen:
-            found.append(summary_of(_recorded(chosen), chosen))
-    return found
+    chosen = [newest_of(group, version) for group in groups.values()]
+    return [summary_of(_recorded(each), each) for each in chosen if each]
+
+
+def newest_of(records: Iterable[TrialRecord], version: str = "") -> list[TrialRecord]:
+    """The records of an experiment that belong together: of one version, each point as it was declared last."""
+    group = list(records)
+    if not group:
+        return []
+    wanted = version or max(group, key=lambda record: record.began_at).version
+    return _of_one_declaration(each for each in group if each.version == wanted)
+
+
+def _of_one_declaration(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """Records in the order in which they ran, without those of points that were declared otherwise later."""
+    ordered = sorted(records, key=lambda each: each.began_at)
+    last = {each.trial.key: each.declaration for each in ordered}
+    return [each for each in ordered if each.declaration == last[each.trial.key]]
 
 
 def _recorded(records: Sequence[TrialRecord]) -> Experiment:

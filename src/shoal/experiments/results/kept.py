@@ -1,7 +1,7 @@
 """Results that are kept in the repository beside their experiment file, and the pages that are filled from them.
 
-Between `<!-- ysb/engines -->` and `<!-- /ysb/engines -->` of a page is what was kept of the experiment `engines` of the
-file `ysb`; between `<!-- ysb -->` and `<!-- /ysb -->`, all of that file. Everything else on a page is prose.
+Between `<!-- kept ysb/engines -->` and `<!-- /kept ysb/engines -->` of a page is what was kept of the experiment
+`engines` of the file `ysb`; with `kept ysb` it is all of that file. Everything else on a page is prose.
 """
 
 import re
@@ -20,6 +20,8 @@ from shoal.experiments.results.tables import markdown, notes_of, table_of
 
 FORMAT = 1
 DIRECTORY = "kept"
+KEPT = f"experiments/{DIRECTORY}"
+"""Where the results that the documentation of this project shows are kept."""
 
 
 @dataclass(frozen=True)
@@ -62,23 +64,20 @@ def read_kept(path: Path) -> KeptResults:
         raise ConfigError(f"{path} cannot be read: {reason_of(error)}") from error
 
 
-def fill(page: Path, file: str) -> int:
-    """Fill all places of a page that are for a file, and draw their figures beside it; returns how many there are."""
-    kept = read_kept(kept_path(file))
-    stem = Path(file).stem
-    text = page.read_text(encoding="utf-8")
-    marks = re.findall(rf"<!-- ({re.escape(stem)}(?:/[^\n>]+?)?) -->", text)
-    if not marks:
-        raise ConfigError(
-            f"{page} must have a place for {stem}: <!-- {stem} --> and below it <!-- /{stem} -->; it has none"
-        )
+def fill(page: Path, kept: Path) -> int:
+    """Fill all places of a page from kept results and draw their figures beside it; returns how many there are."""
+    try:
+        text = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{page} cannot be read: {reason_of(error)}") from error
+    marks = re.findall(r"^<!-- kept ([^\n>]+?) -->$", text, re.MULTILINE)
     for mark in marks:
-        before, begin, rest = text.partition(f"<!-- {mark} -->\n")
-        _, end, after = rest.partition(f"<!-- /{mark} -->")
-        if not end:
-            raise ConfigError(f"{page} must have <!-- /{mark} --> below <!-- {mark} -->; it has none")
-        body = _section(kept, mark.removeprefix(stem).removeprefix("/"), page)
-        text = f"{before}{begin}\n{body}\n\n{end}{after}"
+        before, begin, rest = text.partition(f"<!-- kept {mark} -->\n")
+        old, end, after = rest.partition(f"<!-- /kept {mark} -->")
+        if not end or "<!-- kept " in old:
+            raise ConfigError(f"{page} must have <!-- /kept {mark} --> below <!-- kept {mark} -->; it has none")
+        file, _, name = mark.partition("/")
+        text = f"{before}{begin}\n{_section(read_kept(kept / f'{file}.json'), name, page)}\n\n{end}{after}"
     page.write_text(text, encoding="utf-8")
     return len(marks)
 
