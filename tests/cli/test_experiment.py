@@ -63,3 +63,13 @@ def test_a_plan_says_what_is_missing() -> None:
 def test_the_schema_is_json_and_knows_all_tasks() -> None:
     schema = json.loads(printed("schema"))
     assert {"loopTasks", "adapt"} <= set(schema["$defs"]["task"]["properties"]["task"]["enum"])
+
+
+def test_results_are_reported_on_one_page_and_compared(sizes: Path, tmp_path: Path) -> None:
+    results = str(tmp_path / "results")
+    printed("run", str(sizes), "--small", "-o", results)
+    page = Path(printed("report", str(sizes), "--small", "-o", results).strip())
+    assert "How time grows" in page.read_text()
+    assert "<script" not in page.read_text()
+    compared = printed("compare", results, results)
+    assert "cannot tell: too few repetitions" in compared

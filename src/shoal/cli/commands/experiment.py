@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from shoal.cli.commands.experiment_compare import compare
-from shoal.cli.commands.experiment_node import node
-from shoal.cli.commands.experiment_report import report
-from shoal.cli.commands.experiment_results import run
+from shoal.cli.commands.experiments.experiment_compare import compare
+from shoal.cli.commands.experiments.experiment_node import node
+from shoal.cli.commands.experiments.experiment_report import report
+from shoal.cli.commands.experiments.experiment_results import run
 from shoal.experiments.experiment import Experiment, ExperimentFile, MeasureFunction, Parameters, TaskFlow, WorkloadRun
 from shoal.experiments.language.experiment_file import load_experiments
 from shoal.experiments.language.file_schema import file_schema

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from shoal.cli.commands.experiment_results import RESULTS
+from shoal.cli.commands.experiments.experiment_results import RESULTS
 from shoal.errors import ConfigError
 from shoal.experiments.experiment import Experiment, ExperimentFile
 from shoal.experiments.language.experiment_file import load_experiments

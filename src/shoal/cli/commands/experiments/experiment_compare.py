@@ -7,7 +7,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from shoal.cli.commands.experiment_results import FAILED, PLAIN_WIDTH, RESULTS
+from shoal.cli.commands.experiments.experiment_results import FAILED, PLAIN_WIDTH, RESULTS
 from shoal.errors import ConfigError
 from shoal.experiments.results.comparison import Comparison, compared, notes, plain_comparison
 from shoal.experiments.results.sides import summaries_of
