@@ -75,6 +75,10 @@ def test_time_is_divided_into_periods_and_workers(finished: Nudged) -> None:
     assert sum(report.compute_s + report.migration_s for report in reports) == pytest.approx(spent_s)
 
 
+def test_no_worker_runs_instances_of_another_so_that_moves_pay_under_any_load(finished: Nudged) -> None:
+    assert not any(report.snapshot.topology.shared for report in finished.reports if report.snapshot.topology)
+
+
 def test_moves_take_time_and_others_take_none(finished: Nudged) -> None:
     moves, moved_s = (sum(getattr(report, name) for report in finished.reports) for name in ("moves", "migration_s"))
     assert (moves > 0) == (finished.nudge is shuffle)

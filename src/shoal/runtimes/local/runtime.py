@@ -33,7 +33,6 @@ from shoal.model.control.messages import (
 from shoal.model.control.shedding import StreamShedding
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
-from shoal.policies.catalog import QUEUED
 from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.policies.scheduling.policy import SchedulingPolicy
 from shoal.policies.scheduling.state_based import StateBased
@@ -256,8 +255,7 @@ class LocalRuntime(WallClock):
 
     def _topology_of(self, workers: int) -> Topology:
         nodes = self._setup.processor_nodes
-        found = Topology.of(min(nodes, workers), workers) if nodes else self._machine.topology(workers)
-        return replace(found, shared=self._setup.queues in QUEUED)
+        return Topology.of(min(nodes, workers), workers) if nodes else self._machine.topology(workers)
 
     def _pool_for(self, workers: int, most: int) -> WorkerPool:
         setup = self._setup
