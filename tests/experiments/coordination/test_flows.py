@@ -1,16 +1,18 @@
 """Flows: the listings of the original experiments run on our engines, with the same results."""
 
 import re
+import threading
 from pathlib import Path
 
 import pytest
 from tests.experiments.coordination.flow_case import ROWS, listing_iii_1, ran, written_nexmark
 
 from measures.coordination.tracing import overhead
+from shoal.experiments.coordination.nodes.held_streams import HeldStreams
 from shoal.experiments.coordination.nodes.node_trace import SET_DONE
 from shoal.experiments.coordination.throughput import relative_deviation
 from shoal.experiments.experiment import ExperimentFile, Task
-from shoal.experiments.language.experiment_file import read_experiments
+from shoal.experiments.language.experiment_file import load_experiments
 from shoal.experiments.requirements import lacking
 
 ENGINES = ["shoal-local", "duckdb", pytest.param("shoal-simulated", marks=pytest.mark.slow)]
@@ -35,8 +37,11 @@ experiments:
 
 
 def flow_file(directory: Path, *tasks: str) -> ExperimentFile:
+    """A file with a flow, and its dataset."""
     written_nexmark(directory / "bids.csv")
-    return read_experiments(HEAD + "".join(f"  - {{{task}}}\n" for task in tasks), str(directory / "f.yaml"))
+    path = directory / "f.yaml"
+    path.write_text(HEAD + "".join(f"  - {{{task}}}\n" for task in tasks))
+    return load_experiments(path)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -160,3 +165,109 @@ def test_results_are_the_same_with_and_without_tracing() -> None:
     outcome = overhead(events=20_000, pairs=1)
     assert not outcome.failure
     assert outcome.metrics["records"] > 0
+
+
+def test_a_task_that_nobody_waits_for_fails_the_flow_all_the_same(tmp_path: Path) -> None:
+    file = flow_file(
+        tmp_path,
+        "task: sendNRowsDsAsSpecificStream, node: 1, arguments: [8, 3, 100000], ack: false",
+        "task: traceTuple, node: 1, arguments: [7]",
+    )
+    assert re.fullmatch(r"node 1 in task sendNRows.*: .*100000 rows of stream 3; it has 460", ran(file).failure)
+
+
+def test_a_failure_that_nobody_waits_for_ends_what_the_flow_waits_for(tmp_path: Path) -> None:
+    file = flow_file(
+        tmp_path,
+        "task: sendNRowsDsAsSpecificStream, node: 1, arguments: [8, 3, 100000], ack: false",
+        "task: retWhenReceived, node: 3, arguments: [5]",
+    )
+    assert ran(file, timeout_s=20).failure.endswith("it has 460")
+
+
+def test_tasks_without_ack_are_awaited_at_the_end(tmp_path: Path) -> None:
+    file = flow_file(
+        tmp_path,
+        "task: batchTasks, node: 1, ack: false, arguments: [[{task: retWhenReceived, arguments: [460]}, "
+        "{task: traceTuple, arguments: [7]}]]",
+        "task: addNextHop, node: 2, arguments: [3, 1]",
+        "task: sendDsAsSpecificStream, node: 2, arguments: [8, 3]",
+    )
+    outcome = ran(file, timeout_s=20)
+    assert outcome.failure == ""
+    assert any(line.startswith("1 7 ") for line in outcome.trace)
+
+
+LISTS = {
+    "lists inside runParallel": "task: runParallel, arguments: [[{first}, {second}]]",
+    "a loop that is parallel": "{first}, parallel: true}}\n  - {{{second}",
+}
+
+
+@pytest.mark.parametrize("both", [pytest.param(both, id=name) for name, both in LISTS.items()])
+def test_lists_are_done_at_the_same_time_each_in_order(both: str, tmp_path: Path) -> None:
+    """Each list waits for rows that only the other one sends."""
+    loop = (
+        "task: loopTasks, arguments: [2, [{{task: sendNRowsDsAsSpecificStream, node: {one}, "
+        "arguments: [8, {stream}, 5]}}, {{task: retWhenReceived, node: {one}, arguments: [5]}}, "
+        "{{task: traceTuple, node: {one}, arguments: [7]}}]]"
+    )
+    first, second = loop.format(one=1, stream=3), loop.format(one=2, stream=2)
+    if "runParallel" in both:
+        first, second = f"{{{first}}}", f"{{{second}}}"
+    file = flow_file(
+        tmp_path,
+        "task: addNextHop, node: 1, arguments: [3, 2]",
+        "task: addNextHop, node: 2, arguments: [2, 1]",
+        both.format(first=first, second=second),
+    )
+    outcome = ran(file, timeout_s=20)
+    assert outcome.failure == ""
+    for node in ("1", "2"):
+        assert sum(line.startswith(f"{node} 7 ") for line in outcome.trace) == 2
+
+
+@pytest.mark.parametrize("nodes", ["in-process", "processes"])
+def test_a_node_that_is_told_of_a_stop_has_all_rows_before_it_and_none_after(nodes: str, tmp_path: Path) -> None:
+    file = flow_file(
+        tmp_path,
+        "task: addNextHop, node: 1, arguments: [3, 2]",
+        "task: sendNRowsDsAsSpecificStream, node: 1, arguments: [8, 3, 40]",
+        "task: stopStream, node: 1, arguments: [3, 2]",
+        "task: sendNRowsDsAsSpecificStream, node: 1, arguments: [8, 3, 60]",
+        "task: traceTuple, node: 2, arguments: [7]",
+        "task: resumeStream, node: 1, arguments: [3]",
+    )
+    outcome = ran(file, nodes=nodes)
+    assert outcome.failure == ""
+    at_2 = [line.split() for line in outcome.trace if line.startswith("2 ")]
+    assert [(line[1], line[-1]) for line in at_2] == [("1", "40"), ("222", "Bid"), ("7", at_2[2][-1]), ("1", "60")]
+    assert at_2[1][4] == "1"
+
+
+def test_rows_that_come_while_kept_ones_go_on_are_neither_lost_nor_overtake_them() -> None:
+    """Every thread passes on what it has in order, while another one holds the stream and lets it go on."""
+    held, number, threads_of = HeldStreams(), 2000, 3
+    seen: dict[int, list[int]] = {each: [] for each in range(threads_of)}
+    done = threading.Event()
+
+    def push(mine: int) -> None:
+        for row in range(number):
+            held.pass_or_keep(3, (mine, row), lambda _, rows: seen[rows[0]].append(rows[1]))
+
+    def switch() -> None:
+        while not done.is_set():
+            held.hold([3])
+            held.resume([3])
+
+    switching = [threading.Thread(target=switch) for _ in range(2)]
+    pushing = [threading.Thread(target=push, args=(each,)) for each in range(threads_of)]
+    for thread in (*switching, *pushing):
+        thread.start()
+    for thread in pushing:
+        thread.join()
+    done.set()
+    for thread in switching:
+        thread.join()
+    held.resume([3])
+    assert seen == {each: list(range(number)) for each in range(threads_of)}

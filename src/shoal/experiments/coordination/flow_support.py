@@ -15,7 +15,7 @@ BROADCAST = ("enableTrace", "disableTrace", "addTpIds")
 def refused_tasks(flow: TaskFlow, engine: str) -> Iterator[str]:
     """What a flow asks for that an engine cannot do, one line for each task."""
     for task in every_task(flow.tasks):
-        able = task.name in NODE_TASKS if task.nodes else task.name in (*COORDINATOR_TASKS, *BROADCAST)
+        able = task.name in (*NODE_TASKS, *TASK_LISTS) if task.nodes else task.name in (*COORDINATOR_TASKS, *BROADCAST)
         if not able:
             known = ", ".join(sorted({*NODE_TASKS, *COORDINATOR_TASKS} - {"finish"}))
             yield f"{task.where}: task {task.name} cannot be done with engine {engine}; there are {known}"

@@ -58,6 +58,10 @@ class NeighbourNodes:
         """Let the node take rows."""
         self.nodes[node].take(stream, rows)
 
+    def tell_stopped(self, node: int, sender: int, streams: tuple[int, ...]) -> None:
+        """Tell the node."""
+        self.nodes[node].told_stopped(sender, streams)
+
     def flush(self) -> None:
         """Rows have been taken when `send` returns."""
 

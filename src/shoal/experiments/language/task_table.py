@@ -183,8 +183,8 @@ _COMMON = (
     TaskSpec("bufferStream", "keep the rows of streams instead of processing or sending them", arguments=(_STREAMS,)),
     TaskSpec(
         "stopStream",
-        "stop streams, and tell a node so",
-        arguments=(_STREAMS, TaskArgument("node to tell", ArgumentKind.COUNT, 0)),
+        "keep the rows of streams as bufferStream does, and tell a node that no more follow those before",
+        arguments=(_STREAMS, TaskArgument("node to tell", ArgumentKind.NODE, 0)),
     ),
     TaskSpec("resumeStream", "go on with streams, kept rows first", arguments=(_STREAMS,)),
     TaskSpec(

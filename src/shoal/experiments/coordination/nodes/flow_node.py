@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from shoal.errors import ConfigError, RunError
 from shoal.experiments.coordination.nodes.dataset_rows import DatasetRows, dataset_rows
-from shoal.experiments.coordination.nodes.node_trace import EMITTED, FINISHED, RECEIVED, Trace
+from shoal.experiments.coordination.nodes.held_streams import HeldStreams
+from shoal.experiments.coordination.nodes.node_trace import EMITTED, FINISHED, RECEIVED, STOPPED, Trace
 from shoal.experiments.coordination.nodes.row_digest import RowDigest
 from shoal.experiments.coordination.nodes.stream_file import StreamFile
 from shoal.experiments.engines.catalog import installed_engine, shut_down
@@ -25,8 +26,11 @@ class Peers(Protocol):
     def send(self, node: int, stream: int, rows: pa.RecordBatch) -> None:
         """Give rows to a node; blocks while it has too many, and raises `RunError` if it is gone."""
 
+    def tell_stopped(self, node: int, sender: int, streams: tuple[int, ...]) -> None:
+        """Tell a node that no more rows of streams follow those that `sender` has sent, until they go on."""
+
     def flush(self) -> None:
-        """Return when all rows that were sent have been taken by the nodes they were sent to."""
+        """Return when all that was sent has been taken by the nodes it was sent to."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,10 @@ class FlowNode:
         self.workers = setup.workers
         self.digests: dict[int, RowDigest] = {}
         self.files: dict[int, StreamFile] = {}
-        self.held: dict[int, list[pa.RecordBatch]] = {}
-        """Rows of streams that are buffered or stopped, which wait."""
+        self.held = HeldStreams()
         self.received = 0
         self._changed = threading.Condition()
+        self._results = threading.Lock()
         self._clock = clock
         self._heard_s = clock()
         self._session: EngineSession | None = None
@@ -149,12 +153,13 @@ class FlowNode:
             self.received += rows.num_rows
             self._heard_s = self._clock()
             self._changed.notify_all()
-        if stream in self.held:
-            self.held[stream].append(rows)
-            return
-        self.process(stream, rows)
+        self.held.pass_or_keep(stream, rows, self._process)
 
-    def process(self, stream: int, rows: pa.RecordBatch) -> None:
+    def told_stopped(self, sender: int, streams: tuple[int, ...]) -> None:
+        """Another node has stopped streams, and all rows that it had sent have been taken."""
+        self.trace.mark(STOPPED, sender, *map(self._name, streams))
+
+    def _process(self, stream: int, rows: pa.RecordBatch) -> None:
         """Give rows to the engine if a query reads them, and to the next nodes."""
         session = self._session
         if session is not None and stream in self._read:
@@ -163,26 +168,29 @@ class FlowNode:
             session.receive(self._name(stream), rows)
             self.pass_on(stream, rows)
         else:
-            self.deliver(stream, rows)
+            self._deliver(stream, rows)
 
     def _emitted(self, output: str, rows: pa.RecordBatch) -> None:
         """Results of the engine."""
         self.trace.rows(EMITTED, output, rows.num_rows)
         stream = self._numbers.get(output)
-        self.deliver(-1 if stream is None else stream, rows)
+        self.held.pass_or_keep(-1 if stream is None else stream, rows, self._deliver)
 
-    def deliver(self, stream: int, rows: pa.RecordBatch) -> None:
+    def send(self, stream: int, rows: pa.RecordBatch) -> None:
+        """Send rows of a dataset to the next nodes."""
+        self.held.pass_or_keep(stream, rows, self.pass_on)
+
+    def _deliver(self, stream: int, rows: pa.RecordBatch) -> None:
         """Send rows to the next nodes; where a stream goes no further, they are results."""
-        if stream in self.held:
-            self.held[stream].append(rows)
-            return
         if not self.pass_on(stream, rows):
-            self.digests.setdefault(stream, RowDigest()).add(rows)
+            with self._results:
+                self.digests.setdefault(stream, RowDigest()).add(rows)
 
     def pass_on(self, stream: int, rows: pa.RecordBatch) -> bool:
         """Send rows to the next nodes, if there are any, and to a file."""
         if stream in self.files:
-            self.files[stream].write(rows)
+            with self._results:
+                self.files[stream].write(rows)
         hops = () if self._cut_off else self.hops.get(stream, ())
         for node in hops:
             self.peers.send(node, stream, rows)

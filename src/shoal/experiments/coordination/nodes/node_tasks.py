@@ -28,8 +28,8 @@ def perform(node: FlowNode, name: str, arguments: tuple[Any, ...]) -> None:
 
 def _add_hops(node: FlowNode, streams: tuple[int, ...], nodes: tuple[int, ...]) -> None:
     for stream in streams:
-        hops = node.hops.setdefault(stream, [])
-        hops += [each for each in nodes if each not in hops]
+        hops = node.hops.get(stream, [])
+        node.hops[stream] = [*hops, *(each for each in nodes if each not in hops)]
 
 
 def _remove_hops(node: FlowNode, streams: tuple[int, ...], nodes: tuple[int, ...]) -> None:
@@ -87,22 +87,24 @@ def _stream(node: FlowNode, rows: DatasetRows, sent: Iterable[Block]) -> None:
         if node.closing.wait(wait_s) if wait_s > 0 else node.closing.is_set():
             return
         for stream, batch in rows.part(first, stop):
-            if stream in node.held:
-                node.held[stream].append(batch)
-            else:
-                node.pass_on(stream, batch)
+            node.send(stream, batch)
     node.peers.flush()
 
 
-def _hold(node: FlowNode, streams: tuple[int, ...], *_: Any) -> None:
-    for stream in streams:
-        node.held.setdefault(stream, [])
+def _hold(node: FlowNode, streams: tuple[int, ...]) -> None:
+    node.held.hold(streams)
+
+
+def _stop(node: FlowNode, streams: tuple[int, ...], told: int) -> None:
+    """Stop streams; a node that is told so has taken all rows before when this returns."""
+    node.held.hold(streams)
+    if told:
+        node.peers.tell_stopped(told, node.setup.number, streams)
+    node.peers.flush()
 
 
 def _resume(node: FlowNode, streams: tuple[int, ...]) -> None:
-    for stream in streams:
-        for rows in node.held.pop(stream, ()):
-            node.process(stream, rows)
+    node.held.resume(streams)
     node.peers.flush()
 
 
@@ -151,7 +153,7 @@ NODE_TASKS: Mapping[str, Callable[..., None]] = {
     "disableTrace": lambda node: node.trace.switch(on=False),
     "addTpIds": lambda node, *points: node.trace.activate(points),
     "bufferStream": _hold,
-    "stopStream": _hold,
+    "stopStream": _stop,
     "resumeStream": _resume,
     "disconnectNode": _disconnect,
     "wait": _wait,
@@ -160,5 +162,5 @@ NODE_TASKS: Mapping[str, Callable[..., None]] = {
     "startExperiment": _nothing,
     "endExperiment": _nothing,
 }
-SENDS = frozenset(name for name in NODE_TASKS if name.startswith("send"))
-"""Tasks after which rows come to other nodes."""
+GIVES_ROWS = frozenset(name for name in NODE_TASKS if name.startswith("send") or name == "resumeStream")
+"""Tasks by which rows come to engines."""

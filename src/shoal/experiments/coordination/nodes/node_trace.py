@@ -19,6 +19,8 @@ STARTED, RECEIVED, EMITTED, FINISHED, SET_DONE, DEPLOYED = 0, 1, 6, 100, 200, 22
 """The standard tracepoints: end of warm-up, rows received, results emitted, everything processed, one set done, a query
 deployed.
 """
+STOPPED = 222
+"""Another node has stopped streams; the original experiments have no tracepoint for it."""
 MERGED_NS = 1_000_000
 """Blocks of a stream that pass within this time are one record."""
 

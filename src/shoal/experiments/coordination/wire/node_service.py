@@ -30,6 +30,7 @@ from shoal.experiments.coordination.wire.wire_messages import (
     Reported,
     ReportNow,
     RowsFollow,
+    StreamsStopped,
     TaskDone,
 )
 from shoal.experiments.language.experiment_file import read_declared
@@ -55,6 +56,12 @@ class RemotePeers:
         with self._lock:
             channel = self._channel(node)
             channel.send_rows(stream, rows)
+            self._sent.add(node)
+
+    def tell_stopped(self, node: int, sender: int, streams: tuple[int, ...]) -> None:
+        """Tell a node on the way that its rows take, so that it comes after them."""
+        with self._lock:
+            self._channel(node).send(StreamsStopped(sender, streams))
             self._sent.add(node)
 
     def flush(self) -> None:
@@ -196,6 +203,10 @@ class NodeService:
             while (message := channel.receive()) is not None:
                 if isinstance(message, Flush):
                     channel.send(Flushed(message.number, failure))
+                    continue
+                if isinstance(message, StreamsStopped):
+                    if self._node is not None:
+                        self._node.told_stopped(message.node, message.streams)
                     continue
                 if not isinstance(message, RowsFollow):
                     refuse(channel, f"node {hello.node} must send rows; got {type(message).__name__}")

@@ -81,6 +81,14 @@ class RowsFollow:
 
 
 @dataclass(frozen=True)
+class StreamsStopped:
+    """No more rows of these streams follow from a node, until they go on."""
+
+    node: int
+    streams: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Flush:
     """Asks whether all rows before it have been taken."""
 
@@ -95,6 +103,20 @@ class Flushed:
     failure: str = ""
 
 
-Message = Hello | NotWanted | Begin | DoTask | TaskDone | ReportNow | Reported | RowsFollow | Flush | Flushed
-KINDS = (Hello, NotWanted, Begin, DoTask, TaskDone, ReportNow, Reported, RowsFollow, Flush, Flushed)
+Message = (
+    Hello | NotWanted | Begin | DoTask | TaskDone | ReportNow | Reported | RowsFollow | StreamsStopped | Flush | Flushed
+)
+KINDS = (
+    Hello,
+    NotWanted,
+    Begin,
+    DoTask,
+    TaskDone,
+    ReportNow,
+    Reported,
+    RowsFollow,
+    StreamsStopped,
+    Flush,
+    Flushed,
+)
 CODEC: Codec[Any] = Codec(KINDS, format=FORMAT)
