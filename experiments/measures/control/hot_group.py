@@ -1,7 +1,8 @@
 """A hot key group: one of 64 has 40 or 70 % of the events, and may be split or not.
 
 The query looks for a pattern per vehicle, whose key groups are bound to workers one by one. All runs take in the same
-events under the policy `guarded`; with `split` it may split instances. The reference runtime has one thread.
+events under the policy `guarded`; with `split` it may split instances. The reference runtime has one thread. On more
+cores than this machine has, simulated ones get all events from outside at a rate.
 """
 
 from dataclasses import dataclass
@@ -68,13 +69,25 @@ def query() -> Query:
 
 
 def pattern(
-    on: str, share_of_events: float, events: int = 3_000_000, split: bool = False, epoch_rows: int = 200_000
+    on: str,
+    share_of_events: float,
+    events: int = 3_000_000,
+    split: bool = False,
+    epoch_rows: int = 200_000,
+    cores: int = 0,
+    rate: float = 0.0,
+    stands_for: int = 1,
 ) -> TrialOutcome:
-    """A run: four slots on Spark, two threads on the local runtime."""
-    workers = {"spark": 4, "local": 2}.get(on, 1)
-    source = Generator(HotGroupEvents(share_of_events), events, rows_per_epoch=epoch_rows)
+    """A run: four slots on Spark, two threads on the local runtime, any number of simulated cores.
+
+    A simulated event costs as much as those that it `stands_for`, so that fewer have to be processed.
+    """
+    workers = cores or {"spark": 4, "local": 2}.get(on, 1)
+    source = Generator(HotGroupEvents(share_of_events), events, rows_per_epoch=epoch_rows, rate=rate or None)
     job = Job.of("hot-group", [query()], {"reports": source})
     given: dict[str, Any] = {} if on == "reference" else {"policy": "guarded"}
+    if on == "simulated":
+        given["conf"] = {"topology": f"cores:{cores}", "source": "outside", "work_factor": str(stands_for)}
     if on == "spark":
         from shoal.runtimes.spark.cluster.session import spark_session
 

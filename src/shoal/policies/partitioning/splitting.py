@@ -39,6 +39,8 @@ class Splitting:
     only if they save more. Until the horizon, the queue of an instance grows to its work above a share. Its results
     wait for half of that on average, and count by their share of all work. An instance is expected to stay large for as
     long as it has been large, up to the horizon. Merges save next to nothing, so they wait until there is no backlog.
+    An instance with more work per second than a worker does never gets done by itself. Its results wait for its backlog
+    in any case, so only those of others are delayed by the stop.
     """
 
     horizon_s: float = 10.0
@@ -96,11 +98,14 @@ class Splitting:
         stop_s = self._stop_s(loads, topology.workers)
         if found:
             total_s = share_s * topology.workers
+            stays = [self._stays(each.change, lasted_s or {}) for each in found]
             saved_s = sum(
-                (each.work_s - share_s) / 2 * each.work_s / total_s * self._stays(each.change, lasted_s or {})
-                for each in found
+                (each.work_s - share_s) / 2 * each.work_s / total_s * stay
+                for each, stay in zip(found, stays, strict=True)
             )
-            return found if saved_s > stop_s else ()
+            if saved_s > stop_s or self._overdue(loads, found[0], stays[0] * self.horizon_s, total_s, stop_s):
+                return found
+            return ()
         return self._merges(loads, share_s, partitioning) if stop_s <= loads.costs.hand_over_s else ()
 
     def oversized(self, loads: Loads, topology: Topology) -> frozenset[InstanceId]:
@@ -118,6 +123,20 @@ class Splitting:
         """How long the run stops for a change: until the backlog is done, and that of the slowest instance."""
         waiting_s = loads.cost_s * loads.backlog
         return float(max(waiting_s.max(initial=0.0), waiting_s.sum() / workers)) if self.stops else 0.0
+
+    def _overdue(self, loads: Loads, largest: Proposed, stays_s: float, total_s: float, stop_s: float) -> bool:
+        """Whether the largest instance falls behind for good, and its results would wait for longer than others stop.
+
+        1. Its queue grows by `growth` seconds of work per second; without growth it gets done by itself.
+        2. For as long as it stays so large, its results wait for its backlog and for half of what is added.
+        3. The results of others in the time of the stop wait for half of it.
+        """
+        place = loads.instances.index(largest.change.instance)
+        waits_s = float(loads.cost_s[place] * loads.backlog[place])
+        growth = float(loads.cost_s[place] * loads.rate_per_s[place]) - 1.0
+        share = largest.work_s / total_s
+        gained = share * stays_s * (waits_s + growth * stays_s / 2)
+        return growth > 0 and gained > (1.0 - share) * stop_s**2 / 2
 
     def _parts(self, instance: InstanceId, shares: float, graph: Graph, partitioning: Partitioning) -> int:
         """The number of parts to split an instance into; 1 if it cannot be split."""
