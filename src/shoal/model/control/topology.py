@@ -11,9 +11,9 @@ from shoal.model.control.hosts import Hosts
 class Topology:
     """Worker -> node: a processor's memory node, a Spark executor, a host.
 
-    `shared`: the workers of a node serve one queue, from which each takes the work of any instance, so that none of them
-    is idle while work waits there. That is not so if the instances of a worker are run together, as on local. `hosts`:
-    the computers that the workers are on, with speed, links and energy; None where the runtime does not know them.
+    `shared`: the workers of a node serve one queue, from which each takes the work of any instance, so that none idles
+    while work waits there. That is not so if the instances of a worker are run together, as on local. `hosts`: the
+    computers that the workers are on, with speed, links and energy; None where the runtime does not know them.
 
     >>> topology = Topology.of(nodes=2, workers=5)
     >>> topology.node_of
