@@ -131,6 +131,8 @@ class Splitting:
         2. For as long as it stays so large, its results wait for its backlog and for half of what is added.
         3. The results of others in the time of the stop wait for half of it.
         """
+        if not isinstance(largest.change, Split):
+            return False
         place = loads.instances.index(largest.change.instance)
         waits_s = float(loads.cost_s[place] * loads.backlog[place])
         growth = float(loads.cost_s[place] * loads.rate_per_s[place]) - 1.0
