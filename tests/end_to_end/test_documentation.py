@@ -87,7 +87,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize(("page", "line"), list(commands()))
 def test_a_command_in_a_page_can_be_typed(page: str, line: str) -> None:
-    words = shlex.split(line)
+    words = shlex.split(line, comments=True)
     given = dict(word.split("=", 1) for word in words[: words.index("shoal")])
     name, *arguments = words[words.index("shoal") + 1 :]
     command = cli.commands[name]

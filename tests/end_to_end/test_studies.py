@@ -12,6 +12,8 @@ import pytest
 
 from shoal.cli.main import cli
 from shoal.control.settings import ControlSettings
+from shoal.experiments.language.experiment_file import load_experiments
+from shoal.experiments.runner import RunChoice, chosen
 from shoal.runtimes.registry import RUNTIMES
 from shoal.workloads.catalog import WORKLOADS
 
@@ -58,7 +60,7 @@ class Row(NamedTuple):
         found: list[list[str]] = []
         for span in re.findall(r"`([^`]+)`", self.command):
             words = shlex.split(span)
-            if words[0] in ("shoal", "python", "pytest"):
+            if words[0] in ("shoal", "pytest"):
                 found.append(words)
             else:
                 found.append([*found[0], *words])
@@ -106,23 +108,24 @@ def test_a_command_of_the_ledger_can_be_typed(row: Row, words: list[str]) -> Non
     """A runtime that does not exist yet may be named only by rows that have not been run."""
     if words[0] == "pytest":
         assert [path for path in words[1:] if not (ROOT / path).exists()] == []
-    elif words[0] == "python":
-        check_benchmark(words[1:])
+    elif words[1] == "experiment":
+        check_experiment(words[2:])
     elif "simulated" in words and "simulated" not in RUNTIMES:
         assert (row.verdict, row.outcome) == ("open", NOT_RUN)
     else:
         check_shoal(words[1:])
 
 
-def check_benchmark(words: list[str]) -> None:
-    """The script exists, its options too, and the parts it is asked for are words of it."""
-    script = (ROOT / words[0]).read_text()
-    everything = "".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
-    for word in words[1:]:
-        if word.startswith("--"):
-            assert f'"{word}"' in everything
-        else:
-            assert word.isdigit() or [part for part in word.split() if part not in script] == []
+def check_experiment(words: list[str]) -> None:
+    """The file has the experiments, and points that are chosen among theirs."""
+    command = cli.commands["experiment"]
+    assert isinstance(command, click.Group)
+    chosen_command = command.commands[words[0]]
+    context = click.Context(chosen_command, info_name=words[0])
+    chosen_command.parse_args(context, words[1:])
+    given = context.params
+    where = {name: values.split(",") for name, values in (each.split("=", 1) for each in given["where"])}
+    assert chosen(load_experiments(str(ROOT / given["file"])), RunChoice(given["only"], where=where))
 
 
 def check_shoal(words: list[str]) -> None:

@@ -77,7 +77,10 @@ Subject = TaskFlow | WorkloadRun | MeasureFunction
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """A figure of an experiment: one metric of every point, along a parameter or over time."""
+    """A figure of an experiment: one metric of every point along a parameter, or a series of every point.
+
+    A series is drawn over its first column, time in seconds unless `x` says what else it is.
+    """
 
     type: FigureType
     y: str

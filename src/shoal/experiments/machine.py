@@ -4,6 +4,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -95,13 +96,17 @@ def cpu_s() -> float:
     return sum(cpu_by_kind_s().values())
 
 
-def sentence(machine: dict[str, Any]) -> str:
-    """The machine in one line."""
-    versions = ", ".join(f"{name} {machine[name]}" for name in ("python", "java", *PACKAGES))
-    return (
-        f"{machine['cores']} cores ({machine['cpu']}), {machine['memory_gb']} GB, "
-        f"load {machine['load_1min']} before the first run; {versions}"
-    )
+def sentence(machine: Mapping[str, Any]) -> str:
+    """The machine and the versions in one line; what is not known is left out.
+
+    >>> sentence({"cores": 2, "memory_gb": 23.5, "load_1min": 0.5, "version": "1a2b3c4", "python": "3.11.7"})
+    '2 cores, 23.5 GB, load 0.5 before the first run; version 1a2b3c4, python 3.11.7'
+    """
+    cpu = f" ({machine['cpu']})" if machine.get("cpu") else ""
+    words = {"cores": "{} cores" + cpu, "memory_gb": "{} GB", "load_1min": "load {} before the first run"}
+    known = [text.format(machine[name]) for name, text in words.items() if name in machine]
+    versions = [f"{name} {machine[name]}" for name in ("version", "python", "java", *PACKAGES) if machine.get(name)]
+    return "; ".join(", ".join(part) for part in (known, versions) if part)
 
 
 def _cpu() -> str:

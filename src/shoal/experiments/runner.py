@@ -7,18 +7,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, did_you_mean
 from shoal.experiments.experiment import ENGINE, Experiment, ExperimentFile, TaskFlow, Trial, TrialOutcome
 from shoal.experiments.machine import described, load_now
 from shoal.experiments.processes import run_to_end
-from shoal.experiments.results.point_summary import label, varying
+from shoal.experiments.results.point_summary import as_given, label, point_matches, varying
 from shoal.experiments.results.result_store import ResultStore, TrialRecord, declaration_of
 from shoal.experiments.trial import order_of
 
@@ -27,10 +27,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class RunChoice:
-    """What of a file is run: experiments by name, engines, repetitions; nothing given means all as declared."""
+    """What of a file is run: experiments by name, engines, points, repetitions; nothing given means all as declared."""
 
     only: Sequence[str] = ()
     engines: Sequence[str] = ()
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     repeat: int | None = None
     small: bool = False
     again: bool = False
@@ -38,25 +39,46 @@ class RunChoice:
 
 def chosen(file: ExperimentFile, choice: RunChoice) -> tuple[Experiment, ...]:
     """The experiments of a file that are run, with the points that are; a choice that leaves nothing is an error."""
-    names = [each.name for each in file.experiments]
-    for name in choice.only:
-        if name not in names:
-            raise ConfigError(f"{file.path} has the experiments {', '.join(names)}; got {name!r}")
     found = []
-    for experiment in file.experiments:
-        if choice.only and experiment.name not in choice.only:
-            continue
+    for experiment in only_named(file, choice.only):
         points = tuple(
             point
             for point in experiment.points
-            if not choice.engines or ENGINE not in point or point[ENGINE] in choice.engines
+            if (not choice.engines or ENGINE not in point or point[ENGINE] in choice.engines)
+            and point_matches(point, choice.where)
         )
         if points:
             found.append(replace(experiment, points=points, repeat=choice.repeat or experiment.repeat))
     if not found:
-        engines = sorted({str(point[ENGINE]) for each in file.experiments for point in each.points if ENGINE in point})
-        raise ConfigError(f"{file.path} has the engines {', '.join(engines)}; got {', '.join(choice.engines)}")
+        _refuse_nothing(file, choice)
     return tuple(found)
+
+
+def only_named(file: ExperimentFile, names: Sequence[str]) -> tuple[Experiment, ...]:
+    """The experiments with these names, in the order of the file; all if there are no names."""
+    known = [each.name for each in file.experiments]
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"{file.path} has the experiments {', '.join(known)}; got {name!r}{did_you_mean(name, known)}"
+            )
+    return tuple(each for each in file.experiments if not names or each.name in names)
+
+
+def _refuse_nothing(file: ExperimentFile, choice: RunChoice) -> None:
+    """Say which values there are of what was chosen by."""
+    points = [point for each in only_named(file, choice.only) for point in each.points]
+    for name, values in ((ENGINE, choice.engines), *choice.where.items()):
+        known = list(dict.fromkeys(as_given(point[name]) for point in points if name in point))
+        if values and not known:
+            there = sorted({each for point in points for each in point})
+            raise ConfigError(
+                f"points of {file.path} have the parameters {', '.join(there)}; got {name!r}{did_you_mean(name, there)}"
+            )
+        if values and not set(values) & set(known):
+            raise ConfigError(f"points of {file.path} have {name} {', '.join(known)}; got {', '.join(values)}")
+    asked = ", ".join(f"{name}={','.join(values)}" for name, values in choice.where.items())
+    raise ConfigError(f"{file.path} must have a point with all of {asked}; it has none")
 
 
 class Runner:

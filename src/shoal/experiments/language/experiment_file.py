@@ -263,11 +263,9 @@ def _figure(item: YamlPart, parameters: list[str]) -> FigureSpec:
             item.fail(f"a figure must have a key {key!r}; got {item.shown}")
     type_: FigureType = _choice(entries["type"], "type of a figure", FIGURE_TYPES)
     over_time = type_ == "series"
-    if over_time and "x" in said:
-        entries["x"].fail("a figure of type series has no key 'x': it is drawn over time")
     if not over_time and "x" not in said:
         item.fail(f"a figure of type {type_} must have a key 'x': a parameter")
-    for key in ("x", "by"):
+    for key in ("by",) if over_time else ("x", "by"):
         if key in said and said[key] not in parameters:
             known = ", ".join(parameters) or "there are none"
             near = did_you_mean(said[key], parameters)

@@ -4,18 +4,26 @@ Bars and lines show medians with the interval of each; a series shows one repeti
 the colour of text and axes is that of the page, so that figures are readable on any background.
 """
 
+import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
+
+import msgspec
 
 from shoal.errors import ConfigError
 from shoal.experiments.experiment import FigureSpec, Scalar
-from shoal.experiments.results.point_summary import ExperimentSummary, PointSummary
+from shoal.experiments.results.point_summary import ExperimentSummary, PointSummary, label, varying
 from shoal.experiments.results.tables import number as number_text
+from shoal.experiments.results.tables import text_of
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a6d3b", "#7f7f7f")
 """Distinct also for those who see fewer colours (Okabe and Ito)."""
+DASHES = ("-", "--", ":")
+"""Lines beyond the last colour are dashed."""
 INK = "#333334"
 """The colour of text and axes; a page replaces it by its own."""
 STYLE: dict[Any, Any] = {
@@ -30,6 +38,9 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
 }
+STYLE_NUMBER = 1
+"""Changes with the look of figures, so that pictures of an earlier look are drawn again."""
+TITLE_CHARACTERS = 95
 LOG_FROM = 50
 """An axis is logarithmic if its largest value is so many times the smallest."""
 
@@ -48,9 +59,21 @@ def svg(summary: ExperimentSummary, spec: FigureSpec) -> str:
 
 
 def png(summary: ExperimentSummary, spec: FigureSpec, path: Path) -> None:
-    """A figure as a picture."""
+    """A figure as a picture, which knows what it was drawn from."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _save(summary, spec, path, dpi=150)
+    _save(summary, spec, path, dpi=110, metadata={"Software": None, "Source": _source(summary, spec)})
+
+
+def is_drawn(summary: ExperimentSummary, spec: FigureSpec, path: Path) -> bool:
+    """Whether a picture was drawn from just this."""
+    return path.is_file() and f"Source\0{_source(summary, spec)}".encode() in path.read_bytes()
+
+
+def _source(summary: ExperimentSummary, spec: FigureSpec) -> str:
+    """The digest of all that a figure shows."""
+    shown = [(point.label, point.metrics.get(spec.y), point.series) for point in _points(summary, spec)]
+    told = msgspec.json.encode([STYLE_NUMBER, summary.title, spec, shown])
+    return hashlib.sha256(told).hexdigest()[:16]
 
 
 def _save(summary: ExperimentSummary, spec: FigureSpec, target: Any, **options: Any) -> None:
@@ -68,7 +91,7 @@ def _save(summary: ExperimentSummary, spec: FigureSpec, target: Any, **options: 
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, _height(points, spec)), layout="constrained")
         draw[spec.type](figure, points, spec)
-        figure.suptitle(spec.title or summary.title, size=10)
+        figure.suptitle("\n".join(wrap(spec.title or summary.title, TITLE_CHARACTERS)), size=10)
         figure.savefig(target, **options)
 
 
@@ -82,8 +105,9 @@ def _points(summary: ExperimentSummary, spec: FigureSpec) -> list[PointSummary]:
 def _height(points: Sequence[PointSummary], spec: FigureSpec) -> float:
     if spec.type == "bars":
         return 1.3 + 0.34 * len(points)
-    if spec.type == "series" and "." not in spec.y:
-        return 1.0 + 1.7 * _columns(points[0], spec)
+    if spec.type == "series":
+        panels = len(_groups(points, spec.by)) * len(_columns(points, spec))
+        return (1.4 if panels > 1 else 2.2) + 1.8 * panels
     return 4.0
 
 
@@ -154,24 +178,44 @@ def _lines(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> Non
         axis.legend(title=spec.by)
 
 
-def _columns(point: PointSummary, spec: FigureSpec) -> int:
-    return max(1, len(point.series[spec.y.partition(".")[0]][0]) - 1)
+def _columns(points: Sequence[PointSummary], spec: FigureSpec) -> list[int]:
+    """The columns of a series that are drawn; the first one is what they are drawn over."""
+    name, _, chosen = spec.y.partition(".")
+    return [int(chosen)] if chosen else list(range(1, max(2, len(points[0].series[name][0]))))
 
 
 def _series(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> None:
-    """Columns over the first one, which is time, each in a panel; `name.2` is the second of them alone."""
-    name, _, chosen = spec.y.partition(".")
-    columns = [int(chosen)] if chosen else list(range(1, _columns(points[0], spec) + 1))
-    panels = figure.subplots(len(columns), sharex=True, squeeze=False)[:, 0]
-    for column, axis in zip(columns, panels, strict=True):
-        for number, point in enumerate(points):
+    """Columns over the first one, which is time unless `x` says otherwise; `name.2` is the second of them alone.
+
+    Each value of `by`, or else each column, has a panel.
+    """
+    name, columns, groups = spec.y.partition(".")[0], _columns(points, spec), _groups(points, spec.by)
+    panels = figure.subplots(len(groups) * len(columns), sharex=True, squeeze=False)[:, 0]
+    lines: dict[str, Any] = {}
+    for panel, (group, column) in zip(panels, product(groups, columns), strict=True):
+        members = groups[group]
+        varied = [each for each in varying(point.parameters for point in members) if each != spec.by]
+        for number, point in enumerate(members):
             rows = [row for row in point.series[name] if len(row) > column]
-            colour = COLOURS[number % len(COLOURS)]
-            axis.plot([row[0] for row in rows], [row[column] for row in rows], color=colour, label=point.label)
-        axis.set_ylabel(f"{_words(name)} {column}" if len(columns) > 1 else _words(name))
+            look = {"color": COLOURS[number % len(COLOURS)], "ls": DASHES[number // len(COLOURS) % len(DASHES)]}
+            text = _name(point, varied)
+            lines[text] = panel.plot([row[0] for row in rows], [row[column] for row in rows], **look)[0]
+        values = [row[column] for point in points for row in point.series[name] if len(row) > column]
+        if min(values) > 0 and max(values) / min(values) > LOG_FROM:
+            panel.set_yscale("log")
+            panel.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+            panel.yaxis.set_minor_formatter(lambda *_: "")
+        panel.set_ylabel(f"{_words(name)} {column}" if len(columns) > 1 else _words(name))
+        if spec.by:
+            panel.set_title(f"{spec.by} {text_of(members[0].parameters.get(spec.by))}", size=9)
     panels[-1].set_xlabel(spec.x or "seconds")
-    if len(points) > 1:
-        panels[0].legend()
+    if len(lines) > 1:
+        figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=3, fontsize=8)
+
+
+def _name(point: PointSummary, varied: Sequence[str]) -> str:
+    """A point by what it differs in from others; the value alone if that is one parameter."""
+    return text_of(point.parameters.get(varied[0])) if len(varied) == 1 else label(point.parameters, varied)
 
 
 def _words(metric: str) -> str:

@@ -1,113 +1,119 @@
-"""Results that are kept in the repository beside their experiment file, and the pages that are filled from them.
+"""Results that are kept in the repository, beside the file of their experiment, for the documentation to show.
 
-Between `<!-- kept ysb/engines -->` and `<!-- /kept ysb/engines -->` of a page is what was kept of the experiment
-`engines` of the file `ysb`; with `kept ysb` it is all of that file. Everything else on a page is prose.
+`experiments/kept/spark/hop.json` has what was last kept of the experiment `hop` of `experiments/spark.yaml`: one file
+for each experiment, so that two people can keep results of two experiments.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
-from shoal.errors import ConfigError, reason_of
-from shoal.experiments.machine import sentence
-from shoal.experiments.results.figures import drawable, png
-from shoal.experiments.results.point_summary import ExperimentSummary
+from shoal.errors import ConfigError, did_you_mean, reason_of
+from shoal.experiments.experiment import Experiment
+from shoal.experiments.results.point_summary import ExperimentSummary, label, varying
 from shoal.experiments.results.result_store import plain_name
-from shoal.experiments.results.tables import markdown, notes_of, table_of
 
-FORMAT = 1
+FORMAT = 2
 DIRECTORY = "kept"
 KEPT = f"experiments/{DIRECTORY}"
 """Where the results that the documentation of this project shows are kept."""
 
 
 @dataclass(frozen=True)
-class KeptResults:
-    """The experiments of a file as they were last kept, and the command that measures them."""
+class KeptExperiment:
+    """An experiment as it was last kept, and the command that measures it again.
 
-    file: str
+    `unmeasured` names the points that were declared and not run. `origin` says how the results were measured if it was
+    not by `command`.
+    """
+
     command: str
-    experiments: tuple[ExperimentSummary, ...]
+    summary: ExperimentSummary
+    unmeasured: tuple[str, ...] = ()
+    origin: str = ""
     format: int = FORMAT
 
 
-def kept_path(file: str) -> Path:
+def kept_directory(file: str) -> Path:
     """Where the results of an experiment file are kept."""
     path = Path(file)
-    return path.parent / DIRECTORY / f"{path.stem}.json"
+    return path.parent / DIRECTORY / plain_name(path.stem)
 
 
-def keep(file: str, command: str, summaries: Sequence[ExperimentSummary]) -> Path:
-    """Keep results; experiments of the file that are not among them stay as they were kept before."""
-    path = kept_path(file)
-    before = read_kept(path).experiments if path.is_file() else ()
-    new = {summary.name: _without_unseen_series(summary) for summary in summaries}
-    stay = [summary for summary in before if summary.name not in new]
-    found = KeptResults(Path(file).name, command, (*stay, *new.values()))
+def keep(file: str, experiment: Experiment, summary: ExperimentSummary, origin: str = "") -> Path:
+    """Keep the results of an experiment in place of those kept before."""
+    run = {repr(sorted(point.parameters.items())) for point in summary.points}
+    missing = [point for point in experiment.points if repr(sorted(point.items())) not in run]
+    varied = varying(experiment.points)
+    trials = max(point.trials for point in summary.points)
+    command = f"shoal experiment run {file} --only {experiment.name}"
+    if trials != experiment.repeat:
+        command += f" --repeat {trials}"
+    unmeasured = tuple(label(point, varied) for point in missing)
+    kept = KeptExperiment(command, _without_unseen_series(summary), unmeasured, origin)
+    path = kept_directory(file) / f"{plain_name(experiment.name)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".tmp")
-    unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+    unfinished.write_bytes(_written(kept))
     unfinished.replace(path)
     return path
 
 
-def read_kept(path: Path) -> KeptResults:
+def read_kept(path: Path) -> KeptExperiment:
     """Kept results, checked field by field."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=KeptResults)
+        found = msgspec.json.decode(path.read_bytes(), type=KeptExperiment)
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{path} has no kept results of experiments: {error}") from error
+        raise ConfigError(f"{path} has no kept results of an experiment: {error}") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {reason_of(error)}") from error
-
-
-def fill(page: Path, kept: Path) -> int:
-    """Fill all places of a page from kept results and draw their figures beside it; returns how many there are."""
-    try:
-        text = page.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{page} cannot be read: {reason_of(error)}") from error
-    marks = re.findall(r"^<!-- kept ([^\n>]+?) -->$", text, re.MULTILINE)
-    for mark in marks:
-        before, begin, rest = text.partition(f"<!-- kept {mark} -->\n")
-        old, end, after = rest.partition(f"<!-- /kept {mark} -->")
-        if not end or "<!-- kept " in old:
-            raise ConfigError(f"{page} must have <!-- /kept {mark} --> below <!-- kept {mark} -->; it has none")
-        file, _, name = mark.partition("/")
-        text = f"{before}{begin}\n{_section(read_kept(kept / f'{file}.json'), name, page)}\n\n{end}{after}"
-    page.write_text(text, encoding="utf-8")
-    return len(marks)
-
-
-def _section(kept: KeptResults, name: str, page: Path) -> str:
-    chosen = [summary for summary in kept.experiments if not name or name == summary.name]
-    if not chosen:
-        names = ", ".join(summary.name for summary in kept.experiments)
-        raise ConfigError(f"{page} has a place for experiment {name!r} of {kept.file}; kept are {names}")
-    parts = [f"`{kept.command}`"]
-    told = ""
-    for summary in chosen:
-        where = f"Measured on {summary.began_at[:10]}: {sentence(dict(summary.environment))}."
-        parts += [f"**{summary.title}**", *([where] if where != told else []), markdown(table_of(summary))]
-        parts += [f"{note[0].upper()}{note[1:]}." for note in notes_of(summary)]
-        parts += _figures(summary, page)
-        told = where
-    return "\n\n".join(parts)
-
-
-def _figures(summary: ExperimentSummary, page: Path) -> list[str]:
-    found = []
-    for number, spec in enumerate(summary.figures):
-        if drawable(summary, spec):
-            name = (
-                f"figures/{plain_name(summary.file)}-{plain_name(summary.name)}{f'-{number + 1}' if number else ''}.png"
-            )
-            png(summary, spec, page.parent / name)
-            found.append(f"![{spec.title or summary.title}]({name})")
+    if found.format != FORMAT:
+        raise ConfigError(f"{path} must have format {FORMAT}; got {found.format}")
     return found
+
+
+def kept_named(directory: Path, file: str, name: str) -> KeptExperiment:
+    """What is kept of an experiment; an error that lists what there is if nothing is."""
+    path = directory / plain_name(file) / f"{plain_name(name)}.json"
+    if not path.is_file():
+        known = [f"{each.parent.name}/{each.stem}" for each in kept_files(directory)]
+        there = f"{directory} has {', '.join(known)}" if known else f"{directory} has none"
+        wanted = f"{file}/{name}"
+        raise ConfigError(f"nothing is kept of experiment {wanted!r}; {there}{did_you_mean(wanted, known)}")
+    return read_kept(path)
+
+
+def kept_files(directory: Path) -> Sequence[Path]:
+    """The files of kept results below a directory."""
+    return sorted(directory.glob("*/*.json"))
+
+
+def _written(kept: KeptExperiment) -> bytes:
+    """JSON with a line for each point, so that a change of one point is a change of one line."""
+    encode = msgspec.json.encode
+    summary = msgspec.to_builtins(kept.summary)
+    points = summary.pop("points")
+    head = {name: value for name, value in msgspec.to_builtins(kept).items() if name != "summary"}
+    lines = [
+        b"{",
+        *_fields(head),
+        b' "summary": {',
+        *(b" " + line for line in _fields(summary)),
+        b'  "points": [',
+        b",\n".join(b"   " + encode(point) for point in points),
+        b"  ]",
+        b" }",
+        b"}",
+    ]
+    return b"\n".join(lines) + b"\n"
+
+
+def _fields(values: dict[str, object]) -> Iterable[bytes]:
+    return [
+        b" " + msgspec.json.encode(name) + b": " + msgspec.json.encode(value) + b"," for name, value in values.items()
+    ]
 
 
 def _without_unseen_series(summary: ExperimentSummary) -> ExperimentSummary:

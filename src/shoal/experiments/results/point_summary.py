@@ -111,6 +111,20 @@ def label(parameters: Parameters, varied: Sequence[str]) -> str:
     return ", ".join(parts) or str(parameters.get(ENGINE, "all"))
 
 
+def point_matches(parameters: Parameters, where: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a point has one of the given values, as written, in each of these parameters.
+
+    >>> point_matches({"load": 0.9, "split": True}, {"load": ["0.7", "0.9"], "split": ["true"]})
+    True
+    """
+    return all(name in parameters and as_given(parameters[name]) in values for name, values in where.items())
+
+
+def as_given(value: Scalar) -> str:
+    """A value as it is written on a command line."""
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
 def _written(point: Parameters, name: str) -> tuple[bool, str]:
     value: Scalar = point.get(name)
     return name in point, repr(value)

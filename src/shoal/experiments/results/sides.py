@@ -15,18 +15,20 @@ from shoal.storage.directory import Directory
 def summaries_of(side: str, results: str) -> list[ExperimentSummary]:
     """What was measured on a side; versions and commits are looked up in the directory `results`.
 
-    1. A directory: the newest version of every experiment below it.
+    1. A directory: the newest version of every experiment below it, or else all kept results below it.
     2. A file: kept results.
     3. A version as results name it, or the beginning of one.
     4. Anything that git knows as a commit: the version of the package at that commit.
     """
     path = Path(side)
     if path.is_dir():
-        if not (found := newest_summaries(ResultStore(Directory(side)).records())):
-            raise ConfigError(f"directory {side} must have results of experiments; it has none")
-        return found
+        if found := newest_summaries(ResultStore(Directory(side)).records()):
+            return found
+        if kept := sorted(path.glob("**/*.json")):
+            return [read_kept(each).summary for each in kept]
+        raise ConfigError(f"directory {side} must have results of experiments; it has none")
     if path.is_file():
-        return list(read_kept(path).experiments)
+        return [read_kept(path).summary]
     records = list(ResultStore(Directory(results)).records()) if Path(results).is_dir() else []
     return newest_summaries(records, _version(side, results, records))
 

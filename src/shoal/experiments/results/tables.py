@@ -44,6 +44,17 @@ def table_of(summary: ExperimentSummary) -> ResultTable:
     return ResultTable(header, tuple(rows), len(varied))
 
 
+def turned(table: ResultTable) -> ResultTable:
+    """The same with a column for each point, named by its parameters, and a row for each metric.
+
+    >>> turned(ResultTable(("policy", "ms", "moves"), (("a", "1", "0"), ("b", "2", "7")), 1)).rows
+    (('ms', '1', '2'), ('moves', '0', '7'))
+    """
+    header = (", ".join(table.header[: table.names]), *(", ".join(row[: table.names]) for row in table.rows))
+    rows = zip(table.header[table.names :], *(row[table.names :] for row in table.rows), strict=True)
+    return ResultTable(header, tuple(rows), 1)
+
+
 def notes_of(summary: ExperimentSummary) -> list[str]:
     """What a reader must know besides the table: the spread, and what failed or is wrong."""
     found = []

@@ -1,68 +1,80 @@
 """`shoal experiment report`: a page of what was measured, results to keep, and documentation filled from them."""
 
 import json
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from shoal.cli.commands.experiments.experiment_results import RESULTS
+from shoal.cli.commands.experiments.experiment_results import FAILED, RESULTS
 from shoal.errors import ConfigError
 from shoal.experiments.experiment import Experiment, ExperimentFile
 from shoal.experiments.language.experiment_file import load_experiments
+from shoal.experiments.results.answers import WRONG
 from shoal.experiments.results.comparison import newest_of
+from shoal.experiments.results.documentation import filled
 from shoal.experiments.results.html_page import page
-from shoal.experiments.results.kept import KEPT, fill, keep
+from shoal.experiments.results.kept import KEPT, keep
 from shoal.experiments.results.point_summary import ExperimentSummary, plain, summary_of
 from shoal.experiments.results.result_store import ResultStore, TrialRecord, experiment_path, plain_name
+from shoal.experiments.runner import only_named
 from shoal.storage.directory import Directory
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """What is reported, and where."""
+
+    file: str | None
+    only: Sequence[str]
+    small: bool
+    version: str
+    output: str
+    path: str | None
+    keeps: bool
+    as_json: bool
 
 
 @click.command()
 @click.argument("file", required=False)
+@click.option("--only", multiple=True, metavar="EXPERIMENT", help="Only this experiment; may be repeated.")
 @click.option("--small", is_flag=True, help="Results of the small variant.")
 @click.option("--version", metavar="VERSION", default="", help="Results of this version  [default: the newest]")
 @click.option("-o", "--output", metavar="DIR", default=RESULTS, show_default=True, help="Where results are kept.")
 @click.option("--page", "path", metavar="HTML", help="Where the page goes  [default: DIR/<file>/report.html]")
 @click.option("--keep", "keeps", is_flag=True, help="Also keep the results beside FILE, for documentation.")
 @click.option("--docs", multiple=True, metavar="PAGE", help="Fill this page from kept results; no FILE is read.")
+@click.option("--check", is_flag=True, help="With --docs: change nothing, exit code 1 if a page is not as it would be.")
 @click.option("--kept", default=KEPT, show_default=True, metavar="DIR", help="Where kept results are, for --docs.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
-def report(
-    file: str | None,
-    small: bool,
-    version: str,
-    output: str,
-    path: str | None,
-    keeps: bool,
-    docs: Sequence[str],
-    kept: str,
-    as_json: bool,
-) -> None:
+def report(docs: Sequence[str], check: bool, kept: str, **given: Any) -> None:
     """Write one page with tables and figures of what was measured of FILE."""
-    if (file is None) == (not docs):
-        raise ConfigError(f"report takes a FILE, or --docs and a page; got {'both' if file else 'none'}")
-    if file is None:
-        filled = {each: fill(Path(each), Path(kept)) for each in docs}
-        click.echo(json.dumps({"filled": filled}) if as_json else _filled(filled))
-        return
-    if keeps and small:
+    options = ReportOptions(**given)
+    if (options.file is None) == (not docs):
+        raise ConfigError(f"report takes a FILE, or --docs and a page; got {'both' if options.file else 'none'}")
+    if options.file is None:
+        _fill(docs, Path(kept), check=check, as_json=options.as_json)
+    else:
+        _report(options, options.file)
+
+
+def _report(options: ReportOptions, file: str) -> None:
+    if options.keeps and options.small:
         raise ConfigError("results of the small variant say little and are not kept; leave --small or --keep out")
-    declared = load_experiments(file, small=small)
-    summaries, missing = _measured(declared, output, version, small=small)
-    target = Path(path) if path else Path(output) / _directory(file, small=small) / "report.html"
+    declared = load_experiments(file, small=options.small)
+    declared = replace(declared, experiments=only_named(declared, options.only))
+    summaries, missing = _measured(declared, options.output, options.version, small=options.small)
+    target = Path(options.path or Path(options.output) / _directory(file, small=options.small) / "report.html")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(page(declared.name, summaries, missing), encoding="utf-8")
-    if keeps:
-        _keep(file, summaries, missing)
-    if as_json:
-        told = {
-            "file": file,
-            "page": str(target),
-            "missing": missing,
-            "experiments": [plain(each) for each in summaries],
-        }
-        click.echo(json.dumps(told))
+    if options.keeps:
+        _keep(declared, summaries)
+    if options.as_json:
+        found = [plain(each) for each in summaries]
+        click.echo(json.dumps({"file": file, "page": str(target), "missing": missing, "experiments": found}))
     else:
         for name, text in missing.items():
             click.echo(f"{name}: {text}", err=True)
@@ -104,14 +116,33 @@ def _declared_only(experiment: Experiment, records: Sequence[TrialRecord]) -> li
     return sorted(known, key=lambda each: (each.trial.repetition, order[repr(sorted(each.trial.parameters.items()))]))
 
 
-def _keep(file: str, summaries: Sequence[ExperimentSummary], missing: dict[str, str]) -> None:
-    if bad := [summary.name for summary in summaries if not summary.right]:
-        raise ConfigError(f"only right results are kept; {', '.join(bad)} of {file} failed or is wrong")
-    if partly := [name for name in missing if name in {summary.name for summary in summaries}]:
-        raise ConfigError(f"only whole experiments are kept; {partly[0]} of {file}: {missing[partly[0]]}")
-    path = keep(file, f"shoal experiment run {file}", summaries)
-    click.echo(f"kept in {path}", err=True)
+def _keep(file: ExperimentFile, summaries: Sequence[ExperimentSummary]) -> None:
+    """Keep all experiments, or none if a result is wrong; what has not been run is told in the documentation."""
+    wrong = [summary.name for summary in summaries for point in summary.points if point.verdict.text == WRONG]
+    if wrong:
+        raise ConfigError(f"only right results are kept; results of {', '.join(dict.fromkeys(wrong))} are wrong")
+    declared = {each.name: each for each in file.experiments}
+    for summary in summaries:
+        click.echo(f"kept in {keep(file.path, declared[summary.name], summary)}", err=True)
 
 
-def _filled(filled: dict[str, int]) -> str:
-    return "\n".join(f"{page}: {places} places filled" for page, places in filled.items())
+def _fill(docs: Sequence[str], kept: Path, *, check: bool, as_json: bool) -> None:
+    pages = [filled(Path(each), kept) for each in docs]
+    differ = {str(page.path): page.differences for page in pages if page.differences}
+    if not check:
+        for page in pages:
+            page.write()
+    if as_json:
+        places = {str(page.path): page.places for page in pages}
+        click.echo(json.dumps({"places": places, "differences": differ}))
+    else:
+        for page in pages:
+            click.echo(f"{page.path}: {page.places} places, {_told(differ.get(str(page.path), []), check=check)}")
+    if check and differ:
+        sys.exit(FAILED)
+
+
+def _told(differences: Sequence[str], *, check: bool) -> str:
+    if not differences:
+        return "nothing to change"
+    return f"{len(differences)} to change: {'; '.join(differences)}" if check else "filled"

@@ -6,16 +6,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from shoal.cli.progress import Progress
+from shoal.cli.target import pairs
 from shoal.errors import ConfigError
 from shoal.experiments.coordination.flow_trial import LISTEN, listening_address
 from shoal.experiments.coordination.wire.token import TOKEN_FILE, known_token
-from shoal.experiments.experiment import ExperimentFile
+from shoal.experiments.experiment import Experiment, ExperimentFile
 from shoal.experiments.language.experiment_file import load_experiments
 from shoal.experiments.requirements import lacking
 from shoal.experiments.results.point_summary import ExperimentSummary, plain, summary_of
@@ -34,6 +36,7 @@ PLAIN_WIDTH = 200
 @click.argument("file")
 @click.option("--engine", "engines", metavar="A,B", help="Only the points with these engines.")
 @click.option("--only", multiple=True, metavar="EXPERIMENT", help="Only this experiment; may be repeated.")
+@click.option("--where", multiple=True, metavar="NAME=V,V", help="Only the points with these values of a parameter.")
 @click.option("--repeat", type=click.IntRange(1), help="Trials of every point  [default: as declared]")
 @click.option("--small", is_flag=True, help="The small variant, which shows in seconds that everything works.")
 @click.option("--again", is_flag=True, help="Also run trials that are finished.")
@@ -41,41 +44,46 @@ PLAIN_WIDTH = 200
 @click.option("--listen", metavar="HOST:PORT", help="Wait here for the nodes of flows, which run elsewhere.")
 @click.option("--token-file", metavar="FILE", help="The file with the token that those nodes must have.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
-def run(
-    file: str,
-    engines: str | None,
-    only: Sequence[str],
-    repeat: int | None,
-    small: bool,
-    again: bool,
-    output: str,
-    listen: str | None,
-    token_file: str | None,
-    as_json: bool,
-) -> None:
+def run(file: str, output: str, listen: str | None, token_file: str | None, as_json: bool, **given: Any) -> None:
     """Run the experiments of FILE; exit code 1 if a trial fails or a result is wrong.
 
     A trial that has finished before is not run again, so that an interrupted command goes on where it was.
     """
-    declared = load_experiments(file, small=small)
+    choice = _choice(**given)
+    declared = load_experiments(file, small=choice.small)
     if listen is not None:
         _await_remote(listen, token_file)
-    choice = RunChoice(tuple(only), tuple(engines.split(",")) if engines else (), repeat, small, again)
     experiments = chosen(declared, choice)
     _refuse_lacking(replace(declared, experiments=experiments))
     check_writable(output, "results directory")
+    summaries = run_and_show(declared, experiments, choice, output, as_json=as_json)
+    if as_json:
+        click.echo(json.dumps(told(declared.path, output, summaries)))
+    if not all(summary.right for summary in summaries):
+        sys.exit(FAILED)
+
+
+def run_and_show(
+    file: ExperimentFile, experiments: Sequence[Experiment], choice: RunChoice, output: str, *, as_json: bool
+) -> list[ExperimentSummary]:
+    """Run experiments one after another, and print the table of each unless JSON is asked for."""
     summaries = []
     with Progress(quiet=False) as progress:
-        runner = Runner(ResultStore(Directory(output)), progress.say, again=again)
+        runner = Runner(ResultStore(Directory(output)), progress.say, again=choice.again)
         for experiment in experiments:
-            records = runner.run(declared.path, experiment, small=small, context=context_of(declared, experiment))
+            context = context_of(file, experiment)
+            records = runner.run(file.path, experiment, small=choice.small, context=context)
             summaries.append(summary_of(experiment, records))
             if not as_json:
                 show(summaries[-1])
-    if as_json:
-        click.echo(json.dumps(_told(declared.path, output, summaries)))
-    if not all(summary.right for summary in summaries):
-        sys.exit(FAILED)
+    return summaries
+
+
+def _choice(
+    engines: str | None, only: Sequence[str], where: Sequence[str], repeat: int | None, small: bool, again: bool
+) -> RunChoice:
+    values = {name: tuple(given.split(",")) for name, given in pairs(where, "--where").items()}
+    return RunChoice(tuple(only), tuple(engines.split(",")) if engines else (), values, repeat, small, again)
 
 
 def _await_remote(listen: str, token_file: str | None) -> None:
@@ -94,7 +102,8 @@ def _refuse_lacking(file: ExperimentFile) -> None:
         raise ConfigError(f"{file.path} needs what is not there; --engine leaves engines out:{listed}")
 
 
-def _told(file: str, output: str, summaries: Sequence[ExperimentSummary]) -> dict[str, object]:
+def told(file: str, output: str, summaries: Sequence[ExperimentSummary]) -> dict[str, object]:
+    """What was run, for programs."""
     return {
         "file": file,
         "results": output,
