@@ -16,7 +16,7 @@ from shoal.model.query.aggregate import count
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.model.query.window import tumbling
 from shoal.policies.binding.loads import Load, Loads
-from shoal.policies.partitioning.splitting import Splitting
+from shoal.policies.partitioning.splitting import Lasting, Splitting
 
 CARS = Stream("cars", {"ts": "timestamp", "road": "int64"}, time="ts")
 GROUPS, WORKERS = 8, 4
@@ -129,14 +129,11 @@ def test_settings_that_make_no_sense_are_rejected(settings: dict[str, float], re
         Splitting(**settings)  # type: ignore[arg-type]
 
 
-def stopping(backlog: float, lasted_s: float = 10.0, per_s: float = 0.7) -> list[object]:
-    """What is proposed for one instance with this work per second on a runtime that stops for it.
-
-    Every instance has such a backlog.
-    """
-    loads = Loads.of({i: Load(per_s if i == INSTANCES[3] else 0.1, backlog, 1.0) for i in INSTANCES})
+def stopping(backlog: float, lasted_s: float = 10.0, growth: float = 0.0) -> list[object]:
+    """What is proposed for one large instance on a runtime that stops for it, every instance with such a backlog."""
+    loads = Loads.of({i: Load(0.7 if i == INSTANCES[3] else 0.1, backlog, 1.0) for i in INSTANCES})
     binding = Binding.of({instance: k % WORKERS for k, instance in enumerate(INSTANCES)}, WORKERS)
-    topology, lasted = Topology.of(1, WORKERS), {INSTANCES[3]: lasted_s}
+    topology, lasted = Topology.of(1, WORKERS), {INSTANCES[3]: Lasting(lasted_s, growth)}
     found = Splitting(stops=True).propose(loads, binding, topology, GRAPH, DECLARED, (), lasted)
     return [each.change for each in found]
 
@@ -155,13 +152,13 @@ def test_a_run_does_not_stop_for_an_instance_that_has_only_just_become_large() -
     }
 
 
-def test_a_run_stops_for_an_instance_that_never_gets_done_by_itself() -> None:
-    # 1.4 s of work per second: after 3 s it is 1.2 s behind, and its results, two thirds of all, wait for that anyway
-    assert stopping(backlog=1.2 / 1.4, lasted_s=3.0, per_s=1.4) == [Split(INSTANCES[3], 6)]
-    # 0.98 s of work per second: nearly as much, but it gets done
-    assert stopping(backlog=1.2 / 0.98, lasted_s=1.0, per_s=0.98) == []
+def test_a_run_stops_for_an_instance_that_falls_behind() -> None:
+    # its results, half of all, wait for 2.1 s now and 2.8 s on average; those of others for 1.05 s while the run stops
+    assert stopping(backlog=3.0, lasted_s=3.0, growth=0.5) == [Split(INSTANCES[3], 4)]
+    assert stopping(backlog=3.0, lasted_s=3.0, growth=0.0) == []
+    assert stopping(backlog=3.0, lasted_s=3.0, growth=-0.5) == []
     # it has only just become so large, and the others would have to wait
-    assert stopping(backlog=4.0, lasted_s=0.1, per_s=1.4) == []
+    assert stopping(backlog=3.0, lasted_s=0.5, growth=0.5) == []
 
 
 def test_a_run_that_stops_for_a_merge_waits_until_nothing_is_left_to_do() -> None:

@@ -1,6 +1,6 @@
 """Divisions: splits and merges that the controller asks for, and their measured effect."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shoal.control.journal import Divided, DivisionMeasured
@@ -8,7 +8,8 @@ from shoal.control.observation import Observation
 from shoal.model.control.messages import Repartition
 from shoal.model.control.partitioning import Change, Merge, Partitioning, Split
 from shoal.model.query.graph import Graph, InstanceId
-from shoal.policies.partitioning.splitting import Proposed, Splitting
+from shoal.policies.binding.loads import Loads
+from shoal.policies.partitioning.splitting import Lasting, Proposed, Splitting
 
 USEFUL = 0.8
 """Largest useful share of the split instance in one part; a part with more is not split again."""
@@ -26,6 +27,20 @@ class _Pending:
     gone: tuple[InstanceId, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Large:
+    """An instance too large for a worker: since when, and its backlog in seconds of work when that was noticed."""
+
+    since_s: float
+    noticed_s: float
+    backlog_s: float
+
+    def lasting(self, backlog_s: float, now_s: float) -> Lasting:
+        """How long that has lasted, and how its backlog has grown since it was noticed."""
+        passed_s = now_s - self.noticed_s
+        return Lasting(now_s - self.since_s, (backlog_s - self.backlog_s) / passed_s if passed_s > 0 else 0.0)
+
+
 @dataclass
 class Divisions:
     """Remembers the changes under way, and instances that are not worth splitting: one key, or one hot key."""
@@ -33,7 +48,7 @@ class Divisions:
     policy: Splitting | None
     _pending: list[_Pending] = field(default_factory=list)
     _refused: set[InstanceId] = field(default_factory=set)
-    _large_since_s: dict[InstanceId, float] = field(default_factory=dict)
+    _large: dict[InstanceId, _Large] = field(default_factory=dict)
 
     def proposed(
         self,
@@ -48,10 +63,8 @@ class Divisions:
         if self.policy is None:
             return None
         loads, topology = observation.loads, observation.topology
-        large, began_s = self.policy.oversized(loads, topology), now_s - loads.period_s
-        self._large_since_s = {each: self._large_since_s.get(each, began_s) for each in large}
-        lasted_s = {each: now_s - since_s for each, since_s in self._large_since_s.items()}
-        found = self.policy.propose(loads, observation.binding, topology, graph, partitioning, self._refused, lasted_s)
+        lasting = self._lasting(self.policy.oversized(loads, topology), loads, now_s)
+        found = self.policy.propose(loads, observation.binding, topology, graph, partitioning, self._refused, lasting)
         if not found:
             return None
         self._pending = []
@@ -63,6 +76,13 @@ class Divisions:
         worker_of = {instance: worker for each in found for instance, worker in each.worker_of.items()}
         command = Repartition(tuple(each.change for each in found), worker_of)
         return command, tuple(pending.entry for pending in self._pending)
+
+    def _lasting(self, large: Collection[InstanceId], loads: Loads, now_s: float) -> dict[InstanceId, Lasting]:
+        """Notice the instances that are large now, forget the others."""
+        backlog_s = dict(zip(loads.instances, (loads.cost_s * loads.backlog).tolist(), strict=True))
+        began_s = now_s - loads.period_s
+        self._large = {each: self._large.get(each, _Large(began_s, now_s, backlog_s[each])) for each in large}
+        return {each: noticed.lasting(backlog_s[each], now_s) for each, noticed in self._large.items()}
 
     def measured(self, observation: Observation, epoch: int, now_s: float) -> tuple[DivisionMeasured, ...]:
         """The effect of the changes under way, by the first observation in which they are made."""

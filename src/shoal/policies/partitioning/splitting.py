@@ -27,6 +27,14 @@ class Proposed:
 
 
 @dataclass(frozen=True)
+class Lasting:
+    """How long an instance has been too large, and the seconds of work per second by which its backlog has grown."""
+
+    seconds: float
+    growth: float = 0.0
+
+
+@dataclass(frozen=True)
 class Splitting:
     """Splits instances that exceed a worker's share, and merges the parts of one group when they are idle.
 
@@ -67,11 +75,11 @@ class Splitting:
         graph: Graph,
         partitioning: Partitioning,
         refused: Collection[InstanceId] = (),
-        lasted_s: Mapping[InstanceId, float] | None = None,
+        lasting: Mapping[InstanceId, Lasting] | None = None,
     ) -> Sequence[Proposed]:
         """Splits of large instances, the largest first; merges only if there are no splits.
 
-        Instances in `refused` are not split: they have one key, or a split did not help. `lasted_s`: how long instances
+        Instances in `refused` are not split: they have one key, or a split did not help. `lasting`: how long instances
         have been too large; those without an entry since before the horizon.
         """
         work_s = loads.work_s(self.horizon_s)
@@ -79,6 +87,7 @@ class Splitting:
         if share_s <= 0:
             return ()
         found: list[Proposed] = []
+        lasted: list[Lasting] = []
         worker_s = summed(work_s, loads.placed(binding, topology), topology.workers).tolist()
         for place in sorted(range(len(work_s)), key=lambda place: -work_s[place]):
             if work_s[place] <= self.over * share_s:
@@ -94,18 +103,17 @@ class Splitting:
                 worker = int(binding.worker_of[instance])
                 placed = _placed(split, worker, float(work_s[place]), worker_s, graph, partitioning)
                 found.append(Proposed(split, float(work_s[place]), share_s, placed))
+                lasted.append((lasting or {}).get(instance, Lasting(self.horizon_s)))
                 partitioning = partitioning.after(split, graph)
         stop_s = self._stop_s(loads, topology.workers)
         if found:
             total_s = share_s * topology.workers
-            stays = [self._stays(each.change, lasted_s or {}) for each in found]
             saved_s = sum(
-                (each.work_s - share_s) / 2 * each.work_s / total_s * stay
-                for each, stay in zip(found, stays, strict=True)
+                (each.work_s - share_s) / 2 * each.work_s / total_s * min(1.0, so_long.seconds / self.horizon_s)
+                for each, so_long in zip(found, lasted, strict=True)
             )
-            if saved_s > stop_s or self._overdue(loads, found[0], stays[0] * self.horizon_s, total_s, stop_s):
-                return found
-            return ()
+            overdue = self._overdue(loads, found[0].work_s / total_s, lasted[0], stop_s)
+            return found if saved_s > stop_s or overdue else ()
         return self._merges(loads, share_s, partitioning) if stop_s <= loads.costs.hand_over_s else ()
 
     def oversized(self, loads: Loads, topology: Topology) -> frozenset[InstanceId]:
@@ -114,31 +122,22 @@ class Splitting:
         large = np.flatnonzero(work_s * topology.workers > self.over * work_s.sum())
         return frozenset(loads.instances[place] for place in large.tolist())
 
-    def _stays(self, change: Change, lasted_s: Mapping[InstanceId, float]) -> float:
-        """The share of the horizon for which an instance is expected to stay as large as it is."""
-        lasting_s = lasted_s.get(change.instance, self.horizon_s) if isinstance(change, Split) else self.horizon_s
-        return min(1.0, lasting_s / self.horizon_s)
-
     def _stop_s(self, loads: Loads, workers: int) -> float:
         """How long the run stops for a change: until the backlog is done, and that of the slowest instance."""
         waiting_s = loads.cost_s * loads.backlog
         return float(max(waiting_s.max(initial=0.0), waiting_s.sum() / workers)) if self.stops else 0.0
 
-    def _overdue(self, loads: Loads, largest: Proposed, stays_s: float, total_s: float, stop_s: float) -> bool:
-        """Whether the largest instance falls behind for good, and its results would wait for longer than others stop.
+    def _overdue(self, loads: Loads, share: float, lasting: Lasting, stop_s: float) -> bool:
+        """Whether the largest instance falls behind, and its results, a share of all, wait for longer than others stop.
 
-        1. Its queue grows by `growth` seconds of work per second; without growth it gets done by itself.
+        1. If its backlog does not grow, it gets done by itself.
         2. For as long as it stays so large, its results wait for its backlog and for half of what is added.
         3. The results of others in the time of the stop wait for half of it.
         """
-        if not isinstance(largest.change, Split):
-            return False
-        place = loads.instances.index(largest.change.instance)
-        waits_s = float(loads.cost_s[place] * loads.backlog[place])
-        growth = float(loads.cost_s[place] * loads.rate_per_s[place]) - 1.0
-        share = largest.work_s / total_s
-        gained = share * stays_s * (waits_s + growth * stays_s / 2)
-        return growth > 0 and gained > (1.0 - share) * stop_s**2 / 2
+        waits_s = float((loads.cost_s * loads.backlog).max())
+        stays_s = min(lasting.seconds, self.horizon_s)
+        gained = share * stays_s * (waits_s + lasting.growth * stays_s / 2)
+        return lasting.growth > 0 and gained > (1.0 - share) * stop_s**2 / 2
 
     def _parts(self, instance: InstanceId, shares: float, graph: Graph, partitioning: Partitioning) -> int:
         """The number of parts to split an instance into; 1 if it cannot be split."""
