@@ -38,7 +38,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
 }
-STYLE_NUMBER = 1
+STYLE_NUMBER = 2
 """Changes with the look of figures, so that pictures of an earlier look are drawn again."""
 TITLE_CHARACTERS = 95
 LOG_FROM = 50
@@ -191,14 +191,15 @@ def _series(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> No
     """
     name, columns, groups = spec.y.partition(".")[0], _columns(points, spec), _groups(points, spec.by)
     panels = figure.subplots(len(groups) * len(columns), sharex=True, squeeze=False)[:, 0]
+    varied = [each for each in varying(point.parameters for point in points) if each != spec.by]
+    names = list(dict.fromkeys(_name(point, varied) for point in points))
     lines: dict[str, Any] = {}
     for panel, (group, column) in zip(panels, product(groups, columns), strict=True):
         members = groups[group]
-        varied = [each for each in varying(point.parameters for point in members) if each != spec.by]
-        for number, point in enumerate(members):
+        for point in members:
             rows = [row for row in point.series[name] if len(row) > column]
+            number = names.index(text := _name(point, varied))
             look = {"color": COLOURS[number % len(COLOURS)], "ls": DASHES[number // len(COLOURS) % len(DASHES)]}
-            text = _name(point, varied)
             lines[text] = panel.plot([row[0] for row in rows], [row[column] for row in rows], **look)[0]
         values = [row[column] for point in points for row in point.series[name] if len(row) > column]
         if min(values) > 0 and max(values) / min(values) > LOG_FROM:

@@ -8,7 +8,7 @@ Shoal's own aggregates keep panes, so that hop windows cost it less; `traced` sh
 Points that are matched with ranges cost by the ranges that they are compared with and by those that contain them.
 
 The weights are measured as those of `uniform`: an aggregate over windows that do not overlap, a join per result, a
-pattern of three conditions divided by three. Those of ranges are from `benchmarks/spatial_costs.py`.
+pattern of three conditions divided by three. Those of ranges are from `experiments/spatial.yaml`, delay-costs.
 """
 
 from collections.abc import Mapping

@@ -28,7 +28,8 @@ loses (140.4 - 80.8) ns / 64 bytes = 0.93 ns.
 QUEUE_S = (0.07e-6, 0.4e-6, 0.45e-6, 0.5e-6, 0.515e-6, 0.53e-6, 0.54e-6, 0.55e-6, 0.555e-6)
 """Seconds per access of a queue with 1 to 9 workers of one memory node on it; workers that come meanwhile wait.
 
-The first two are measured (`benchmarks/queue_contention.py`), the others extrapolated: see docs/design/simulated.md.
+The first two are measured (`experiments/simulator.yaml`, shared-queue), the others extrapolated: see
+docs/design/simulated.md.
 """
 DRAWN = 4096
 """About how many random factors and times are drawn."""
