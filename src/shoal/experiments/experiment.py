@@ -150,6 +150,8 @@ class TrialOutcome:
     oracle: OracleVerdict = "not checked"
     series: Mapping[str, list[list[float]]] = field(default_factory=dict)
     failure: str = ""
+    unsupported: str = ""
+    """Why its engine cannot run its query, as the file declares; then nothing was run."""
     trace: tuple[str, ...] = ()
 
 
@@ -165,6 +167,8 @@ class DeclaredQuery:
     needs: tuple[int, ...] = ()
     """Queries that are deployed with it, because it reads their output."""
     where: str = ""
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+    """Engines that cannot run it, each with the reason."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,17 @@ from pathlib import Path
 
 from shoal.experiments.coordination.flow_support import refused_tasks
 from shoal.experiments.engines.catalog import ENGINES, engine_named
-from shoal.experiments.experiment import ENGINE, Experiment, ExperimentFile, MeasureFunction, TaskFlow
+from shoal.experiments.experiment import (
+    ENGINE,
+    DeclaredQuery,
+    Experiment,
+    ExperimentFile,
+    MeasureFunction,
+    Parameters,
+    TaskFlow,
+)
 from shoal.experiments.language.experiment_file import flow_for
+from shoal.experiments.language.query_program import program_of
 from shoal.experiments.language.task_check import every_task
 
 DEFAULT_ENGINE = "shoal-local"
@@ -46,11 +55,33 @@ def _unspoken(file: ExperimentFile, experiment: Experiment) -> Iterator[str]:
         languages = engine_named(name).languages if name in ENGINES else ()
         flow = flow_for(file, experiment.subject, point)
         yield from refused_tasks(flow, name)
-        for task in every_task(flow.tasks):
-            query = file.queries[task.arguments[0]] if task.name == "deployQueries" else None
-            if query and query.graph is None and not set(languages) & set(query.sql):
-                known = ", ".join(query.sql) or "none"
-                yield (
-                    f"query {query.id} ({query.name}): engine {name} reads {' or '.join(languages) or 'no text'}, "
-                    f"and sql-query has {known}"
-                )
+        for query in deployed(file, flow):
+            if query.graph is None and name not in query.unsupported:
+                yield from _unreadable(query, name, languages, Path(file.path).parent)
+
+
+def deployed(file: ExperimentFile, flow: TaskFlow) -> Iterator[DeclaredQuery]:
+    """The queries that a flow deploys, at a point."""
+    for task in every_task(flow.tasks):
+        if task.name == "deployQueries":
+            yield file.queries[task.arguments[0]]
+
+
+def unsupported(file: ExperimentFile, flow: TaskFlow, parameters: Parameters) -> str:
+    """Why the engine of a point cannot run the queries of its flow, as the file declares; empty if it can."""
+    name = str(parameters.get(ENGINE, DEFAULT_ENGINE))
+    reasons = [query.unsupported[name] for query in deployed(file, flow) if name in query.unsupported]
+    return "; ".join(dict.fromkeys(reasons))
+
+
+def _unreadable(query: DeclaredQuery, engine: str, languages: tuple[str, ...], directory: Path) -> Iterator[str]:
+    """What is wrong with the text that an engine would get of a query."""
+    text = next((query.sql[each] for each in languages if each in query.sql), "")
+    if not text:
+        known = ", ".join(query.sql) or "none"
+        yield (
+            f"query {query.id} ({query.name}): engine {engine} reads {' or '.join(languages) or 'no text'}, "
+            f"and sql-query has {known}"
+        )
+    elif (program := program_of(text)) and (fault := program.fault(directory)):
+        yield f"query {query.id} ({query.name}): {fault}"

@@ -16,6 +16,7 @@ import msgspec
 
 from shoal.errors import ConfigError, did_you_mean
 from shoal.experiments.experiment import ENGINE, Experiment, ExperimentFile, TaskFlow, Trial, TrialOutcome
+from shoal.experiments.language.query_program import program_of
 from shoal.experiments.machine import described, load_now
 from shoal.experiments.processes import run_to_end
 from shoal.experiments.results.point_summary import as_given, label, point_matches, varying
@@ -148,4 +149,14 @@ def context_of(file: ExperimentFile, experiment: Experiment) -> Mapping[str, Any
     """What a flow needs besides its tasks: streams, datasets, queries and network of its file."""
     if not isinstance(experiment.subject, TaskFlow):
         return None
-    return {"streams": file.streams, "datasets": file.datasets, "queries": file.queries, "network": file.network}
+    found = {"streams": file.streams, "datasets": file.datasets, "queries": file.queries, "network": file.network}
+    programs = {
+        program.file for query in file.queries.values() for program in map(program_of, query.sql.values()) if program
+    }
+    texts = {name: _content(Path(file.path).parent / name) for name in sorted(programs)}
+    return {**found, "programs": texts} if texts else found
+
+
+def _content(path: Path) -> str:
+    """The text of a program; one that is not there is noticed before anything runs."""
+    return path.read_text(encoding="utf-8") if path.is_file() else ""

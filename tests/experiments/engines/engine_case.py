@@ -4,6 +4,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 from tests.experiments.engines.sqlite_engine import SQLITE
@@ -13,6 +14,8 @@ from shoal.experiments.engines.contract import Engine, EngineJob, EngineQuery, E
 from shoal.language.yaml.definitions import StreamDefinition, definitions
 from shoal.language.yaml.document import YamlPart
 
+DIRECTORY = str(Path(__file__).parent)
+"""Where the programs are that queries name."""
 SECOND_US = 1_000_000
 FIRST_US = 1_700_000_000 * SECOND_US
 DECLARED = """
@@ -50,14 +53,29 @@ _BOUNDED = "t.{time} BETWEEN c.{time} - INTERVAL '2' SECOND AND c.{time} + INTER
 _JOIN = """
 SELECT c.road AS road, c.kind AS kind, t.price AS price FROM cars AS c JOIN tolls AS t ON c.road = t.gate
 AND """
+_BYTEWAX, _PATHWAY = "programs/bytewax_programs.py", "programs/pathway_programs.py"
 _MARKED = 'ts AS "ts [timestamp]"'
 PASSTHROUGH = "SELECT ts, road, kind, speed FROM cars"
 PROJECTION = "SELECT ts, road + 1 AS next_road, speed / 3.6 AS ms FROM cars"
 FILTER = "SELECT ts, road, speed FROM cars WHERE speed > 50"
 TEXTS: Mapping[str, Mapping[str, str]] = {
-    "passthrough": {"sql": PASSTHROUGH, "sqlite": PASSTHROUGH.replace("ts", _MARKED)},
-    "filter": {"sql": FILTER, "sqlite": FILTER.replace("ts", _MARKED)},
-    "projection": {"sql": PROJECTION, "sqlite": PROJECTION.replace("ts", _MARKED)},
+    "passthrough": {
+        "sql": PASSTHROUGH,
+        "sqlite": PASSTHROUGH.replace("ts", _MARKED),
+        "bytewax": f"{_BYTEWAX}:passthrough",
+    },
+    "filter": {
+        "sql": FILTER,
+        "sqlite": FILTER.replace("ts", _MARKED),
+        "bytewax": f"{_BYTEWAX}:fast",
+        "pathway": f"{_PATHWAY}:fast",
+    },
+    "projection": {
+        "sql": PROJECTION,
+        "sqlite": PROJECTION.replace("ts", _MARKED),
+        "bytewax": f"{_BYTEWAX}:projection",
+        "pathway": f"{_PATHWAY}:projection",
+    },
     "window": {
         "shoal": _TUMBLE,
         "flink": _TUMBLE.replace("(ts)", "(rowtime)"),
@@ -73,11 +91,15 @@ SELECT road, time_bucket(INTERVAL 10 SECOND, ts, TIMESTAMP '1970-01-01') + INTER
 SELECT road, (ts / 10000000 + 1) * 10000000 AS "window_end [timestamp]", count(*) AS n, avg(speed) AS mean_speed
 FROM cars GROUP BY 1, 2
 """,
+        "bytewax": f"{_BYTEWAX}:window",
+        "pathway": f"{_PATHWAY}:window",
     },
     "join": {
         "sql": _JOIN + _BOUNDED.format(time="ts"),
         "flink": _JOIN + _BOUNDED.format(time="rowtime"),
         "sqlite": _JOIN + "t.ts BETWEEN c.ts - 2000000 AND c.ts + 2000000",
+        "bytewax": f"{_BYTEWAX}:join",
+        "pathway": f"{_PATHWAY}:join",
     },
 }
 """Queries by what they do, for a language or for all that have no text of their own."""
@@ -141,7 +163,7 @@ def tolls(number: int, first: int = 0) -> pa.RecordBatch:
 
 def opened(engine: str, queries: Sequence[EngineQuery], kept: Kept, workers: int = 2) -> EngineSession:
     """A session over both streams."""
-    return engine_of(engine).open(EngineJob(STREAMS, tuple(queries), workers), kept)
+    return engine_of(engine).open(EngineJob(STREAMS, tuple(queries), workers, directory=DIRECTORY), kept)
 
 
 def answered(engine: str, queries: Sequence[EngineQuery], given: Sequence[tuple[str, pa.RecordBatch]]) -> Kept:

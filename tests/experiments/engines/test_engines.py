@@ -2,15 +2,16 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import psutil
 import pyarrow as pa
 import pytest
-from tests.experiments.engines.engine_case import TEXTS, Kept, answered, cars, engine_of, opened, query, tolls
+from tests.experiments.engines.engine_case import STREAMS, TEXTS, Kept, answered, cars, engine_of, opened, query, tolls
 
 from shoal.errors import ConfigError, RunError
-from shoal.experiments.engines.catalog import ENGINES, installed_engine, shut_down
-from shoal.experiments.engines.contract import EngineQuery
+from shoal.experiments.engines.catalog import ENGINES, engine_named, installed_engine, shut_down
+from shoal.experiments.engines.contract import EngineJob, EngineQuery
 from shoal.session.digest import differences
 
 SLOW = {"shoal-spark", "spark-sql", "flink", "bytewax", "pathway"}
@@ -161,3 +162,53 @@ def test_a_live_engine_emits_results_before_the_end(name: str) -> None:
 def test_an_unknown_engine_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"engine must be one of shoal-local, .*; got 'shoal-locl'; did you mean"):
         installed_engine("shoal-locl")
+
+
+SHOAL_PROGRAM = """
+def fast(streams):
+    return streams["cars"].filter(col("speed") > 50).select("road", "speed")
+
+
+def number(streams):
+    return 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("queries.py:fast", "", id="a flow"),
+        pytest.param("queries.py:number", "must return a flow of a stream; got int", id="no flow"),
+        pytest.param("queries.py:slow", "has no function 'slow'; there are fast, number", id="no such function"),
+        pytest.param("other.py:fast", "there is no file .*other.py", id="no such file"),
+    ],
+)
+def test_a_query_of_shoal_may_be_a_function(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "queries.py").write_text(f"from shoal.model.query.expression import col\n{SHOAL_PROGRAM}")
+    kept = Kept()
+    job = EngineJob(STREAMS, (EngineQuery("named", "out", text),), directory=str(tmp_path))
+    if message:
+        with pytest.raises(ConfigError, match=f"shoal-local cannot run query 'named': .*{message}"):
+            engine_named("shoal-local").open(job, kept)
+        return
+    session = engine_named("shoal-local").open(job, kept)
+    session.start()
+    session.receive("cars", cars(4))
+    session.end()
+    session.stop()
+    assert [(row["road"], row["speed"]) for row in kept.rows()] == [(2, 74.0), (3, 111.0)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["bytewax", "pathway"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("programs/{name}_programs.py:nothing", "has no function 'nothing'", id="no such function"),
+        pytest.param("programs/nowhere.py:window", "there is no file .*nowhere.py", id="no such file"),
+    ],
+)
+def test_a_program_that_is_not_there_is_refused(name: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} cannot run query 'wrong': {message}"):
+        opened(name, [EngineQuery("wrong", "out", text.format(name=name))], Kept())

@@ -6,7 +6,7 @@ import pytest
 
 from shoal.errors import GraphError
 from shoal.experiments.experiment import FigureSpec, MeasureFunction, Task, TaskFlow, WorkloadRun
-from shoal.experiments.language.experiment_file import flow_for, load_experiments, read_experiments
+from shoal.experiments.language.experiment_file import flow_for, load_experiments, read_declared, read_experiments
 
 LISTINGS = Path(__file__).parents[1] / "listings"
 YSB = """
@@ -92,3 +92,28 @@ def test_a_flow_may_name_every_engine_of_the_catalog() -> None:
     assert read_experiments(text, "III.1.yaml").experiments[0].points[0]["engine"] == "shoal-simulated"
     with pytest.raises(GraphError, match=r"engine must be one of .*shoal-simulated, .*; got 'shoal-remote'"):
         read_experiments(text.replace("shoal-simulated", "shoal-remote"), "III.1.yaml")
+
+
+QUERY = """
+stream-definitions: [{stream-id: 1, name: bid, tuple-format: [{name: ts, type: timestamp}]}]
+spequeries: [{id: 1, name: q, output-stream-id: 1, sql-query: {flink: select ts from bid}, not-supported: REASONS}]
+experiments: [{name: e, measure: m.py:f}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("reasons", "message"),
+    [
+        pytest.param("{flunk: no}", "got 'flunk'; did you mean 'flink'", id="unknown engine"),
+        pytest.param("{flink: no}", "sql-query has a text for it", id="an engine that has a text"),
+        pytest.param("{duckdb: [no]}", "not-supported must have a text for each engine", id="no text"),
+    ],
+)
+def test_a_reason_why_an_engine_cannot_run_a_query_is_checked(reasons: str, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        read_declared(QUERY.replace("REASONS", reasons), "f.yaml")
+
+
+def test_a_query_may_say_which_engines_cannot_run_it() -> None:
+    file = read_declared(QUERY.replace("REASONS", "{duckdb: it has no streams}"), "f.yaml")
+    assert file.queries[1].unsupported == {"duckdb": "it has no streams"}

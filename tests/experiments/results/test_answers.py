@@ -47,6 +47,11 @@ def test_results_are_compared_with_the_oracle(outcomes: list[TrialOutcome], text
         pytest.param([(A, [ran("x")])], ["not compared"], id="nothing to compare with"),
         pytest.param([(A, [ran()]), (B, [ran()])], ["", ""], id="no results at all"),
         pytest.param(
+            [(A, [ran("x")]), (B, [TrialOutcome(unsupported="no joins")]), (C, [ran("x")])],
+            ["same", "not supported", "same"],
+            id="one engine cannot run the query",
+        ),
+        pytest.param(
             [(A, [ran("x")]), (B, [ran("y")]), (C, [ran("x")])], ["WRONG"] * 3, id="nobody knows who is right"
         ),
         pytest.param(

@@ -17,7 +17,7 @@ from shoal.experiments.coordination.wire.wire_messages import Begin
 from shoal.experiments.experiment import ENGINE, Experiment, ExperimentFile, Parameters, TaskFlow, TrialOutcome
 from shoal.experiments.language.experiment_file import flow_for
 from shoal.experiments.language.task_check import every_task
-from shoal.experiments.requirements import DEFAULT_ENGINE
+from shoal.experiments.requirements import DEFAULT_ENGINE, unsupported
 
 NODES, WORKERS, TRACE = "nodes", "workers", "trace"
 """Parameters of every flow: where its nodes are, how many workers each engine has, and whether anything is traced."""
@@ -36,6 +36,8 @@ def run_flow(
         raise ConfigError(f"experiment {experiment.name!r} has no flow of tasks")
     began_s = time.monotonic()
     flow = flow_for(file, experiment.subject, parameters)
+    if reason := unsupported(file, flow, parameters):
+        return TrialOutcome(unsupported=reason)
     numbers = sorted({node for task in every_task(flow.tasks) for node in task.nodes})
     subject = next(
         (node for task in every_task(flow.tasks) if task.name == "deployQueries" for node in task.nodes), None

@@ -15,6 +15,8 @@ ENGINES: Mapping[str, str] = {
     "shoal-reference": "shoal.experiments.engines.own.shoal_live:REFERENCE",
     "spark-sql": "shoal.experiments.engines.structured_streaming:SPARK_SQL",
     "flink": "shoal.experiments.engines.apart.flink_sql:FLINK",
+    "bytewax": "shoal.experiments.engines.apart.python_programs:BYTEWAX",
+    "pathway": "shoal.experiments.engines.apart.python_programs:PATHWAY",
     "duckdb": "shoal.experiments.engines.duckdb_batch:DUCKDB",
 }
 """Module and name of every engine."""

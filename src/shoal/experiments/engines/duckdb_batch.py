@@ -19,7 +19,7 @@ class DuckDbEngine(BatchEngine):
     """Runs SQL in this process; a query may read the output of those before it."""
 
     name = "duckdb"
-    languages = ("duckdb",)
+    languages = ("duckdb", "sql")
 
     def check(self, job: EngineJob, empty: Mapping[str, pa.Table]) -> None:
         """Run every query without rows: parser and binder find most mistakes."""

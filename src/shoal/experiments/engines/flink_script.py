@@ -8,7 +8,7 @@ from pathlib import Path
 
 def main() -> None:
     """Run the job and write its results and its time."""
-    from pyflink.table import EnvironmentSettings, TableEnvironment  # type: ignore[import-not-found]
+    from pyflink.table import EnvironmentSettings, TableEnvironment
 
     job = json.loads(sys.argv[1])
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())

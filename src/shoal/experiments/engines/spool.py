@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ Writer = Callable[[pa.Table, Path], None]
 
 
 class Spool:
-    """Writes rows below a directory; `format` is `parquet` or `csv`."""
+    """Writes rows below a directory; `format` is one of `WRITERS`."""
 
     def __init__(self, directory: Path, streams: Mapping[str, pa.Schema], format_: str) -> None:
         """Create a directory for each stream."""
@@ -79,10 +80,10 @@ def write_parquet(table: pa.Table, path: Path) -> None:
     pq.write_table(table, path)
 
 
-def write_csv(table: pa.Table, path: Path) -> None:
-    """Write one CSV file without a header; a null is `NULL`."""
+def write_csv(table: pa.Table, path: Path, *, header: bool = False) -> None:
+    """Write one CSV file; a null is `NULL`."""
     columns = [_text(column) for column in table.columns]
-    options = pyarrow.csv.WriteOptions(include_header=False)
+    options = pyarrow.csv.WriteOptions(include_header=header)
     pyarrow.csv.write_csv(pa.table(columns, names=table.column_names), path, options)
 
 
@@ -97,4 +98,8 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
-WRITERS: Mapping[str, Writer] = {"parquet": write_parquet, "csv": write_csv}
+WRITERS: Mapping[str, Writer] = {
+    "parquet": write_parquet,
+    "csv": write_csv,
+    "headed-csv": partial(write_csv, header=True),
+}

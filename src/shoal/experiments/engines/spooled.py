@@ -33,7 +33,7 @@ class SpooledEngine(ABC):
     name: str
     languages: tuple[str, ...]
     format: str
-    """Of the files: `parquet` or `csv`."""
+    """Of the files: `parquet`, `csv`, or `headed-csv` with a line of names."""
     live = False
 
     @abstractmethod

@@ -26,7 +26,7 @@ class SparkSqlEngine(SpooledEngine):
     """Spark in this process; sessions share its JVM."""
 
     name = "spark-sql"
-    languages = ("spark-sql",)
+    languages = ("spark-sql", "sql")
     format = "parquet"
 
     def missing(self) -> str:

@@ -4,13 +4,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from shoal.errors import did_you_mean
+from shoal.experiments.engines.catalog import ENGINES
 from shoal.experiments.experiment import DeclaredQuery, NetworkSpec, PlotSpec
 from shoal.language.yaml.definitions import Dataset, StreamDefinition, datasets, definitions
 from shoal.language.yaml.document import YamlPart
 from shoal.language.yaml.graph_file import read_query
 from shoal.workloads.catalog import WORKLOADS
 
-SQL_KEYS = ("output-stream-id", "sql-query", "dependency-queries", "type", "comment")
+SQL_KEYS = ("output-stream-id", "sql-query", "not-supported", "dependency-queries", "type", "comment")
 """The keys of a query in Expose's form beside those of a graph; the last two say nothing that is used."""
 TRACEPOINT_KEYS = ("id", "name", "active", "arguments", "description", "category", "x-variable")
 NETWORK_KEYS = ("bandwidth", "latency")
@@ -106,22 +108,36 @@ def _query(
         entries["id"].number("id of a query"),
         entries["name"].text("name of a query"),
         output,
-        _texts(entries.get("sql-query")),
+        texts := _texts(entries.get("sql-query")),
         read_query(item, streams, {}, more=SQL_KEYS) if "operators" in entries else None,
         _numbers(entries.get("dependency-queries"), "dependency-queries"),
         item.where,
+        _unsupported(entries.get("not-supported"), texts),
     )
 
 
-def _texts(part: YamlPart | None) -> dict[str, str]:
+def _texts(part: YamlPart | None, key: str = "sql-query") -> dict[str, str]:
     """A text for each language; empty ones are as good as none."""
     if part is None:
         return {}
-    found = {name: each.data() for name, each in part.entries("sql-query").items()}
+    found = {name: each.data() for name, each in part.entries(key).items()}
     for name, text in found.items():
         if not isinstance(text, str | None):
-            part.fail(f"sql-query must have a text for each engine; got {text!r} for {name}")
+            part.fail(f"{key} must have a text for each engine; got {text!r} for {name}")
     return {name: text.strip() for name, text in found.items() if text and text.strip()}
+
+
+def _unsupported(part: YamlPart | None, texts: Mapping[str, str]) -> dict[str, str]:
+    """The engines that cannot run a query, each with the reason."""
+    found = _texts(part, "not-supported")
+    for name in found:
+        if part is not None and name not in ENGINES:
+            part.fail(
+                f"not-supported must be of engines {', '.join(ENGINES)}; got {name!r}{did_you_mean(name, ENGINES)}"
+            )
+        if part is not None and name in texts:
+            part.fail(f"not-supported says that {name} cannot run the query, and sql-query has a text for it")
+    return found
 
 
 def _numbers(part: YamlPart | None, what: str) -> tuple[int, ...]:

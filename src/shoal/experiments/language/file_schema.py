@@ -144,6 +144,7 @@ _QUERY: dict[str, Schema] = {
     "name": _TEXT,
     "output-stream-id": _WHOLE,
     "sql-query": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+    "not-supported": {"type": "object", "additionalProperties": _TEXT},
     "dependency-queries": _list(_WHOLE, 0),
     "operators": _list({"type": "object"}),
     "edges": _list({"type": "object"}),

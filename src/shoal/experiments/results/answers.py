@@ -29,7 +29,7 @@ INPUT_WORDS = frozenset(
     )
 )
 """A parameter with one of these words in its name says what is computed; all others say how."""
-WRONG, FAILED = "WRONG", "FAILED"
+WRONG, FAILED, UNSUPPORTED = "WRONG", "FAILED", "not supported"
 Digests = Mapping[str, str]
 
 
@@ -67,7 +67,7 @@ def verdicts(answers: Answers, points: Mapping[str, PointOutcomes]) -> dict[str,
         return found
     groups = defaultdict(list)
     for key, point in points.items():
-        if found[key].text != FAILED:
+        if found[key].text not in (FAILED, UNSUPPORTED):
             groups[same_input(point.parameters)].append(key)
     for keys in groups.values():
         comparable = {key: points[key] for key in keys if found[key].right}
@@ -89,6 +89,8 @@ def same_input(parameters: Parameters) -> tuple[tuple[str, Scalar], ...]:
 def _alone(answers: Answers, point: PointOutcomes) -> AnswerVerdict:
     """What the trials of a point tell without those of others."""
     finished = point.finished
+    if finished and all(each.unsupported for each in finished):
+        return AnswerVerdict(UNSUPPORTED, reason=finished[0].unsupported)
     if not finished:
         return AnswerVerdict(
             FAILED, right=False, reason=next((each.failure for each in point.outcomes), "no trial has run")

@@ -1,17 +1,21 @@
 """Runs queries in a Python without Shoal: a request per line in, a reply per line out, both JSON.
 
 Started with the path of an adapter, a file with a function `prepare(job)`. It checks the queries of a job and returns
-a function that runs them and yields the name of each output with its rows, an Arrow table.
+a function that runs them and yields the name of each output with its rows, an Arrow table. A query whose text is
+`FILE.py:FUNCTION` has that function under `program`. An error that begins with `query 'NAME': ` is about that query.
 """
 
 import json
 import os
+import re
 import runpy
 import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+PROGRAM = re.compile(r"\s*([\w./-]+\.py):(\w+)\s*")
 
 
 def main() -> None:
@@ -25,7 +29,7 @@ def main() -> None:
         request = json.loads(line)
         try:
             if "prepare" in request:
-                run = prepare(request["prepare"])
+                run = prepare(_with_programs(request["prepare"]))
                 reply = {"ready": True}
             else:
                 began = time.perf_counter()
@@ -35,6 +39,26 @@ def main() -> None:
             reply = {"error": f"{type(error).__name__}: {error}"}
         replies.write(json.dumps(reply) + "\n")
         replies.flush()
+
+
+def _with_programs(job: dict[str, Any]) -> dict[str, Any]:
+    """The job with the functions that its queries name; paths are relative to the directory of the job."""
+    for query in job["queries"]:
+        if found := PROGRAM.fullmatch(query["text"]):
+            query["program"] = _function(query["name"], Path(job["directory"]) / found[1], found[2])
+    return job
+
+
+def _function(query: str, path: Path, name: str) -> Callable[..., Any]:
+    """A function of a Python file, which may import the modules beside it."""
+    if not path.is_file():
+        raise ValueError(f"query {query!r}: there is no file {path}")
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    found = runpy.run_path(str(path))
+    if name not in found:
+        raise ValueError(f"query {query!r}: {path.name} has no function {name!r}")
+    return found[name]
 
 
 def _written(output: str, table: Any, directory: str) -> list[str]:

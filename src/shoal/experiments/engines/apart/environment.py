@@ -18,6 +18,7 @@ import pyarrow as pa
 from shoal.errors import ConfigError, RunError
 from shoal.experiments.engines.collected import Answer
 from shoal.experiments.engines.contract import EngineJob
+from shoal.experiments.engines.row_types import columns_of
 from shoal.experiments.engines.spool import Spool
 from shoal.experiments.engines.spooled import SpooledEngine
 
@@ -187,6 +188,7 @@ class ApartEngine(SpooledEngine):
                 "path": str(spool.path(name)),
                 "time": job.streams[name].time,
                 "columns": {field.name: str(field.type) for field in spool.schema(name)},
+                "required": [field.name for field in columns_of(job.streams[name]) if not field.nullable],
             }
             for name in job.streams
         }
@@ -202,8 +204,8 @@ class ApartEngine(SpooledEngine):
 
 def _named(job: EngineJob, error: str) -> str:
     """The query that an error is about, as adapters write it: `query 'name': reason`."""
-    text = error.partition(": ")[2] if error.startswith("QueryFault: ") else error
-    return text if text.startswith("query ") else f"query {', '.join(repr(each.name) for each in job.queries)}: {text}"
+    text = error.partition(": ")[2]
+    return text if text.startswith("query ") else f"query {', '.join(repr(each.name) for each in job.queries)}: {error}"
 
 
 def reason(text: str) -> str:

@@ -7,7 +7,7 @@ class FlinkEngine(ApartEngine):
     """Flink's packages can read CSV and JSON files only; event time is the column `rowtime` of every table."""
 
     name = "flink"
-    languages = ("flink",)
+    languages = ("flink", "sql")
     format = "csv"
     environment = Environment("SHOAL_FLINK_PYTHON", "pyflink", "pip install apache-flink", "flink_adapter.py")
 

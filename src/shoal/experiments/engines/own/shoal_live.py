@@ -39,7 +39,7 @@ class ShoalEngine:
     @property
     def languages(self) -> tuple[str, ...]:
         """Its own texts first, then those for every runtime."""
-        return self.name, "shoal"
+        return self.name, "shoal", "sql"
 
     def missing(self) -> str:
         """Nothing: runtimes come with Shoal."""

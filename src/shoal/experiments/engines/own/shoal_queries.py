@@ -1,10 +1,14 @@
-"""The queries of an engine's job as Shoal's own: SQL texts and graphs, under the names of their outputs."""
+"""The queries of an engine's job as Shoal's own: SQL texts, Python functions and graphs, named after their outputs."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from shoal.errors import ConfigError, GraphError, ShoalError
 from shoal.experiments.engines.contract import EngineJob, EngineQuery
+from shoal.experiments.language.query_program import QueryProgram, program_of
+from shoal.experiments.trial import function_of
+from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
 from shoal.language.sql.script import parse_script
 from shoal.model.query.graph import Graph, Operator, Query
@@ -28,10 +32,26 @@ def _named(engine: str, job: EngineJob, streams: Mapping[str, Stream]) -> Iterat
             name = f"{query.name}_{number}"
         taken.add(name)
         try:
-            found = _parsed(query, job.queries[:at], streams) if query.graph is None else query.graph
+            found = _query(query, job, at, streams) if query.graph is None else query.graph
             yield _renamed(found, name, query.output)
         except ShoalError as error:
             raise ConfigError(f"{engine} cannot run query {query.name!r}: {error}") from error
+
+
+def _query(query: EngineQuery, job: EngineJob, at: int, streams: Mapping[str, Stream]) -> Query:
+    program = program_of(query.text)
+    return _parsed(query, job.queries[:at], streams) if program is None else _built(program, job, streams)
+
+
+def _built(program: QueryProgram, job: EngineJob, streams: Mapping[str, Stream]) -> Query:
+    """A query that a function makes: streams by name in, a flow out."""
+    directory = Path(job.directory)
+    if fault := program.fault(directory):
+        raise ConfigError(fault)
+    flow = function_of(directory / program.file, program.function)(streams)
+    if not isinstance(flow, Flow):
+        raise ConfigError(f"{program.function} must return a flow of a stream; got {type(flow).__name__}")
+    return flow.sink(program.function)
 
 
 def _parsed(query: EngineQuery, before: Sequence[EngineQuery], streams: Mapping[str, Stream]) -> Query:

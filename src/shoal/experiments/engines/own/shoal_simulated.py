@@ -35,7 +35,7 @@ class SimulatedEngine(BatchEngine):
     """Simulates when all rows are there: the time of a simulation does not go by while a caller thinks."""
 
     name = "shoal-simulated"
-    languages = ("shoal-simulated", "shoal")
+    languages = ("shoal-simulated", "shoal", "sql")
     runs_graphs = True
 
     def check(self, job: EngineJob, empty: Mapping[str, pa.Table]) -> None:  # noqa: ARG002  (the protocol's)
