@@ -46,6 +46,7 @@ from shoal.runtimes.local.dataflow.result_buffer import SINK_BUFFER_BYTES
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.wiring import Wiring
 from shoal.runtimes.local.memory.blocks import ChunkAllocator, Sizes
+from shoal.runtimes.local.memory.heap import kept_memory
 from shoal.runtimes.local.metrics import Metrics
 from shoal.runtimes.local.migration.divided_lanes import DividedLanes
 from shoal.runtimes.local.migration.executor import MECHANISMS, Migration
@@ -185,6 +186,7 @@ class LocalRuntime(WallClock):
         program = compile_graph(graph)
         warm_up(program)
         left_behind = ExitStack()
+        left_behind.enter_context(kept_memory())
         left_behind.callback(gc.unfreeze)
         gc.freeze()  # a full collection of what is there by now would stop all workers for tens of milliseconds
         try:
