@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from shoal.connectors.sources.generator import Generator
 from shoal.connectors.sources.source import Source
 from shoal.language.python.stream import Stream
@@ -11,7 +13,7 @@ from shoal.model.query.expression import Expression, col, lit
 from shoal.model.query.functions import floor
 from shoal.model.query.graph import Query
 from shoal.model.query.schema import not_null
-from shoal.model.query.window import tumbling
+from shoal.model.query.window import Clock, tumbling
 from shoal.session.job import Job
 from shoal.workloads.nyt.events import NytEvents
 from shoal.workloads.nyt.oracle import (
@@ -26,7 +28,7 @@ from shoal.workloads.nyt.oracle import (
     WINDOW_S,
     expected,
 )
-from shoal.workloads.oracle_input import oracle_input
+from shoal.workloads.oracle_input import known_windows, oracle_input
 from shoal.workloads.workload import Amount, Ready, Workload
 
 STREAM = "trips"
@@ -54,7 +56,7 @@ def _inside(number: str) -> Expression:
     return (col(number) >= 0) & (col(number) < GRID)
 
 
-def query(groups: int, stream: str = STREAM, name: str = "trips") -> Query:
+def query(groups: int, stream: str = STREAM, name: str = "trips", clock: Clock = "event") -> Query:
     """Map to cells, keep valid trips of the vendor, count and average per cell and window.
 
     >>> [operator.kind for operator in query(8).operators]
@@ -66,21 +68,28 @@ def query(groups: int, stream: str = STREAM, name: str = "trips") -> Query:
     cells = wanted.select("ts", "distance", row=row, column=column, to_row=to_row, to_column=to_column)
     valid = cells.filter(_inside("row") & _inside("column") & _inside("to_row") & _inside("to_column"))
     by_cell = valid.select("ts", "distance", cell=col("row") * GRID + col("column")).partition_by("cell", groups=groups)
-    return by_cell.window(tumbling(WINDOW_S)).aggregate(trips=count(), mean_distance=mean("distance")).sink(name)
+    windows = by_cell.window(tumbling(WINDOW_S, clock=clock))
+    return windows.aggregate(trips=count(), mean_distance=mean("distance")).sink(name)
 
 
 def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source | None) -> Ready:
     """The job and its oracle, over generated events or over files of the same columns."""
     events = NytEvents(settings["per_s"], seed)
     feed = source or Generator(events, amount.events, amount.rate, amount.rows_per_epoch)
-    job = Job.of("nyt", [query(settings["groups"])], {STREAM: feed})
-    return Ready(job, lambda number: expected(oracle_input(events, number, COLUMNS, source)))
+    clock = settings["clock"]
+    job = Job.of("nyt", [query(settings["groups"], clock=clock)], {STREAM: feed})
+
+    def wanted(number: int) -> Mapping[str, pa.Table]:
+        known_windows(clock)
+        return expected(oracle_input(events, number, COLUMNS, source))
+
+    return Ready(job, wanted)
 
 
 NYT = Workload(
     "nyt",
     "taxi trips counted and measured per 250 m cell every 2 s",
     build,
-    {"per_s": 1_000_000, "groups": 16},
+    {"per_s": 1_000_000, "groups": 16, "clock": "event"},
     events=10_000_000,
 )

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from shoal.connectors.sources.generator import Generator
 from shoal.connectors.sources.source import Source
 from shoal.language.python.stream import Stream
@@ -11,9 +13,9 @@ from shoal.model.query.expression import col
 from shoal.model.query.graph import Query
 from shoal.model.query.lookup import lookup
 from shoal.model.query.schema import not_null
-from shoal.model.query.window import tumbling
+from shoal.model.query.window import Clock, tumbling
 from shoal.session.job import Job
-from shoal.workloads.oracle_input import oracle_input
+from shoal.workloads.oracle_input import known_windows, oracle_input
 from shoal.workloads.workload import Amount, Ready, Workload
 from shoal.workloads.ysb.events import A_THIRD, NAMES, VIEW, YsbEvents
 from shoal.workloads.ysb.oracle import COLUMNS, WINDOW_S, expected
@@ -24,7 +26,13 @@ UNKNOWN = -1
 """Campaign of an ad that is not in the static table."""
 
 
-def query(campaign_of_ad: Mapping[int, int], campaigns: int, stream: str = STREAM, name: str = "views") -> Query:
+def query(
+    campaign_of_ad: Mapping[int, int],
+    campaigns: int,
+    stream: str = STREAM,
+    name: str = "views",
+    clock: Clock = "event",
+) -> Query:
     """Filter views, project, join with the static table, count per campaign and window.
 
     >>> [operator.kind for operator in query({0: 0, 1: 1}, 2).operators]
@@ -33,7 +41,7 @@ def query(campaign_of_ad: Mapping[int, int], campaigns: int, stream: str = STREA
     views = Stream(stream, not_null(SCHEMA), time="event_time").filter(col("event_type") == VIEW)
     joined = views.select("event_time", campaign=lookup("ad_id", campaign_of_ad, default=UNKNOWN))
     known = joined.filter(col("campaign") != UNKNOWN).partition_by("campaign", groups=campaigns)
-    return known.window(tumbling(WINDOW_S)).aggregate(views=count()).sink(name)
+    return known.window(tumbling(WINDOW_S, clock=clock)).aggregate(views=count()).sink(name)
 
 
 def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source | None) -> Ready:
@@ -41,14 +49,20 @@ def build(seed: int, amount: Amount, settings: Mapping[str, Any], source: Source
     events = YsbEvents(settings["ads"], settings["campaigns"], settings["per_s"], seed, views=settings["views"])
     feed = source or Generator(events, amount.events, amount.rate, amount.rows_per_epoch)
     table = events.campaign_of_ad()
-    job = Job.of("ysb", [query(table, events.campaigns)], {STREAM: feed})
-    return Ready(job, lambda number: expected(oracle_input(events, number, COLUMNS, source), table))
+    clock = settings["clock"]
+    job = Job.of("ysb", [query(table, events.campaigns, clock=clock)], {STREAM: feed})
+
+    def wanted(number: int) -> Mapping[str, pa.Table]:
+        known_windows(clock)
+        return expected(oracle_input(events, number, COLUMNS, source), table)
+
+    return Ready(job, wanted)
 
 
 YSB = Workload(
     "ysb",
     "views of 1,000 ads counted per campaign every 10 s: the Yahoo! Streaming Benchmark",
     build,
-    {"ads": 1000, "campaigns": 100, "per_s": 1_000_000, "views": A_THIRD},
+    {"ads": 1000, "campaigns": 100, "per_s": 1_000_000, "views": A_THIRD, "clock": "event"},
     events=30_000_000,
 )
