@@ -230,7 +230,7 @@ def waiting_rows(lane: DividedLane) -> dict[int, int]:
     found: Counter[int] = Counter()
     for part in lane.parts:
         for channel in part.inputs:
-            for span in channel._spans:
+            for span in channel.spans:
                 if span.stop > span.start:
                     found.update(span.columns[INSTANCE][span.start : span.stop].tolist())
         for instance, incoming in part._incoming.items():

@@ -6,6 +6,7 @@ of this operator: its own cost and that of everything downstream, over the share
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Protocol, Self
 
 LEAST_EVENTS = 32_768
@@ -90,18 +91,28 @@ def output_cost_s(operators: Sequence[OperatorCost]) -> list[float]:
     """The time to bring one result to the end that begins as an event of each operator."""
     selectivity = output_selectivity(operators)
     own = [max(one.cost_s, LEAST_COST_S) / share for one, share in zip(operators, selectivity, strict=True)]
-    return [own[at] + sum(own[next_] for next_ in downstream(operators, at)) for at in range(len(operators))]
+    behind = _all_downstream(tuple(one.downstream for one in operators))
+    return [cost_s + sum([own[next_] for next_ in reached]) for cost_s, reached in zip(own, behind, strict=True)]
 
 
-def downstream(operators: Sequence[OperatorCost], position: int) -> set[int]:
+def downstream(operators: Sequence[OperatorCost], position: int) -> frozenset[int]:
     """The positions of all operators downstream of one, each once."""
-    found: set[int] = set()
-    todo = list(operators[position].downstream)
-    while todo:
-        next_ = todo.pop()
-        if next_ not in found:
-            found.add(next_)
-            todo += operators[next_].downstream
+    return _all_downstream(tuple(one.downstream for one in operators))[position]
+
+
+@lru_cache(maxsize=16)
+def _all_downstream(readers: tuple[tuple[int, ...], ...]) -> list[frozenset[int]]:
+    """The positions downstream of every operator, from those of its readers; the same in every measurement of a run."""
+    found: list[frozenset[int]] = []
+    for direct in readers:
+        reached: set[int] = set()
+        todo = list(direct)
+        while todo:
+            next_ = todo.pop()
+            if next_ not in reached:
+                reached.add(next_)
+                todo += readers[next_]
+        found.append(frozenset(reached))
     return found
 
 

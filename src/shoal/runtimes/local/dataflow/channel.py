@@ -79,7 +79,8 @@ class Channel:
         self.capacity = sizes.capacity
         self.pool = pool
         self._sizes = sizes
-        self._spans: deque[_Span] = deque()
+        self.spans: deque[_Span] = deque()
+        """What waits to be read; always the same object, so that a scheduler can look at it without a call."""
         self._written = 0
         self._read = 0
         self._chunk: Chunk | None = None
@@ -102,7 +103,7 @@ class Channel:
     @property
     def waiting(self) -> bool:
         """Whether there is anything to read, if only a watermark."""
-        return bool(self._spans)
+        return bool(self.spans)
 
     @property
     def full(self) -> bool:
@@ -113,7 +114,7 @@ class Channel:
     def oldest_s(self) -> float | None:
         """When the oldest event that waits was due."""
         try:
-            return self._spans[0].stamp.taken_s
+            return self.spans[0].stamp.taken_s
         except IndexError:
             return None
 
@@ -121,7 +122,7 @@ class Channel:
     def next_us(self) -> int:
         """The watermark of the next read."""
         try:
-            return self._spans[0].stamp.watermark_us
+            return self.spans[0].stamp.watermark_us
         except IndexError:
             return NEVER_US
 
@@ -146,13 +147,13 @@ class Channel:
         The packet of the read before becomes invalid: its memory may be overwritten from now on.
         """
         self._release()
-        if not self._spans:
+        if not self.spans:
             return None
-        first = self._spans.popleft()
+        first = self.spans.popleft()
         stop, stamp, marker, version = first.stop, first.stamp, first.stamp.marker_s, first.stamp.version
         self._finish(first)
-        while self._spans and stop - first.start < most and _continues(first, stop, self._spans[0]):
-            next_ = self._spans.popleft()
+        while self.spans and stop - first.start < most and _continues(first, stop, self.spans[0]):
+            next_ = self.spans.popleft()
             self._finish(next_)
             stop = stop if next_.stop == next_.start else next_.stop
             stamp, marker = next_.stamp, next_.stamp.marker_s if marker is None else marker
@@ -193,7 +194,7 @@ class Channel:
 
     def _append(self, span: _Span) -> None:
         self._written += span.stop - span.start
-        self._spans.append(span)
+        self.spans.append(span)
 
     def _write_entries(self, block: Block, stamp: Stamp) -> None:
         """Write small batches, each a separate allocation."""

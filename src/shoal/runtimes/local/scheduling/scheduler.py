@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 
 from shoal.policies.scheduling.policy import Candidate, OperatorCost, SchedulingPolicy, Turn, latency_weight
@@ -73,6 +73,7 @@ class Scheduler(WorkerPool):
         self._stats = [
             _NodeStats(node, tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))) for node in nodes
         ]
+        self._queues = [_queues_of(node) for node in nodes]
         self._latencies = [_Latency(node, index) for index, node in enumerate(nodes) if isinstance(node, OutletNode)]
         self._priorities: list[float] = []
         self._measured_s = 0.0
@@ -92,8 +93,17 @@ class Scheduler(WorkerPool):
         if now_s - self._measured_s >= MEASURE_S or not self._priorities:
             self._measure(now_s)
         running, candidates = self.running, []
-        for index, stats in enumerate(self._stats):
-            if not running[index] and stats.node.ready:
+        for index, queues in enumerate(self._queues):
+            if running[index]:
+                continue
+            for queue in queues:
+                if queue:
+                    break
+            else:
+                if queues:
+                    continue  # nothing waits, as at most nodes; the rest is asked of few
+            stats = self._stats[index]
+            if stats.node.ready:
                 candidates.append(self._candidate(index, stats, now_s))
         return self.policy.choose(candidates, TURN_S) if candidates else None
 
@@ -136,3 +146,9 @@ class Scheduler(WorkerPool):
             downstream = [self._stats[next_].weight for next_ in stats.downstream]
             own = [latency_weight(gradients[index])] if index in gradients else []
             stats.weight = max([*own, *downstream], default=1.0)
+
+
+def _queues_of(node: Node) -> tuple[Sized, ...]:
+    """The queues of which one must have something before a node can be ready; none if it can be without."""
+    plain = type(node).ready is Node.ready and type(node).waiting is Node.waiting
+    return tuple(channel.spans for channel in node.inputs) if plain else ()
