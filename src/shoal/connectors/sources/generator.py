@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
@@ -117,9 +118,9 @@ class Generator:
         """What event numbers count in, for people."""
         return f"generator {type(self.made_by).__name__}"
 
-    @property
+    @cached_property
     def plain(self) -> PlainEvents | None:
-        """The events as plain arrays, which need no admission, if available."""
+        """The events as plain arrays, which need no admission, if available; sources ask for every block."""
         return self.made_by if isinstance(self.made_by, PlainEvents) else None
 
     @property
