@@ -92,6 +92,9 @@ class Kernel(Protocol):
     def lift(self, port: int, block: Block) -> Tables:
         """Turn a block into tables that can be sent: partial aggregates, or rows."""
 
+    def lift_singly(self, port: int, block: Block) -> Tables:
+        """The same without combining rows; called instead where keys hardly repeat within a block."""
+
     def lift_timely(self, port: int, block: Block, watermark_us: int, shared: Shared) -> tuple[Tables, Block]:
         """Lift the rows of a block that are not late; also returns the late rows.
 
@@ -229,6 +232,10 @@ class StatefulKernel(ABC):
     @abstractmethod
     def lift(self, port: int, block: Block) -> Tables:
         """Turn a block into tables that can be sent."""
+
+    def lift_singly(self, port: int, block: Block) -> Tables:
+        """The same as `lift`, which combines no rows in most kernels."""
+        return self.lift(port, block)
 
     @abstractmethod
     def merged(self, tables: Sequence[Tables]) -> Tables:

@@ -4,19 +4,21 @@ import tracemalloc
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from shoal.kernels.aggregate.panes import PaneShape
 from shoal.kernels.aggregate.windowed import WINDOW_END, AggregateKernel
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.table import INSTANCE
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
-from shoal.model.query.aggregate import count, max_, top_k
+from shoal.model.query.aggregate import count, max_, mean, min_, sum_, top_k
 from shoal.model.query.schema import TIME
 from shoal.model.query.window import Window
 
@@ -180,3 +182,46 @@ def test_long_tops_of_few_keys_far_apart_need_no_memory_for_the_keys_between() -
     tracemalloc.stop()
     assert results.columns["top"].to_pylist() == [[v, v] for v in results.columns["key"] // 1_000]
     assert peak < 20_000_000
+
+
+FLOATS = st.sampled_from([0.0, -0.0, 1.5, -2.25, 1e300, float("nan"), float("inf"), float("-inf")])
+KEYED = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3), st.integers(-4, 4), FLOATS), min_size=1, max_size=12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(KEYED, min_size=1, max_size=4), st.sampled_from([Window(7, 7), Window(12, 4)]))
+def test_rows_lifted_singly_give_the_results_of_rows_that_were_grouped(
+    blocks: list[list[tuple[int, int, int, float]]], window: Window
+) -> None:
+    of = {"n": count(), "i": sum_("i"), "low": min_("v"), "high": max_("v"), "total": sum_("v"), "mean": mean("i")}
+    types = (("key", "int64"), ("i", "int64"), ("v", "float64"))
+    kernel = AggregateKernel(PaneShape(("key",), window, tuple(of.items()), types), "ts")
+    closed = []
+    for lift in (kernel.lift, kernel.lift_singly):
+        lifted = [lift(0, keyed_block(rows)) for rows in blocks]
+        state, _ = kernel.advance({}, kernel.concatenated(lifted), NEVER_US, NEVER_US)
+        _, results = kernel.advance(state, {}, NEVER_US, FOREVER_US)
+        order = np.lexsort((results.columns["key"], results.columns[WINDOW_END]))
+        closed.append({name: bits(column[order]) for name, column in results.columns.items()})
+    assert closed[0] == closed[1], "the same bits"
+
+
+def bits(column: NDArray[Any]) -> list[int]:
+    """The bits of numbers; all NaN are equal."""
+    same = np.where(np.isnan(column), np.nan, column) if column.dtype == np.float64 else column
+    bits_: list[int] = same.view(np.int64).tolist()
+    return bits_
+
+
+def keyed_block(rows: Sequence[tuple[int, int, int, float]]) -> Block:
+    times, keys, integers, floats = (np.array(column) for column in zip(*rows, strict=True))
+    return Block({"ts": times, INSTANCE: keys % 2, "key": keys, "i": integers, "v": floats}, len(rows))
+
+
+def test_rows_lifted_singly_keep_no_memory_of_the_block() -> None:
+    kernel = kernel_of(Window(10, 10))
+    memory = np.arange(6).reshape(3, 2)
+    block = Block(dict(zip(("ts", INSTANCE, "v"), memory, strict=True)), 2)
+    table = kernel.lift_singly(0, block)[0]
+    memory[:] = 99
+    assert (table.instance.tolist(), table.pane.tolist(), table.slots[1].tolist()) == ([2, 3], [0, 0], [4, 5])

@@ -18,6 +18,8 @@ CELLS_PER_ROW = 8
 FEW_CELLS = 1 << 10
 """A number of cells that is cheap to allocate, even for a few rows."""
 LARGEST_PRODUCT = 1 << 62
+WIDEST_RANGE = 1 << 32
+"""Integers within such a range are numbered by their offset; the combinations of several columns are hashed once."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,9 @@ class Cells:
 
 
 def codes_of(column: Column) -> Codes:
-    """Number the values of a column: by offset if integers are close to each other, else by hashing.
+    """Number the values of a column: by offset, or by hashing if integers are far from each other.
 
-    Nulls have a number of their own.
+    Nulls have a number of their own. Numbers may be far larger than the number of rows; `cells_of` makes them dense.
 
     >>> codes_of(np.array([7, 9, 7]))
     Codes(codes=array([0, 2, 0]), size=3)
@@ -78,7 +80,7 @@ def codes_of(column: Column) -> Codes:
         return Codes(np.zeros(0, np.int64), 1)
     values = np.ascontiguousarray(column, np.int64)
     low, high = loops.range_of(values)
-    if high - low < max(1 << 16, 2 * values.size):
+    if high - low < WIDEST_RANGE:
         return Codes(values - low, int(high - low) + 1)
     codes, distinct = numbered(values)
     return Codes(codes, distinct.size)

@@ -14,7 +14,7 @@ import numpy as np
 from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import Codes, cells_of, codes_of
 from shoal.kernels.aggregate.panes import Ints, PaneShape, PaneTable, key_codes
-from shoal.kernels.aggregate.slots import Array, each_once, merged_values, result_columns
+from shoal.kernels.aggregate.slots import Array, each_once, filled_values, merged_values, result_columns
 from shoal.kernels.columns.block import Block, Column, concat, take
 from shoal.kernels.expression.evaluate import holds
 from shoal.model.query.expression import Expression
@@ -66,7 +66,7 @@ def _of_single_rows(
     for start in range(0, rows.size, limit):
         portion = rows[start : start + limit]
         is_whole = portion.size == len(table)
-        values = table.slots if is_whole else each_once(lambda slot, at=portion: slot[at], table.slots)
+        values = table.slots if is_whole else each_once(lambda slot, at=portion: take(slot, at), table.slots)
         found = _aggregates(shape, values)
         if having is not None:
             wanted = np.flatnonzero(holds(having, Block(found, portion.size)))
@@ -126,7 +126,7 @@ def _closed_run(
     cells = cells_of([keys.take(rows), codes_of(windows)], expanded).fitting(shape.width)
     sample, filled = cells.samples()
     merged_slots = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
-    found = _aggregates(shape, each_once(lambda slot: slot[filled], merged_slots))
+    found = _aggregates(shape, filled_values(merged_slots, filled))
     if having is not None:
         wanted = np.flatnonzero(holds(having, Block(found, sample.size)))
         sample, found = sample[wanted], {name: take(column, wanted) for name, column in found.items()}

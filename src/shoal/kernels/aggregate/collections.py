@@ -7,9 +7,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.errors import FunctionError
+from shoal.kernels.aggregate.cells import LARGEST_PRODUCT
 from shoal.kernels.columns.block import ARROW_TYPES, Column, as_column, encoded
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.failing import failing_range, raised, shown
+from shoal.kernels.loops import range_of
 from shoal.model.query.schema import FieldType
 
 Ints = NDArray[np.int64]
@@ -20,13 +22,25 @@ def add_set(cells: Ints, column: Column, into: Objects) -> None:
     """Add the distinct values of each cell, sorted; the cells must be empty before, and stay so without values."""
     if not cells.size:
         return
-    values, codes = _coded(column)
-    pairs = np.sort(numbered(cells * len(values) + codes)[1])
-    owners, codes = np.divmod(pairs, len(values))
+    owners, found = _distinct_pairs(cells, column)
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
-    found = values[codes]
     for owner, first, last in zip(owners[firsts].tolist(), firsts, [*firsts[1:], owners.size], strict=True):
         into[owner] = found[first:last]
+
+
+def _distinct_pairs(cells: Ints, column: Column) -> tuple[Ints, NDArray[Any]]:
+    """The pairs of a cell and a value, each once, sorted by both; cells and values."""
+    if isinstance(column, np.ndarray):
+        numbers = np.ascontiguousarray(column, np.int64)
+        low, high = range_of(numbers)
+        size = high - low + 1
+        if (int(cells.max()) + 1) * size < LARGEST_PRODUCT:
+            pairs = np.sort(numbered(cells * size + (numbers - low))[1])
+            owners = pairs // size
+            return owners, pairs - owners * size + low
+    values, codes = _coded(column)
+    owners, codes = np.divmod(np.sort(numbered(cells * len(values) + codes)[1]), len(values))
+    return owners, values[codes]
 
 
 def _coded(column: Column) -> tuple[NDArray[Any], Ints]:
@@ -53,6 +67,9 @@ def complete_sets(sets: Objects, column: Column) -> None:
 
 def merge_sets(rows: Ints, cells: Ints, partial: Objects, into: Objects) -> None:
     """Merge partial sets: row `rows[i]` into cell `cells[i]`; the cells must be empty before."""
+    alone = np.bincount(cells, minlength=into.size)[cells] == 1
+    into[cells[alone]] = partial[rows[alone]]
+    rows, cells = rows[~alone], cells[~alone]
     sets = [partial[row] for row in rows.tolist()]
     filled = [number for number, each in enumerate(sets) if each is not None and each.size]
     if filled:

@@ -17,6 +17,7 @@ from shoal.kernels.aggregate.slots import (
     Array,
     Slot,
     each_once,
+    filled_values,
     merged_values,
     partial_values,
     slots_of,
@@ -90,7 +91,7 @@ class PaneTable:
     def take(self, rows: Ints) -> "PaneTable":
         """The given rows."""
         keys = tuple(take(key, rows) for key in self.keys)
-        slots = each_once(lambda slot: slot[rows], self.slots)
+        slots = each_once(lambda slot: take(slot, rows), self.slots)
         return PaneTable(self.instance[rows], self.pane[rows], keys, slots)
 
     def where(self, mask: NDArray[np.bool_]) -> "PaneTable":
@@ -172,7 +173,7 @@ def merged_panes(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
         return table
     rows = np.arange(len(table))
     values = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
-    slots = each_once(lambda slot: slot[filled], values)
+    slots = filled_values(values, filled)
     kept = tuple(take(key, sample) for key in table.keys)
     return PaneTable(table.instance[sample], table.pane[sample], kept, slots)
 

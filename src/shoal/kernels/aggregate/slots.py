@@ -214,6 +214,29 @@ def partial_values(
     return used, sample[used], values
 
 
+def single_values(slots: Sequence[Slot], block: Block) -> list[Array] | None:
+    """The running values of every event by itself; None if they are more than numbers, or a value may be null.
+
+    >>> block = Block({"speed": np.array([50, 60])}, 2)
+    >>> [values.tolist() for values in single_values([COUNT, Slot("sum", "speed")], block)]
+    [[1, 1], [50, 60]]
+    """
+    values: list[Array] = [np.ones(block.length, np.int64)]
+    for slot in slots[1:]:
+        column = block.columns[slot.column]
+        if slot.kind not in ("present", "sum", "min", "max") or not isinstance(column, np.ndarray):
+            return None
+        if slot.kind == "present":
+            values.append(values[0])
+        elif slot.kind == "sum" and slot.dtype == "float64":
+            into = slot.empty(block.length)
+            np.add(column, 0.0, out=into[:, 0])
+            values.append(into)
+        else:
+            values.append(np.add(column, 0, dtype=slot.dtype))  # turns -0.0 into 0.0
+    return values
+
+
 def _without_nulls(cells: NDArray[np.int64], column: Column) -> tuple[NDArray[np.int64], Column]:
     """The cells and values of the rows that are not null."""
     valid = valid_of(column)
@@ -236,6 +259,13 @@ def merged_values(
         slot.merge(rows, cells, values, partials[counting], into)
         merged.append(into)
     return merged
+
+
+def filled_values(values: Sequence[Array], filled: NDArray[np.int64]) -> tuple[Array, ...]:
+    """The values of the cells that are not empty, which are often all."""
+    if filled.size == len(values[0]):
+        return tuple(values)
+    return each_once(lambda slot: take(slot, filled), values)
 
 
 def each_once(change: Callable[..., Array], *tables: Sequence[Array]) -> tuple[Array, ...]:

@@ -20,9 +20,10 @@ from shoal.kernels.aggregate.panes import (
     merged_panes,
     partial,
 )
+from shoal.kernels.aggregate.slots import single_values
 from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.shared_values import Shared
-from shoal.kernels.columns.table import INSTANCE, Tables
+from shoal.kernels.columns.table import INSTANCE, Tables, owned_column
 from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds
 from shoal.kernels.kernel import ResultsPer, State, StatefulKernel
 from shoal.kernels.worth import Learned, counts_of, expected, present_us
@@ -75,6 +76,14 @@ class AggregateKernel(StatefulKernel):
     def lift(self, port: int, block: Block) -> Tables:  # noqa: ARG002
         """Partial aggregates of a block."""
         return {0: self.partial(block, self.panes(block))} if block.length else {}
+
+    def lift_singly(self, port: int, block: Block) -> Tables:
+        """Partial aggregates of every event by itself, if all of its running values are numbers."""
+        slots = single_values(self.shape.slots, block) if block.length else None
+        if slots is None:
+            return self.lift(port, block)
+        instance, *keys = (owned_column(block.columns[name]) for name in (INSTANCE, *self.shape.keys))
+        return {0: PaneTable(instance, self.panes(block), tuple(keys), tuple(slots))}
 
     def merged(self, tables: Sequence[Tables]) -> Tables:
         """Merge partial aggregates."""

@@ -23,6 +23,9 @@ LEAST_ROWS = 1 << 12
 BLOCKS = 8
 """Rows of so many blocks may wait: under a low load blocks are small, and a window that closes has little to merge."""
 
+SINGLY = 31
+"""After a block whose keys hardly repeat, so many blocks are not grouped before the merge."""
+
 
 class StateMerge(NamedTuple):
     """A merge of new rows into the state: their number and that of their events, and by instance new and old rows."""
@@ -60,6 +63,7 @@ class LaneState:
         self.fresh_rows = 0
         self._fresh_events = 0
         self._may_wait = LEAST_ROWS
+        self._singly = 0
         self.watermark_us = watermark_us
         self.load = load
         self._slots = slots
@@ -90,7 +94,7 @@ class LaneState:
             refused = block.take(np.flatnonzero(late))
             block = block.where(~late)
         try:
-            lifted = self.kernel.lift(port, block)
+            lifted = self._lifted(port, block)
         except Exception as error:  # noqa: BLE001  (raised again unless the queries of the lane are parked)
             self._guard.failed(error, port, block)
             return EMPTY
@@ -106,6 +110,16 @@ class LaneState:
             if self.load.places is not None:
                 self.load.places.add(self.kernel, lifted)
         return refused
+
+    def _lifted(self, port: int, block: Block) -> Tables:
+        """Lift rows: grouped by key, unless keys have hardly repeated within a block; the merge groups them anyway."""
+        if self._singly:
+            self._singly -= 1
+            return self.kernel.lift_singly(port, block)
+        lifted = self.kernel.lift(port, block)
+        if 2 * _rows(lifted) > block.length:
+            self._singly = SINGLY
+        return lifted
 
     def advance(self, watermark_us: int) -> Block:
         """Advance the watermark; returns the results that are due, without those emitted before."""
