@@ -38,6 +38,9 @@ STATE = f"{SPARK}.state.store:StateStore.write"
 
 FUNCTIONS = (PLAN, MANIFEST, GRAPH, INTAKE, STAGE, EPOCH, FLUSH, DELETE, FORGET, SINK, WRITE, STATE)
 
+IN_WORKERS = ("--conf", "spark.shoal.smallEpochs.enabled=false")
+"""Options of a run none of whose epochs is finished by the driver."""
+
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -70,7 +73,7 @@ def test_a_run_killed_again_and_again_ends_with_the_right_results(
 @pytest.mark.slow
 def test_a_killed_python_worker_does_not_end_the_run(tmp_path: Path, quiet: str) -> None:
     workspace = Workspace(tmp_path)
-    done = summary(workspace.run(Fault(STAGE, 4, "before", "process")))
+    done = summary(workspace.run(Fault(STAGE, 4, "before", "process"), *IN_WORKERS))
     assert workspace.struck
     assert done["epochs"] == 7
     assert workspace.digest() == quiet
@@ -213,7 +216,7 @@ def test_a_run_killed_at_random_times_goes_on_with_nothing_lost_or_doubled(
 )
 def test_a_python_worker_killed_at_any_moment_does_not_end_the_run(fault: Fault, tmp_path: Path, quiet: str) -> None:
     workspace = Workspace(tmp_path)
-    summary(workspace.run(fault))
+    summary(workspace.run(fault, *IN_WORKERS))
     assert workspace.struck
     assert workspace.digest() == quiet
 
@@ -316,6 +319,6 @@ def test_a_python_worker_killed_in_a_later_round_does_not_end_the_run(
     number: int, tmp_path: Path, quiet_road: str
 ) -> None:
     workspace = RoadWorkspace(tmp_path, REPORTS // 4)
-    summary(workspace.run(Fault(STAGE, task(1, number), "before", "process")))
+    summary(workspace.run(Fault(STAGE, task(1, number), "before", "process"), *IN_WORKERS))
     assert workspace.struck
     assert workspace.digest() == quiet_road

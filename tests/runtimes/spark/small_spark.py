@@ -25,6 +25,7 @@ from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin, shuffled
 from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.driver.runtime import SparkRuntime, SparkSetup
+from shoal.runtimes.spark.driver.small_epochs import SmallEpochs
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.state.store import hot_directory, open_store
 from shoal.runtimes.spark.tasks import task as tasks
@@ -119,6 +120,7 @@ class SmallRun:
     mechanism: str = "megaphone"
     parks: bool = False
     shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
+    small: bool = False
 
     @property
     def uri(self) -> str:
@@ -149,7 +151,8 @@ class SmallRun:
         )
         runtime = SparkRuntime(setup)
         position = runtime._begin(self.graph, round_robin(self.graph, self.workers))
-        runtime._runner = EpochRunner(runtime._checkpoint, self.sink, position)
+        small = SmallEpochs(session) if self.small else None
+        runtime._runner = EpochRunner(runtime._checkpoint, self.sink, position, small=small)
         return runtime
 
     def go(self, until: int | None = None) -> SparkRuntime:

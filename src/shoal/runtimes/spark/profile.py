@@ -142,7 +142,8 @@ def _measured(
     recorded = _Recorded()
     runner = type("Recorder", (RecordingRunner,), {"recorded": recorded})
     with tempfile.TemporaryDirectory(prefix="shoal-profile-") as directory:
-        runtime = SparkRuntime(SparkSetup(session, str(Path(directory) / "checkpoint"), sources, MemorySink()))
+        checkpoint = str(Path(directory) / "checkpoint")
+        runtime = SparkRuntime(SparkSetup(session, checkpoint, sources, MemorySink(), small_epochs=False))
         runtime.runner = runner
         runtime.start(graph, round_robin(graph, workers))
         for event in runtime.events():

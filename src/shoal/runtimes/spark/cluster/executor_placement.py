@@ -27,7 +27,9 @@ Affinity = Mapping[tuple[int, int], float]
 
 
 class ExecutorPlacement(Protocol):
-    """Assigns the workers of an epoch to executors."""
+    """Assigns the workers of an epoch to executors; `is_local`: all of them are on the machine of the driver."""
+
+    is_local: bool
 
     @property
     def worker_of(self) -> tuple[int, ...] | None:
@@ -55,6 +57,7 @@ class ExecutorPlacement(Protocol):
 class OneNode:
     """All workers on one executor; partition numbers equal worker numbers."""
 
+    is_local = True
     worker_of: tuple[int, ...] | None = None
 
     def settle(self, workers: int, affinity: Callable[[], Affinity]) -> None:
@@ -81,6 +84,8 @@ class OneNode:
 
 class ManyNodes:
     """Workers on the executors of a cluster, which may join and leave."""
+
+    is_local = False
 
     def __init__(self, spark: SparkSession, roster: Roster) -> None:
         """Begin without anchors."""

@@ -49,6 +49,8 @@ CHANGEABLE = (
 )
 """Settings that can change at run time; also set in the clone of a user's session that Shoal works with."""
 
+SMALL_EPOCHS = "spark.shoal.smallEpochs.enabled"
+"""Shoal's own setting: whether the driver may finish small epochs itself; true if it is not given."""
 LOOPBACK = "127.0.0.1"
 ADDRESS_VARIABLE = "SPARK_LOCAL_IP"
 """Where Spark's own servers listen that have no setting of their own, such as the UI."""

@@ -3,11 +3,14 @@
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from shoal.compiler.program import Program, compile_graph
+from shoal.compiler.warm_up import warm_up
 from shoal.compiler.watermarks import Reading
 from shoal.connectors.admission import DEAD_LETTERS
 from shoal.connectors.refused_rows import refused_rows
@@ -23,6 +26,7 @@ from shoal.runtimes.spark.cluster.executor_placement import Affinity, ExecutorPl
 from shoal.runtimes.spark.driver.instance_costs import Costs
 from shoal.runtimes.spark.driver.outcome import Outcome
 from shoal.runtimes.spark.driver.position import Position, goal_of, numbers
+from shoal.runtimes.spark.driver.small_epochs import SmallEpochs, finished
 from shoal.runtimes.spark.rebinding.settlement import losses, settled
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, Manifest, program
 from shoal.runtimes.spark.state.postponed import Rest
@@ -31,7 +35,7 @@ from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.runtimes.spark.tasks.source import CODE_PROPERTY
-from shoal.runtimes.spark.tasks.task import stateful
+from shoal.runtimes.spark.tasks.task import rehearsal, stateful
 
 SWEEP_EPOCHS = 100
 """The number of epochs between two searches of the state directory for orphans."""
@@ -48,18 +52,37 @@ class EpochRunner:
         placement: ExecutorPlacement | None = None,
         *,
         hot: bool = True,
+        small: SmallEpochs | None = None,
     ) -> None:
-        """Begin at a position; without a placement all workers run on one node."""
+        """Begin at a position; without a placement all workers run on one node.
+
+        `small`: decides which epochs the driver finishes itself; without it, none.
+        """
         self.checkpoint = checkpoint
         self.position = position
         self.placement = placement or OneNode()
         self._sink = sink
         self._hot = hot
+        self._small = small
         self._store = open_store(checkpoint.uri, hot)
         self._known_graphs: set[str] = set()
         self._told: dict[str, str] = {}
         self._costs = Costs()
         self._ran_on: Mapping[InstanceId, int] = {}
+
+    def warm_up(self, spark: SparkSession) -> None:
+        """Start the Python workers and load machine code, theirs and what small epochs need, before the first event."""
+        digest = self.keep_graph()
+        code = code_digest(self.position.graph.operators.values())
+        tasks = spark.sparkContext.defaultParallelism
+        with ThreadPoolExecutor(1) as beside:
+            here = None
+            if self._small is not None and not code:
+                here = beside.submit(lambda: warm_up(program(self.checkpoint.uri, digest)))
+            work = rehearsal(self.checkpoint.uri, digest, code)
+            spark.range(0, tasks, 1, tasks).mapInArrow(work, wire.SCHEMA).collect()
+            if here is not None:
+                here.result()
 
     def plan(self, epoch: int, moves: list[Move], *, final: bool = False) -> EpochPlan:
         """Write the plan of an epoch; one that was planned before a crash keeps its plan."""
@@ -137,16 +160,17 @@ class EpochRunner:
     def run(
         self, rows: DataFrame, plan: EpochPlan, *, final: bool = False
     ) -> tuple[EpochCommitted, list[MovesFinished]]:
-        """Run a planned epoch and commit it; also returns the rebindings that finish with it."""
+        """Run a planned epoch and commit it; also returns the rebindings that finish with it.
+
+        `rows`: what the reading tasks send.
+        """
         began = time.perf_counter()
         self.placement.settle(plan.workers, self._affinity)
         compiled = program(self.checkpoint.uri, plan.graph, plan.partitioning)
         self._tell(rows, plan.graph, compiled)
-        for depth in range(1, max(1, compiled.depth) + 1):
-            exchanged = self.placement.exchanged(rows, plan.workers)
-            work = stateful(self.checkpoint.uri, plan.epoch, depth, self.placement.worker_of, hot=self._hot)
-            rows = exchanged.mapInArrow(work, wire.SCHEMA)
-        outcome = Outcome.of(rows.toArrow())
+        outcome = Outcome.of(self._worked(rows, plan, compiled))
+        if self._small is not None:
+            self._small.learn(outcome)
         self.placement.observe(outcome.executors)
         for table, result in outcome.results.items():
             self._sink.write(table, plan.epoch, result)
@@ -160,6 +184,20 @@ class EpochRunner:
         self.position = position
         self._clean(plan)
         return self._event(plan, outcome, time.perf_counter() - began), finished
+
+    def _worked(self, rows: DataFrame, plan: EpochPlan, compiled: Program) -> pa.Table:
+        """What the workers make of an epoch: their tasks, or this process if the epoch is small."""
+        small = self._small
+        if small is not None and small.expects(self.position, has_code=bool(self._told[plan.graph])):
+            sent = rows.toArrow()
+            if small.fits(sent):
+                return finished(self.checkpoint.uri, plan, compiled, sent, hot=self._hot)
+            rows = small.spark.createDataFrame(sent, schema=wire.SCHEMA)
+        for depth in range(1, max(1, compiled.depth) + 1):
+            exchanged = self.placement.exchanged(rows, plan.workers)
+            work = stateful(self.checkpoint.uri, plan.epoch, depth, self.placement.worker_of, hot=self._hot)
+            rows = exchanged.mapInArrow(work, wire.SCHEMA)
+        return rows.toArrow()
 
     def _tell(self, rows: DataFrame, digest: str, compiled: Program) -> None:
         """Tell the tasks of the epoch what code its graph has: they may be where no key is to verify it."""

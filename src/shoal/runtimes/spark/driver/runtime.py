@@ -42,6 +42,7 @@ from shoal.runtimes.spark.driver import restore
 from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position, asked_shedding
 from shoal.runtimes.spark.driver.repair import repaired
+from shoal.runtimes.spark.driver.small_epochs import SmallEpochs
 from shoal.runtimes.spark.driver.ticks import Ticks, waits
 from shoal.runtimes.spark.rebinding.commands import Commands
 from shoal.runtimes.spark.rebinding.mailbox import Mailbox
@@ -49,12 +50,11 @@ from shoal.runtimes.spark.rebinding.migration import Limits
 from shoal.runtimes.spark.rebinding.throttle import Throttle
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, program
 from shoal.runtimes.spark.state.hot_owner import claim_shared_memory
-from shoal.runtimes.spark.state.signed_code import code_digest
 from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.intake import flush_header
 from shoal.runtimes.spark.tasks.source import FORMAT, ShoalSource, SourceFeed
-from shoal.runtimes.spark.tasks.task import prework, rehearsal
+from shoal.runtimes.spark.tasks.task import prework
 from shoal.storage.directory import Directory
 
 POLL_S = 0.1
@@ -71,7 +71,8 @@ class SparkSetup:
 
     `mechanism`: the default of rebindings. `hot`: whether copies of state are kept in shared memory. `allow_pickle`:
     whether code in the checkpoint is accepted without a signature. `parks`: whether queries that fail are parked, and
-    the others go on. `shedding`: streams of which rows may be shed.
+    the others go on. `shedding`: streams of which rows may be shed. `small_epochs`: whether the driver may finish small
+    epochs itself.
     """
 
     spark: SparkSession
@@ -84,6 +85,7 @@ class SparkSetup:
     allow_pickle: bool = False
     parks: bool = False
     shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
+    small_epochs: bool = True
 
     def __post_init__(self) -> None:
         """Reject an unknown or unsupported mechanism."""
@@ -152,10 +154,12 @@ class SparkRuntime(WallClock, Unmeasured):
             if self._setup.hot:
                 claim_shared_memory(self._setup.checkpoint)
             position = self._begin(graph, binding)
+            placement = executor_placement(self._own)
+            small = SmallEpochs(self._own) if self._setup.small_epochs and placement.is_local else None
             self._runner = self.runner(
-                self._checkpoint, self._setup.sink, position, executor_placement(self._own), hot=self._setup.hot
+                self._checkpoint, self._setup.sink, position, placement, hot=self._setup.hot, small=small
             )
-            self._warm_up()
+            self._runner.warm_up(self._setup.spark)
         except BaseException:
             self._checkpoint.unlock()
             raise
@@ -215,13 +219,6 @@ class SparkRuntime(WallClock, Unmeasured):
             return planned
         self._outdated = self._checkpoint.plan(self._last + 1)
         return wanted
-
-    def _warm_up(self) -> None:
-        """Start the Python workers and load their machine code before the first event."""
-        spark, digest = self._setup.spark, self._runner.keep_graph()
-        tasks = spark.sparkContext.defaultParallelism
-        work = rehearsal(self._checkpoint.uri, digest, code_digest(self._runner.position.graph.operators.values()))
-        spark.range(0, tasks, 1, tasks).mapInArrow(work, wire.SCHEMA).collect()
 
     def _run(self) -> None:
         error = None

@@ -1,6 +1,6 @@
 """The functions that Spark runs in its Python workers, beside the reading of sources."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -8,7 +8,7 @@ from pyspark import TaskContext
 from shoal.compiler.warm_up import warm_up
 from shoal.connectors.sources.source import RawBatch
 from shoal.runtimes.spark.cluster.executors import here
-from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, program
 from shoal.runtimes.spark.state.store import open_store
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.collector import freeze_what_stays
@@ -30,24 +30,32 @@ def stateful(
         plan = Checkpoint(checkpoint).plan(epoch)
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        store = open_store(checkpoint, hot)
-        if plan.attempt:
-            store.drop_cache()
-        stage = Stage(
-            program(checkpoint, plan.graph, plan.partitioning, told_code()),
-            plan,
-            partition if worker_of is None else worker_of[partition],
-            store,
-            depth,
-            open_sampler(checkpoint),
-            here(),
-        )
+        worker = partition if worker_of is None else worker_of[partition]
         with query_errors_encoded():
-            done = list(stage.run(rows))
-        yield wire.rows(done)
+            done = worked(checkpoint, plan, depth, worker, rows, told_code(), hot=hot)
+        yield done
         freeze_what_stays()
 
     return work
+
+
+def worked(
+    checkpoint: str,
+    plan: EpochPlan,
+    depth: int,
+    worker: int,
+    rows: Iterable[pa.RecordBatch],
+    told: str = "",
+    *,
+    hot: bool = True,
+) -> pa.RecordBatch:
+    """What one worker makes of its rows in one round, in this process; `told`: see `StoredGraph.graph`."""
+    store = open_store(checkpoint, hot)
+    if plan.attempt:
+        store.drop_cache()
+    compiled = program(checkpoint, plan.graph, plan.partitioning, told)
+    stage = Stage(compiled, plan, worker, store, depth, open_sampler(checkpoint), here())
+    return wire.rows(list(stage.run(rows)))
 
 
 def prework(checkpoint: str, stream: str) -> Task:
