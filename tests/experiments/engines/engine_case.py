@@ -96,7 +96,7 @@ FROM cars GROUP BY 1, 2
     },
     "join": {
         "sql": _JOIN + _BOUNDED.format(time="ts"),
-        "flink": _JOIN + _BOUNDED.format(time="rowtime"),
+        "flink": _JOIN + _BOUNDED.format(time="rowtime").replace("'2'", "'3'") + " AND " + _BOUNDED.format(time="ts"),
         "sqlite": _JOIN + "t.ts BETWEEN c.ts - 2000000 AND c.ts + 2000000",
         "bytewax": f"{_BYTEWAX}:join",
         "pathway": f"{_PATHWAY}:join",
@@ -141,11 +141,11 @@ class Kept:
 
 
 def cars(number: int, first: int = 0) -> pa.RecordBatch:
-    """Rows in order of time: ten a second, some of them with nulls."""
+    """Rows in order of time: ten a second, to the microsecond, some of them with nulls."""
     at = range(first, first + number)
     return pa.RecordBatch.from_pydict(
         {
-            "ts": [FIRST_US + n * SECOND_US // 10 for n in at],
+            "ts": [FIRST_US + n * SECOND_US // 10 + 137 for n in at],
             "road": [n % 7 for n in at],
             "kind": [None if n % 11 == 0 else ("bus" if n % 3 else "car") for n in at],
             "speed": [None if n % 13 == 5 else float(n * 37 % 120) for n in at],

@@ -32,14 +32,17 @@ def prepare(job: dict[str, Any]) -> Callable[[], list[tuple[str, Any]]]:
                 tables.execute_sql(statement)
             tables.explain_sql(select)
             tables.execute_sql(f"DROP TEMPORARY VIEW IF EXISTS `{query['output']}`")
-            tables.create_temporary_view(query["output"], tables.sql_query(select))
+            made = tables.sql_query(select)
+            tables.create_temporary_view(query["output"], made)
         except Exception as error:
             raise ValueError(f"query {query['name']!r}: {_cause(error)}") from error
-        selects.append((query["output"], select))
+        schema = made.get_schema()
+        types = {name: _arrow_type(schema.get_field_data_type(name)) for name in schema.get_field_names()}
+        selects.append((query["output"], _with_whole_times(select, types), types))
 
     def run() -> list[tuple[str, Any]]:
-        started = [(output, tables.execute_sql(select)) for output, select in selects]
-        return [(output, _rows(result)) for output, result in started]
+        started = [(output, tables.execute_sql(select), types) for output, select, types in selects]
+        return [(output, _rows(result, types)) for output, result, types in started]
 
     return run
 
@@ -63,12 +66,22 @@ def _table(name: str, stream: dict[str, Any]) -> str:
     return f"CREATE TEMPORARY TABLE `{name}` ({', '.join(fields)}) WITH ({listed})"
 
 
-def _rows(result: Any) -> Any:
+def _with_whole_times(select: str, types: dict[str, Any]) -> str:
+    """The query with its times as texts: as times, PyFlink gives them without their microseconds."""
+    columns = [
+        f"CAST(`{name}` AS STRING) AS `{name}`" if _is_time(type_) else f"`{name}`" for name, type_ in types.items()
+    ]
+    return f"SELECT {', '.join(columns)} FROM ({select})"
+
+
+def _is_time(type_: Any) -> bool:
+    return str(type_).startswith("timestamp")
+
+
+def _rows(result: Any, types: dict[str, Any]) -> Any:
     """The rows that are left when changes have been applied."""
     import pyarrow as pa
 
-    schema = result.get_table_schema()
-    names = schema.get_field_names()
     rows, retracted = list[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
     with result.collect() as found:
         for row in found:
@@ -79,9 +92,11 @@ def _rows(result: Any) -> Any:
                 rows.append(values)
     if retracted:
         rows = list((Counter(rows) - retracted).elements())
-    types = [_arrow_type(schema.get_field_data_type(name)) for name in names]
-    columns = [pa.array([row[at] for row in rows], type_) for at, type_ in enumerate(types)]
-    return pa.table(columns, names=names)
+    columns = []
+    for at, type_ in enumerate(types.values()):
+        column = [row[at] for row in rows]
+        columns.append(pa.array(column, pa.string()).cast(type_) if _is_time(type_) else pa.array(column, type_))
+    return pa.table(columns, names=list(types))
 
 
 def _arrow_type(type_: object) -> Any:
