@@ -60,8 +60,8 @@ def _interrupted(database: duckdb.DuckDBPyConnection, stop: threading.Event) -> 
     done = threading.Event()
 
     def watch() -> None:
-        while not done.is_set():
-            if stop.wait(WATCH_S):
+        while not done.wait(WATCH_S):  # so that the end of a query is noticed at once
+            if stop.is_set():
                 database.interrupt()
                 return
 
