@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from shoal.cli.commands.bench import declared
 from shoal.cli.main import cli
 from shoal.compiler.program import compile_graph
 from shoal.errors import ConfigError
@@ -16,37 +17,40 @@ from shoal.workloads.workload import Amount
 SMALL = ["--events", "20000", "--set", "per_s=1000", "--repeat", "1"]
 
 
-def test_a_bench_prints_a_table_and_keeps_its_numbers(tmp_path: Path) -> None:
-    kept, figure = tmp_path / "kept.json", tmp_path / "figure.svg"
-    done = CliRunner().invoke(cli, ["bench", "ysb", *SMALL, "-o", str(kept), "--figure", str(figure)])
+def test_a_bench_is_an_experiment_whose_results_are_kept_and_compared(tmp_path: Path) -> None:
+    output = ["-o", str(tmp_path)]
+    done = CliRunner().invoke(cli, ["bench", "ysb", "--engines", "shoal-local,duckdb", *SMALL, *output, "--json"])
     assert done.exit_code == 0, done.output
-    assert "shoal-local  20,000" in done.stdout
-    found = json.loads(kept.read_text())
-    assert found["points"][0]["outcomes"][0]["oracle"] == "equal"
-    assert set(found["machine"]) >= {"cores", "python", "shoal", "load_1min"}
-    assert figure.read_text().startswith("<?xml")
+    [found] = json.loads(done.stdout)["experiments"]
+    assert [(point["parameters"]["engine"], point["answers"]) for point in found["points"]] == [
+        ("shoal-local", "equal"),
+        ("duckdb", "equal"),
+    ]
+    assert all(point["parameters"]["events"] == 20_000 for point in found["points"])
+    assert len(list(tmp_path.glob("bench/ysb/*/*/0.json"))) == 2
+    again = CliRunner().invoke(cli, ["bench", "ysb", "--engines", "shoal-local,duckdb", *SMALL, *output])
+    assert again.stderr.count("done before") == 2
+    assert "ysb, 20,000 events, 2 workers" in again.stdout
 
 
-def test_json_is_all_that_is_printed() -> None:
-    done = CliRunner().invoke(cli, ["bench", "ysb", *SMALL, "--load", "0.5", "--seconds", "1", "--json"])
-    assert done.exit_code == 0, done.output
-    points = json.loads(done.stdout)["points"]
-    assert [point["label"] for point in points] == ["shoal-local", "shoal-local at 50% load"]
+def test_engines_get_the_same_events_and_one_alone_more() -> None:
+    def events(engines: str) -> list[object]:
+        return [point["events"] for point in declared("ysb", engines, 1, None, 2, 0, (), ()).points]
+
+    assert events("shoal-local,duckdb") == [5_000_000, 5_000_000]
+    assert events("shoal-local") == [150_000_000]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["traffic"], "there are experiments for ysb, nyt, linear-road, mixed, skew; got 'traffic'"),
+        (["nope"], "no workload is named 'nope'"),
         (["ysb", "--engines", "heron"], "engine must be one of shoal-local"),
-        (["ysb", "--ablate", "luck"], "--ablate takes memory and scheduling; got 'luck'"),
-        (["skew", "--queries", "1,2"], "--queries makes copies of ysb, nyt, linear-road and mixed"),
-        (["ysb", "--queries", "0,1"], "--queries takes positive integers"),
-        (["ysb", "--sensitivity", "block_rows"], "--sensitivity takes NAME=V1,V2"),
-        (["ysb", "--queries", "1", "--rate", "5"], "one experiment at a time; got --queries and --rate"),
+        (["ysb", "--engines", "duckbd"], "did you mean 'duckdb'"),
+        (["ysb", "--set", "per_s"], "--set takes KEY=VALUE"),
     ],
 )
-def test_experiments_that_make_no_sense_are_refused(options: list[str], message: str) -> None:
+def test_a_bench_that_makes_no_sense_is_refused(options: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         CliRunner().invoke(cli, ["bench", *options], catch_exceptions=False)
 

@@ -1,55 +1,36 @@
-"""Experiments: declared before they run, results checked first, and every number from its own trial."""
+"""Trials of workloads: results are checked first, and a trial that cannot run says why."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.errors import ConfigError, RunError, ShoalError
-from shoal.experiments import files, report
-from shoal.experiments import variants as declared
+from shoal.errors import ConfigError, ShoalError
+from shoal.experiments import files
 from shoal.experiments.engines.engine import ENGINES, ready
-from shoal.experiments.figure import draw
-from shoal.experiments.variants import MeasuredPoint, Point, Variants
-from shoal.experiments.workload_trial import WorkloadOutcome, WorkloadTrial, run_apart
+from shoal.experiments.experiment import Experiment, Trial, WorkloadRun
+from shoal.experiments.runner import run_trial
+from shoal.experiments.workload_trial import WorkloadTrial, run_workload
 
-SMALL = WorkloadTrial("ysb", events=20_000, settings={"per_s": "1000"})
-
-
-def outcomes(*rates: float) -> list[WorkloadOutcome]:
-    return [WorkloadOutcome(events=1000, elapsed_s=1000 / rate, cpu_s=0.001, digest="d") for rate in rates]
-
-
-def said(
-    experiment: Variants, found: Sequence[WorkloadOutcome], monkeypatch: pytest.MonkeyPatch
-) -> list[MeasuredPoint]:
-    """What comes of an experiment whose trials turn out as given."""
-    given = iter(found)
-    monkeypatch.setattr(declared, "run_apart", lambda _: next(given))
-    return declared.run(experiment, len(found) // len(experiment.points), lambda _: None)
+SMALL = {"events": 20_000, "set.per_s": 1000}
 
 
 def test_a_trial_runs_in_its_own_process_and_its_results_are_checked() -> None:
-    outcome = run_apart(SMALL)
-    assert (outcome.events, outcome.oracle) == (20_000, "equal")
-    assert outcome.events_per_s > 0
-    assert outcome.marker_ms is not None
-    assert outcome.decision_us is not None
+    outcome, _ = run_trial(Trial("f.yaml", "e", SMALL), Experiment("e", WorkloadRun("ysb"), (SMALL,)))
+    assert (outcome.metrics["events"], outcome.oracle) == (20_000, "equal")
+    assert {"events_per_s", "marker_ms.mean", "decision_us", "cpu_ns_per_event"} <= set(outcome.metrics)
 
 
 def test_a_trial_at_a_rate_has_a_course_and_latencies() -> None:
-    outcome = run_apart(WorkloadTrial("ysb", rate="20000,40000@1", seconds=2.0, settings={"per_s": "10000"}))
+    outcome = run_workload("ysb", {"rate": "20000,40000@1", "seconds": 2.0, "set.per_s": 10_000}, 0)
     assert outcome.oracle == "equal"
-    assert outcome.events > 20_000
-    assert [len(point) for point in outcome.timeline] == [3] * len(outcome.timeline)
-    assert outcome.timeline
+    assert outcome.metrics["events"] > 20_000
+    assert {len(point) for point in outcome.series["timeline"]} == {3}
 
 
 def test_batch_and_stream_read_the_same_number_of_events() -> None:
-    found = declared.run(declared.engines("ysb", ["shoal-local", "duckdb"], SMALL), 1, lambda _: None)
-    assert [each.outcomes[0].events for each in found] == [20_000, 20_000]
-    assert [row[-1] for row in report.rows(found)] == ["equal", "equal"]
+    found = [run_workload("ysb", {**SMALL, "engine": engine}, 0) for engine in ("shoal-local", "duckdb")]
+    assert [(each.metrics["events"], each.oracle) for each in found] == [(20_000, "equal")] * 2
 
 
 def test_peers_get_a_file_for_every_epoch(tmp_path: Path) -> None:
@@ -63,7 +44,7 @@ def test_peers_get_a_file_for_every_epoch(tmp_path: Path) -> None:
 @pytest.mark.timeout(300)
 def test_spark_joins_as_shoal_does() -> None:
     settings = {"queries": "join", "cells": "8", "hot": "2", "per_s": "1000", "move_s": "2"}
-    outcome = run_apart(WorkloadTrial("skew", "spark-sql", 5_000, workers=2, settings=settings))
+    outcome = ENGINES["spark-sql"](WorkloadTrial("skew", "spark-sql", 5_000, workers=2, settings=settings))
     assert (outcome.events, outcome.oracle) == (5_000, "equal")
 
 
@@ -91,64 +72,12 @@ def test_a_trial_that_cannot_run_says_why(trial: WorkloadTrial, message: str, mo
         ENGINES[trial.engine](trial)
 
 
-def test_what_a_trial_says_in_its_own_process_is_the_error_of_the_caller() -> None:
-    with pytest.raises(RunError, match=r"ysb on duckdb: .*DuckDB runs one batch"):
-        run_apart(WorkloadTrial("ysb", "duckdb", rate="5"))
+def test_what_a_trial_says_in_its_own_process_is_the_reason_of_its_failure() -> None:
+    point = {"engine": "duckdb", "rate": "5"}
+    outcome, _ = run_trial(Trial("f.yaml", "e", point), Experiment("e", WorkloadRun("ysb"), (point,)))
+    assert "DuckDB runs one batch" in outcome.failure
 
 
 def test_an_unknown_engine_is_rejected() -> None:
     with pytest.raises(ConfigError, match=f"engine must be one of {', '.join(ENGINES)}; got 'x'"):
         WorkloadTrial("ysb", "x")
-
-
-def test_a_wrong_result_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = Variants("e", "", (Point("p", SMALL),))
-    with pytest.raises(RunError, match="p gave wrong results"):
-        said(experiment, [WorkloadOutcome(10, 1.0, oracle="different")], monkeypatch)
-
-
-def test_a_result_that_changes_from_run_to_run_ends_the_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = Variants("e", "", (Point("p", SMALL),))
-    with pytest.raises(RunError, match="p gave wrong results"):
-        said(experiment, [WorkloadOutcome(10, 1.0, digest="a"), WorkloadOutcome(10, 1.0, digest="b")], monkeypatch)
-
-
-def test_points_take_turns_and_are_compared_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = Variants("e", "", (Point("one", SMALL), Point("other", SMALL)))
-    found = said(experiment, outcomes(100.0, 10.0, 300.0, 30.0, 200.0, 20.0), monkeypatch)
-    assert [each.events_per_s for each in found] == [
-        pytest.approx((200.0, 100.0, 300.0)),
-        pytest.approx((20.0, 10.0, 30.0)),
-    ]
-    assert [row[4] for row in report.rows(found)] == ["1.00", "0.10"]
-
-
-def test_an_ablation_leaves_out_what_it_is_told_to() -> None:
-    def modes(*parts: str) -> list[str]:
-        return [point.label for point in declared.ablation("ysb", parts, SMALL).points]
-
-    assert modes("memory", "scheduling") == ["SM", "TM", "SQ", "TQ"]
-    assert modes("memory") == ["SM", "SQ"]
-    assert modes("scheduling") == ["SM", "TM"]
-
-
-def test_queries_scale_by_streams_of_their_own() -> None:
-    points = declared.scaling("linear-road", [1, 3], WorkloadTrial("linear-road", events=100)).points
-    assert [point.trial.settings["linear_road"] for point in points] == ["1", "3"]
-    assert [point.trial.settings["ysb"] for point in points] == ["0", "0"]
-    assert [point.trial.events for point in points] == [100, 99]
-
-
-@pytest.mark.parametrize("kind", ["bars", "line", "course"])
-def test_a_figure_is_drawn_from_the_data_alone(kind: str, tmp_path: Path) -> None:
-    points = {
-        "bars": (Point("a", SMALL), Point("b", SMALL)),
-        "line": (Point("1", SMALL, 1.0), Point("100", SMALL, 100.0)),
-        "course": (Point("a", SMALL),),
-    }[kind]
-    name, axis = ("dynamic", "seconds") if kind == "course" else ("e", "queries" if kind == "line" else "")
-    course = [[0.5, 1e6, 2.0], [1.0, 2e6, 3.0]]
-    measured = [MeasuredPoint(point, [WorkloadOutcome(1000, 1.0, timeline=course)]) for point in points]
-    path = tmp_path / "deep" / f"{kind}.png"
-    draw(report.data(Variants(name, "title", points, axis), measured), path)
-    assert path.read_bytes().startswith(b"\x89PNG")

@@ -289,8 +289,10 @@ def test_a_choice_restricts_experiments_engines_and_repetitions() -> None:
     assert len(chosen(file, RunChoice())) == 2
     with pytest.raises(ConfigError, match=r"f\.yaml has the experiments e, other; got 'x'"):
         chosen(file, RunChoice(only=["x"]))
-    with pytest.raises(ConfigError, match=r"f\.yaml has the engines a, b; got c"):
+    with pytest.raises(ConfigError, match=r"points of f\.yaml have engine a, b; got c"):
         chosen(file, RunChoice(only=["e"], engines=["c"]))
+    with pytest.raises(ConfigError, match=r"have the parameters engine; got 'engin'; did you mean 'engine'"):
+        chosen(file, RunChoice(only=["e"], where={"engin": ["a"]}))
 
 
 def test_records_of_one_version_are_found_by_it(file: str, store: ResultStore, here: list[Trial]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from shoal import __version__
-from shoal.cli.commands.bench import BenchOptions, run_bench
+from shoal.cli.commands.bench import bench
 from shoal.cli.commands.experiment import experiment
 from shoal.cli.commands.explain import explain, mechanisms, policies
 from shoal.cli.commands.graph import write_graph
@@ -22,7 +22,6 @@ from shoal.cli.commands.validate import ValidateOptions, run_validation
 from shoal.cli.target import code_options, pairs
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError, RunError, ShoalError, reason_of
-from shoal.experiments.engines.engine import ENGINES
 from shoal.mechanisms.catalog import DEFAULT
 from shoal.model.control.parked import ON_QUERY_ERROR
 from shoal.model.control.shedding import SHEDDING_TIMES, Shedding, SheddingTime
@@ -222,37 +221,6 @@ def graph(target: str, output: str | None, settings: Sequence[str], functions: s
 
 
 @cli.command()
-@click.argument("name", metavar="WORKLOAD")
-@click.option("--engines", default="shoal-local", show_default=True, help=f"Engines to compare: {', '.join(ENGINES)}.")
-@click.option("--ablate", metavar="PARTS", help="Disable parts of the local runtime: memory,scheduling.")
-@click.option("--queries", metavar="N,N,...", help="Numbers of queries, each with its own stream.")
-@click.option("--rate", metavar="R[,R@S...]", help="Input at a rate, also in steps: throughput and latency over time.")
-@click.option("--sensitivity", metavar="NAME=V,V,...", help="A setting of the local runtime at several values.")
-@click.option(
-    "--load", type=click.FloatRange(0, 1, min_open=True), help="Then measure latency at this share of the load."
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0, min_open=True),
-    default=10.0,
-    show_default=True,
-    help="Length of trials with a rate.",
-)
-@click.option("--repeat", type=click.IntRange(1), default=3, show_default=True, help="Repetitions of every trial.")
-@click.option("--events", type=click.IntRange(1), help="Events per trial.")
-@click.option("--workers", type=click.IntRange(1, 4096), default=2, show_default=True, help="Worker threads or tasks.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of the local runtime.")
-@click.option("-o", "--output", metavar="FILE", help="Write all measurements as JSON.")
-@click.option("--figure", metavar="FILE", help="Draw the result (.png, .svg).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
-def bench(settings: Sequence[str], conf: Sequence[str], **options: object) -> None:
-    """Measure WORKLOAD (ysb, nyt, linear-road, mixed, skew) on several engines, or on variants of one."""
-    run_bench(BenchOptions(settings=pairs(settings, "--set"), conf=pairs(conf, "--conf"), **options))  # type: ignore[arg-type]
-
-
-@cli.command()
 @click.argument("target")
 @click.option("--on", type=click.Choice(list(RUNTIMES)), default="local", show_default=True, help="Runtime.")
 @click.option("-o", "--output", metavar="FILE", help="File to write  [default: a table on stdout]")
@@ -325,6 +293,7 @@ def operators(as_json: bool) -> None:
         click.echo(f"{name:12} {summary}")
 
 
+cli.add_command(bench)
 cli.add_command(instances)
 cli.add_command(queries)
 cli.add_command(explain)

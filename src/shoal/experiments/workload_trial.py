@@ -1,13 +1,10 @@
-"""Trials: one run of a workload on one engine, in its own process; plain data in and out."""
+"""Trials of workloads: one run of a workload on one engine; plain data in and out."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from shoal.errors import ConfigError, RunError, ShoalError, did_you_mean
+from shoal.errors import ConfigError, did_you_mean
 from shoal.experiments.experiment import OracleVerdict, Parameters, Scalar, TrialOutcome
 
 PARAMETERS = ("engine", "events", "seconds", "rate", "workers", "seed", "check")
@@ -128,29 +125,3 @@ def _as_outcome(found: WorkloadOutcome, repeats_exactly: bool) -> TrialOutcome:
         oracle=cast(OracleVerdict, found.oracle),
         series={"timeline": found.timeline} if found.timeline else {},
     )
-
-
-def run_apart(trial: WorkloadTrial) -> WorkloadOutcome:
-    """Run a trial in a fresh process, so that no trial depends on the state another has left."""
-    command = [sys.executable, "-m", "shoal.experiments.workload_trial", json.dumps(asdict(trial))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise RunError(f"{trial.workload} on {trial.engine}: {reason}")
-    return WorkloadOutcome(**json.loads(done.stdout.strip().splitlines()[-1]))
-
-
-def main() -> None:
-    """Run the trial given as JSON and print its outcome as JSON."""
-    from shoal.experiments.engines.engine import ENGINES
-
-    trial = WorkloadTrial(**json.loads(sys.argv[1]))
-    try:
-        outcome = ENGINES[trial.engine](trial)
-    except ShoalError as error:
-        sys.exit(str(error))
-    sys.stdout.write(json.dumps(asdict(outcome)) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,120 +1,99 @@
-"""`shoal bench`: compares engines, or variants of Shoal, after checking that their results agree."""
+"""`shoal bench`: the short form of an experiment that runs one workload on several engines."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from shoal.cli.progress import Progress
-from shoal.errors import ConfigError, reason_of
-from shoal.experiments import report
-from shoal.experiments import variants as declared
-from shoal.experiments.figure import draw
-from shoal.experiments.variants import MeasuredPoint, Variants
+from shoal.cli.commands.experiments.experiment_results import FAILED, RESULTS, refuse_lacking, run_and_show, told
+from shoal.cli.target import pairs
+from shoal.errors import ConfigError, did_you_mean
+from shoal.experiments.engines.engine import ENGINES
+from shoal.experiments.experiment import ENGINE, Experiment, ExperimentFile, FigureSpec, Scalar, WorkloadRun
+from shoal.experiments.requirements import DEFAULT_ENGINE
+from shoal.experiments.runner import RunChoice
+from shoal.storage.writable import check_writable
+from shoal.workloads.catalog import workload
 
-
-@dataclass(frozen=True)
-class BenchOptions:
-    """The options of `shoal bench`."""
-
-    name: str
-    engines: str
-    ablate: str | None
-    queries: str | None
-    rate: str | None
-    seconds: float
-    sensitivity: str | None
-    load: float | None
-    repeat: int
-    events: int | None
-    workers: int
-    seed: int
-    settings: Mapping[str, str]
-    conf: Mapping[str, str]
-    output: str | None
-    figure: str | None
-    as_json: bool
+NAME = "bench"
+LOCAL_EVENTS = {"ysb": 150_000_000, "nyt": 50_000_000, "linear-road": 6_000_000, "mixed": 6_000_000}
+"""Events that keep the local runtime busy for several seconds."""
+EVENTS = {"ysb": 5_000_000, "nyt": 3_000_000, "mixed": 900_000, "skew": 400_000}
+"""Events if there are other engines, which are slower; all of them get the same."""
+OTHER_EVENTS = 1_000_000
+METRICS = (
+    *("events_per_s", "cpu_ns_per_event", "latency_ms.mean", "latency_ms.p99", "marker_ms.mean"),
+    *("decision_us", "start_up_s", "peak_rss_mb"),
+)
 
 
-def run_bench(options: BenchOptions) -> None:
-    """Declare the experiment, run it, and print its results."""
-    declared.check_name(options.name)
-    experiment = _declared(options)
-    with Progress(quiet=options.as_json) as progress:
-        measured = declared.run(experiment, options.repeat, progress.say)
-        if options.load is not None:
-            measured += _at_load(options, measured, progress)
-    found = report.data(experiment, measured)
-    if options.output:
-        _write(Path(options.output), json.dumps(found, indent=1) + "\n")
-    if options.figure:
-        draw(found, Path(options.figure))
-    if options.as_json:
-        click.echo(json.dumps(found))
-    else:
-        _print(experiment, measured)
+@click.command()
+@click.argument("name", metavar="WORKLOAD")
+@click.option("--engines", default=DEFAULT_ENGINE, show_default=True, help=f"Engines to compare: {', '.join(ENGINES)}.")
+@click.option("--repeat", type=click.IntRange(1), default=3, show_default=True, help="Trials of every engine.")
+@click.option("--events", type=click.IntRange(1), help="Events per trial, the same for all engines.")
+@click.option("--workers", type=click.IntRange(1, 4096), default=2, show_default=True, help="Worker threads or tasks.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of the runtime.")
+@click.option("--again", is_flag=True, help="Also run trials that are finished.")
+@click.option("-o", "--output", metavar="DIR", default=RESULTS, show_default=True, help="Where results are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+def bench(again: bool, output: str, as_json: bool, **given: Any) -> None:
+    """Measure WORKLOAD on several engines; results are compared with the oracle first.
+
+    It is run, recorded and shown as `shoal experiment run` does with a file that declares it.
+    """
+    experiment = declared(**given)
+    file = ExperimentFile(NAME, NAME, "expose", (experiment,))
+    refuse_lacking(file)
+    check_writable(output, "results directory")
+    summaries = run_and_show(file, [experiment], RunChoice(again=again), output, as_json=as_json)
+    if as_json:
+        click.echo(json.dumps(told(NAME, output, summaries)))
+    if not all(summary.right for summary in summaries):
+        sys.exit(FAILED)
 
 
-def _declared(options: BenchOptions) -> Variants:
-    given = {
-        "--ablate": options.ablate,
-        "--queries": options.queries,
-        "--rate": options.rate,
-        "--sensitivity": options.sensitivity,
+def declared(
+    name: str,
+    engines: str,
+    repeat: int,
+    events: int | None,
+    workers: int,
+    seed: int,
+    settings: Sequence[str],
+    conf: Sequence[str],
+) -> Experiment:
+    """The experiment that the options stand for."""
+    workload(name)
+    chosen = tuple(dict.fromkeys(engines.split(",")))
+    for engine in chosen:
+        if engine not in ENGINES:
+            raise ConfigError(
+                f"engine must be one of {', '.join(ENGINES)}; got {engine!r}{did_you_mean(engine, ENGINES)}"
+            )
+    usual = LOCAL_EVENTS if chosen == (DEFAULT_ENGINE,) else EVENTS
+    same: dict[str, Scalar] = {
+        "events": events or usual.get(name, OTHER_EVENTS),
+        "workers": workers,
+        "seed": seed,
+        **_prefixed("set", pairs(settings, "--set")),
+        **_prefixed("conf", pairs(conf, "--conf")),
     }
-    chosen = [name for name, value in given.items() if value]
-    if len(chosen) > 1:
-        raise ConfigError(f"one experiment at a time; got {' and '.join(chosen)}")
-    base = declared.trial_settings(options.settings, options.conf, options.name, options.workers, options.seed)
-    if options.events is not None:
-        base = replace(base, events=options.events)
-    if options.ablate:
-        return declared.ablation(options.name, options.ablate.split(","), base)
-    if options.queries:
-        return declared.scaling(options.name, _numbers(options.queries, "--queries"), base)
-    if options.rate:
-        return declared.dynamic(options.name, options.rate, options.seconds, base)
-    if options.sensitivity:
-        setting, equals, values = options.sensitivity.partition("=")
-        if not equals or not values:
-            raise ConfigError(f"--sensitivity takes NAME=V1,V2,...; got {options.sensitivity!r}")
-        _numbers(values, "--sensitivity")
-        return declared.sensitivity(options.name, setting, values.split(","), base)
-    return declared.engines(options.name, options.engines.split(","), base)
+    return Experiment(
+        name,
+        WorkloadRun(name),
+        tuple({ENGINE: engine, **same} for engine in chosen),
+        title=f"{name}, {same['events']:,} events, {workers} workers",
+        repeat=repeat,
+        answers="oracle",
+        metrics=METRICS,
+        figures=(FigureSpec("bars", "events_per_s", ENGINE),),
+    )
 
 
-def _numbers(text: str, option: str) -> list[int]:
-    parts = text.split(",")
-    if not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise ConfigError(f"{option} takes positive integers, separated by commas; got {text!r}")
-    return [int(part) for part in parts]
-
-
-def _at_load(options: BenchOptions, measured: list[MeasuredPoint], progress: Progress) -> list[MeasuredPoint]:
-    """The latency of the local runtime at a share of its measured throughput."""
-    local = [each for each in measured if each.point.trial.engine == "shoal-local" and not each.point.trial.rate]
-    if options.load is None or not local:
-        return []
-    point = declared.half_load(local[0], options.seconds, options.load)
-    return declared.run(Variants("load", "", (point,)), options.repeat, progress.say)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {reason_of(error)}") from error
-
-
-def _print(experiment: Variants, measured: list[MeasuredPoint]) -> None:
-    table = Table(title=experiment.title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for number, name in enumerate(report.HEADER):
-        table.add_column(name, justify="left" if number in (0, len(report.HEADER) - 1) else "right")
-    for row in report.rows(measured):
-        table.add_row(*row)
-    Console(highlight=False, width=None if Console().is_terminal else 160).print(table)
+def _prefixed(kind: str, values: Mapping[str, str]) -> dict[str, Scalar]:
+    return {f"{kind}.{key}": value for key, value in values.items()}

@@ -6,10 +6,18 @@ from typing import Any
 
 from shoal.control.journal import Mapped
 from shoal.errors import ConfigError
-from shoal.experiments.figure import MUTED, STYLE
 from shoal.experiments.maps.course import Course, borders, shares
 
 PANELS = 4
+MUTED = "#5d6d7e"
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e5e8e8",
+    "axes.axisbelow": True,
+}
 COLOURS = ("#1b4f72", "#b9770e", "#1e8449", "#943126", "#6c3483", "#117a65", "#873600", "#2e4053")
 """Colours of workers, repeated if there are more."""
 

@@ -54,7 +54,7 @@ def run(file: str, output: str, listen: str | None, token_file: str | None, as_j
     if listen is not None:
         _await_remote(listen, token_file)
     experiments = chosen(declared, choice)
-    _refuse_lacking(replace(declared, experiments=experiments))
+    refuse_lacking(replace(declared, experiments=experiments))
     check_writable(output, "results directory")
     summaries = run_and_show(declared, experiments, choice, output, as_json=as_json)
     if as_json:
@@ -95,7 +95,7 @@ def _await_remote(listen: str, token_file: str | None) -> None:
         os.environ[TOKEN_FILE] = str(Path(token_file).absolute())
 
 
-def _refuse_lacking(file: ExperimentFile) -> None:
+def refuse_lacking(file: ExperimentFile) -> None:
     """Nothing starts if something is missing."""
     if lacks := list(lacking(file)):
         listed = "".join(f"\n  {each}" for each in lacks)
