@@ -60,7 +60,8 @@ class Cover:
     def _copied(self, block: Block, values: list[Column]) -> Block:
         """Points spread over the copies, or ranges in all of them."""
         if self.shape.kind == "point":
-            mixed = mixed_bits(values, block.length)
+            # by all bits of the coordinates: whole degrees would keep a crowd together
+            mixed = mixed_bits([floats(value).view(np.int64) for value in values], block.length)
             spread = ((mixed >> np.uint64(33)) % np.uint64(self.copies)).astype(np.int64)
             return Block({**block.columns, self.column: spread}, block.length)
         wide = block.take(np.repeat(np.arange(block.length), self.copies))

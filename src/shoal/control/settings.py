@@ -21,6 +21,11 @@ DECISIONS = {
     "always": "every proposal is carried out, as in the studies",
 }
 
+COSTS = {
+    "product": "points x ranges x the share of all that was received, as in the study",
+    "measured": "the time of workers that it took",
+}
+
 DEPARTURES = {
     "ahead": "instances leave a host in time if an outage is announced or its battery will be empty",
     "wait": "instances leave a host once it is lost",
@@ -119,6 +124,8 @@ class ControlSettings:
     """The policy swarm takes the same decision this many times in a row at most."""
     merge_rounds: int = MERGE_ROUNDS
     """The policy swarm merges partitions of one worker that form a rectangle after this many rounds."""
+    cost: str = "product"
+    """What a rectangle costs the policies swarm and history-grid: product, as in the study, or measured."""
     patience: int = 3
     """Observations in a row that must agree before the number of workers changes."""
     deadline_ms: str = ""
@@ -138,11 +145,10 @@ class ControlSettings:
         forecast_of(self.forecast)
         leaving_of(self.leave)
         _ = self.weights
-        if self.departures not in DEPARTURES:
-            raise ConfigError(f"departures must be one of {', '.join(DEPARTURES)}; got {self.departures!r}")
         _ = self.model, self.scaling, self.splitting, Swarm(self.beta, self.merge_rounds)
-        if self.decision not in DECISIONS:
-            raise ConfigError(f"decision must be one of {', '.join(DECISIONS)}; got {self.decision!r}")
+        for name, choices in (("decision", DECISIONS), ("cost", COSTS), ("departures", DEPARTURES)):
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
         for name in ("window_s", "horizon_s", "full", "rest_s", "profile_s", "round_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be more than 0; got {getattr(self, name)}")

@@ -159,3 +159,11 @@ def test_no_boxes_have_no_cells() -> None:
     rows, found = covered(PLANE, np.zeros((0, 4)))
     assert not rows.size
     assert not found.size
+
+
+def test_copies_of_ranges_share_the_points_of_a_crowd_evenly() -> None:
+    drawn, copies, size = np.random.default_rng(1), 22, 22_000
+    crowd = {"x": 13.4 + drawn.random(size) / 100, "y": 52.5 + drawn.random(size) / 100}
+    made = Cover(GRIDS[-1], point("x", "y"), "cell", copies).apply(Block(crowd, size))
+    shares = np.bincount(made.columns["cell"], minlength=copies)
+    assert abs(shares - size / copies).max() < 150

@@ -1,6 +1,7 @@
 """SWARM: stages of the decision, what a costly worker gives away, and merges."""
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from shoal.model.spatial.arrivals import BEGUN, POINTS, TileArrivals
 from shoal.model.spatial.tiles import Tile, halvings
 from shoal.policies.partitioning.swarm.decision_stages import LAST, MIDDLE, DecisionStages
 from shoal.policies.partitioning.swarm.plane import Plane, PlanePartition
-from shoal.policies.partitioning.swarm.reduction import reduction, searched
+from shoal.policies.partitioning.swarm.reduction import reduction, searched, subset
 from shoal.policies.partitioning.swarm.rounds import Swarm, SwarmMemory, laid_out, merges
 
 OPERATOR = OperatorId("ab12")
@@ -142,6 +143,16 @@ def test_the_search_finds_where_a_falling_function_is_nearest_to_zero(values: li
     falling = sorted(values, reverse=True)
     found = searched(0, len(falling) - 1, lambda at: float(falling[at]))
     assert abs(falling[found]) == min(map(abs, falling))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 60), max_size=9), st.integers(0, 150))
+def test_a_subset_has_at_least_half_of_the_best_sum(drawn: list[int], most: int) -> None:
+    costs = sorted(map(float, drawn), reverse=True)
+    found = sum(costs[place] for place in subset(costs, most))
+    sums = (sum(some) for size in range(len(costs) + 1) for some in combinations(costs, size))
+    best = max(each for each in sums if each <= most)
+    assert best / 2 <= found <= most
 
 
 def test_rectangles_of_one_worker_are_merged_in_pairs() -> None:

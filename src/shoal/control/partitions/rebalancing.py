@@ -75,6 +75,7 @@ class Rebalancing:
         snapshot, now_s = event.snapshot, event.at_s
         self._statistics.fit(now.graph, now.partitioning)
         self._statistics.add(snapshot.arrivals)
+        self._statistics.add_costs(now.graph, now.partitioning, snapshot.loads)
         self._began_s = now_s if self._began_s is None else self._began_s
         if not now.ready or self._waits(now.partitioning, now_s):
             return None
@@ -138,7 +139,8 @@ class Rebalancing:
 
     def _closed(self, event: EpochCommitted, now: RunNow) -> Plane:
         self._statistics.close()
-        return self._statistics.plane(now.graph, now.partitioning, event.snapshot.binding)
+        measured = self.settings.cost == "measured"
+        return self._statistics.plane(now.graph, now.partitioning, event.snapshot.binding, measured=measured)
 
     def _merged(
         self,

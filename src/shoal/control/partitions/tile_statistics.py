@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from shoal.kernels.spatial.statistics import KEPT, PartitionStatistics
 from shoal.model.control.binding import Binding
 from shoal.model.control.partitioning import Partitioning, instance_id
-from shoal.model.control.snapshot import Arrivals
-from shoal.model.query.graph import Graph, OperatorId
+from shoal.model.control.snapshot import Arrivals, InstanceLoad
+from shoal.model.query.graph import Graph, InstanceId, OperatorId
 from shoal.model.spatial.tiles import Tile
 from shoal.policies.partitioning.swarm.plane import Plane, PlanePartition
 
@@ -38,19 +38,29 @@ class TileStatistics:
                     of_tiles[came.tile] = of_tiles[came.tile].with_arrivals(came)
             self._of[id_] = of_tiles
 
+    def add_costs(self, graph: Graph, partitioning: Partitioning, loads: Mapping[InstanceId, InstanceLoad]) -> None:
+        """Collect what instances have cost; those that are no longer there are left out."""
+        for operator in graph.spatial_operators:
+            of_tiles = dict(self._of[operator.id])
+            for number, tile in partitioning.tiles(operator).items():
+                load = loads.get(instance_id(operator.id, number))
+                if load is not None and load.cost_s and tile in of_tiles:
+                    of_tiles[tile] = of_tiles[tile].with_cost(load.cost_s)
+            self._of[operator.id] = of_tiles
+
     def close(self, kept: float = KEPT) -> None:
         """Close the round; `kept` is the share of earlier points that still counts."""
         self._of = {id_: {tile: each.closing(kept) for tile, each in of.items()} for id_, of in self._of.items()}
 
-    def plane(self, graph: Graph, partitioning: Partitioning, binding: Binding) -> Plane:
-        """All partitions with their workers."""
+    def plane(self, graph: Graph, partitioning: Partitioning, binding: Binding, *, measured: bool) -> Plane:
+        """All partitions with their workers; `measured`: costs are seconds of workers."""
         found = []
         for operator in graph.spatial_operators:
             for number, tile in sorted(partitioning.tiles(operator).items()):
                 instance = instance_id(operator.id, number)
                 worker, statistics = int(binding.worker_of[instance]), self._of[operator.id][tile]
                 found.append(PlanePartition(instance, worker, statistics))
-        return Plane(tuple(found), binding.workers)
+        return Plane(tuple(found), binding.workers, measured)
 
 
 def fitted(tile: Tile, old: OfTiles) -> PartitionStatistics:

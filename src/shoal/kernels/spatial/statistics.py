@@ -71,6 +71,18 @@ class AxisStatistics:
         span, pre_span = self.closed[SPAN:, at].tolist()
         return Amounts(whole.n - first.n, whole.q - first.q + span, whole.r - first.r + pre_span)
 
+    def share_before(self, at: int) -> float:
+        """The share of the work that is before row or column `at`: half of it by points, half by points times ranges.
+
+        Ranges count in every row that they overlap, so that points cost more where ranges are dense.
+        """
+        points = np.diff(self.closed[N], prepend=0.0)
+        ranges = np.diff(self.closed[Q], prepend=0.0)
+        ranges[1:] += self.closed[SPAN, 1:]
+        pairs = points * ranges
+        shares = [_share(float(each[:at].sum()), float(each.sum())) for each in (points, pairs) if each.sum() > 0]
+        return sum(shares) / len(shares) if shares else at / self.size
+
     def with_arrivals(self, counts: Counts) -> "AxisStatistics":
         """The same with more in the collectors."""
         return replace(self, collected=self.collected + counts)
@@ -122,11 +134,17 @@ class AxisStatistics:
 
 @dataclass(frozen=True, eq=False)
 class PartitionStatistics:
-    """The statistics of one tile by row and by column."""
+    """The statistics of one tile by row and by column, and what it has cost.
+
+    `busy_s`: seconds of workers up to the last round, of which those of earlier rounds count less and less;
+    `collected_s`: those of the running round.
+    """
 
     tile: Tile
     rows: AxisStatistics
     columns: AxisStatistics
+    busy_s: float = 0.0
+    collected_s: float = 0.0
 
     @classmethod
     def none(cls, tile: Tile) -> "PartitionStatistics":
@@ -145,11 +163,16 @@ class PartitionStatistics:
     def with_arrivals(self, came: TileArrivals) -> "PartitionStatistics":
         """The same with arrivals of the running round."""
         rows, columns = self.rows.with_arrivals(came.rows), self.columns.with_arrivals(came.columns)
-        return PartitionStatistics(self.tile, rows, columns)
+        return replace(self, rows=rows, columns=columns)
+
+    def with_cost(self, cost_s: float) -> "PartitionStatistics":
+        """The same with more seconds of work in the running round."""
+        return replace(self, collected_s=self.collected_s + cost_s)
 
     def closing(self, kept: float = KEPT) -> "PartitionStatistics":
         """The statistics after the round."""
-        return PartitionStatistics(self.tile, self.rows.closing(kept), self.columns.closing(kept))
+        busy_s = self.busy_s * kept + self.collected_s
+        return PartitionStatistics(self.tile, self.rows.closing(kept), self.columns.closing(kept), busy_s)
 
     def cut(self, axis: Axis, at: int) -> "tuple[PartitionStatistics, PartitionStatistics]":
         """Both parts of the tile, cut before a row or column of the grid.
@@ -157,12 +180,15 @@ class PartitionStatistics:
         Along the axis they are exact. Across it, how much of each column is in which part is not known: each part gets
         its share, so that totals are exact.
         """
-        first, second = self.tile.cut(axis, at)
+        tiles = self.tile.cut(axis, at)
         across = self.columns if axis == "row" else self.rows
-        along = self.of(axis).cut(at - (self.tile.top if axis == "row" else self.tile.left))
-        sides = [(part, across.fitted(part)) for part in along]
-        both = [(a, b) if axis == "row" else (b, a) for a, b in sides]
-        return PartitionStatistics(first, *both[0]), PartitionStatistics(second, *both[1])
+        line = at - (self.tile.top if axis == "row" else self.tile.left)
+        share = self.of(axis).share_before(line)
+        made = []
+        for tile, part, share_ in zip(tiles, self.of(axis).cut(line), (share, 1 - share), strict=True):
+            both = (part, across.fitted(part)) if axis == "row" else (across.fitted(part), part)
+            made.append(PartitionStatistics(tile, *both, self.busy_s * share_, self.collected_s * share_))
+        return made[0], made[1]
 
     def joined(self, behind: "PartitionStatistics", axis: Axis) -> "PartitionStatistics":
         """This tile and the one behind it along an axis as one."""
@@ -170,7 +196,8 @@ class PartitionStatistics:
         other: Axis = "column" if axis == "row" else "row"
         across = (self.of(other) + behind.of(other)).fitted(along)
         tile = Tile(self.tile.left, self.tile.top, behind.tile.right, behind.tile.bottom)
-        return PartitionStatistics(tile, *((along, across) if axis == "row" else (across, along)))
+        seconds = self.busy_s + behind.busy_s, self.collected_s + behind.collected_s
+        return PartitionStatistics(tile, *((along, across) if axis == "row" else (across, along)), *seconds)
 
 
 def _share(now: float, was: float) -> float:

@@ -78,15 +78,14 @@ def matching(points: Flow, ranges: Flow, terms: RangeTerms, id_: str | None, act
         raise GraphError(
             f"{points.location('match_ranges')} has an action {action!r} but no id that says which range it is for"
         )
+    points.check_groups(terms.partitions, "match_ranges")
     life: tuple[str, ...] = ()
     names = ranges.schema.names
     if id_ is not None:
         ranges.without_keys("match_ranges")
         since, until = free_name("since", names), free_name("until", names)
-        ranges, life = (
-            ranges.key_by(id_).versions(action=action, deleted=deleted, since=since, until=until),
-            (since, until),
-        )
+        keyed = ranges.key_by(id_) if terms.partitions == 1 else ranges.partition_by(id_, groups=terms.partitions)
+        ranges, life = keyed.versions(action=action, deleted=deleted, since=since, until=until), (since, until)
     cells = free_name("cell", points.schema.names), free_name("cell", names)
     return range_match(
         points.cover(terms.grid, terms.point, column=cells[0]),

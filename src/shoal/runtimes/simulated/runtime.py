@@ -63,6 +63,7 @@ class SimulatedRuntime(CommandedRun):
         self._now = Arrangement(graph, binding)
         _ = self._now.program
         self._input: TimedInput = self._opened()
+        self._input.aligned = settings.alignment == "event-time"
         self._input.shed(self._shedding)
         self._reports = SimulatedReports(settings.delivery)
         self._use = MachineUse(settings.machine)

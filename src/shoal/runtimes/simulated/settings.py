@@ -31,6 +31,10 @@ ARRIVALS = {
     "spread": "events of a step are due one after another, so that they wait for its end",
     "step": "events of a step are due together, at its end, as a recording that is replayed step by step",
 }
+ALIGNMENTS = {
+    "none": "every source is read as fast as it can be",
+    "event-time": "a source that is ahead of another in event time waits for it",
+}
 ORDER_OF = {"fcfs": "first-come", "round-robin": "turns"}
 """The order of a queue under a scheduling policy; by priority under the others."""
 DEFAULT_CORES = 2
@@ -47,6 +51,7 @@ CHOICES = {
     "contention": tuple(CONTENTIONS),
     "source": tuple(SOURCES),
     "arrival": tuple(ARRIVALS),
+    "alignment": tuple(ALIGNMENTS),
     "queues": ("", *QUEUES),
     "scheduling": ("", *(name for name in SCHEDULING if name != "threads")),
 }
@@ -79,6 +84,8 @@ class SimulatedSettings:
     source: str = "worker"
     arrival: str = "spread"
     """When the events of a step are due: spread over it, or together at its end, which needs source=outside."""
+    alignment: str = "none"
+    """Whether sources without a rate wait for each other: none, or event-time."""
     step_s: float = 0.04
     """The time between two arrivals of events of a source with a rate."""
     block_rows: int = 131_072

@@ -8,6 +8,7 @@ from itertools import count
 from shoal.kernels.spatial.statistics import Amounts, PartitionStatistics
 from shoal.model.control.partitioning import Cut, instance_id, number_of, operator_of
 from shoal.model.query.graph import InstanceId
+from shoal.model.spatial.tiles import Axis
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +22,14 @@ class PlanePartition:
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """All partitions and the number of workers; costs are relative to all that was received in the last round."""
+    """All partitions and the number of workers.
+
+    The cost of a partition is N * Q * R / R(S), or, if it is `measured`, the seconds that it took.
+    """
 
     partitions: Sequence[PlanePartition]
     workers: int
+    measured: bool = False
 
     @cached_property
     def received(self) -> float:
@@ -37,7 +42,15 @@ class Plane:
 
     def cost_of(self, partition: PlanePartition) -> float:
         """The cost of a partition."""
-        return self.cost(partition.statistics.total)
+        return partition.statistics.busy_s if self.measured else self.cost(partition.statistics.total)
+
+    def costs_of_parts(self, partition: PlanePartition, axis: Axis, at: int) -> tuple[float, float]:
+        """The costs of both parts of a partition, of which the second begins with its row or column `at`."""
+        along = partition.statistics.of(axis)
+        if self.measured:
+            first = partition.statistics.busy_s * along.share_before(at)
+            return first, partition.statistics.busy_s - first
+        return self.cost(along.before(at)), self.cost(along.behind(at))
 
     @cached_property
     def costs(self) -> tuple[float, ...]:
@@ -76,6 +89,6 @@ class Plane:
 
     def _with(self, partitions: Sequence[PlanePartition]) -> "Plane":
         """Other partitions of what was received."""
-        plane = Plane(tuple(partitions), self.workers)
+        plane = Plane(tuple(partitions), self.workers, self.measured)
         plane.__dict__["received"] = self.received  # costs before and after a change are compared
         return plane

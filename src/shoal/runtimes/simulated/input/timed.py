@@ -21,6 +21,8 @@ from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
 from shoal.storage.directory import Directory
 
 NEVER_S = float("inf")
+WAITS = 100
+"""A source that waits for another is polled so many times as often as one that waits for rows."""
 
 
 @dataclass
@@ -52,8 +54,10 @@ class TimedInput(ABC):
     """The input of a simulated run: when each source is polled, and how far it was read.
 
     `read` is called whenever a source is polled. Set `stopping` to read no more: the next `read` then closes all
-    windows, after which `ended` is true.
+    windows, after which `ended` is true. If it is `aligned`, a source waits for those that are behind it in event time.
     """
+
+    aligned = False
 
     def __init__(self, sources: Mapping[str, Source], now_s: Callable[[], float], step_s: float) -> None:
         """Open the sources; nothing is read yet."""
@@ -128,6 +132,8 @@ class TimedInput(ABC):
         end = self._cursors[stream].latest(offset)
         if end == offset:
             return None, self._next_s(stream, offset)
+        if self.aligned and self._is_ahead(stream):
+            return None, self._now_s() + self._step_s / WAITS
         due_s = self._due_s(stream, offset)
         counts = self._step(plan, source, now, end, due_s)
         if self._finished():
@@ -137,6 +143,17 @@ class TimedInput(ABC):
         # a block was full: the rest must not wait for a step
         has_more = self._due_s(stream, end) < self._now_s() and self._cursors[stream].latest(end) != end
         return counts, self._now_s() if has_more else self._next_s(stream, end)
+
+    def _is_ahead(self, stream: str) -> bool:
+        """Whether another source that is read as fast as it can be is behind this one in event time."""
+        mark = self._marks.get(stream)
+        others = [each for each, offset in self._offsets.items() if each != stream and not offset["ended"]]
+        return mark is not None and any(self._marks.get(each, mark) < mark for each in others if self._is_free(each))
+
+    def _is_free(self, stream: str) -> bool:
+        """Whether a source has no rate."""
+        cursor = self._cursors[stream]
+        return not isinstance(cursor, GeneratorCursor) or cursor.due_s(self._offsets[stream]) is None
 
     def _finished(self) -> bool:
         return self.stopping or all(offset["ended"] for offset in self._offsets.values())
