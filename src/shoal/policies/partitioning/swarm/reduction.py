@@ -101,7 +101,9 @@ def _best_cut(
         given, kept = parts if gives_first else (parts[1], parts[0])
         return others + kept, before[1] + given
 
-    at = searched(1, partition.statistics.of(axis).size - 1, lambda at: _difference(costs(at)) * (1 if gives_first else -1))
+    at = searched(
+        1, partition.statistics.of(axis).size - 1, lambda at: _difference(costs(at)) * (1 if gives_first else -1)
+    )
     return abs(_difference(costs(at))), at, costs(at)
 
 
