@@ -222,12 +222,12 @@ def metrics(asked: HotspotRun, course: Course) -> dict[str, float]:
     hot = asked.is_hot(minutes)
     calm = (minutes > WARM_UP) & (minutes < asked.minutes / 4)
     first, last = minutes[hot][0] - 0.5, minutes[hot][-1] + 0.5
-    begin_s, end_s, ended_s = course.seconds(np.array([first, last, asked.minutes])).tolist()
+    begin_s, end_s, ended_s = course.seconds(np.array([first, last, float(asked.minutes)])).tolist()
     busy = course.busy(begin_s, end_s)
     found = {
         "work_before": float(work[calm].mean()) / 1e6,
         "work_hot": float(work[hot].mean()) / 1e6,
-        "points_per_s_hot": asked.per_s * MINUTE * hot.sum() / (end_s - begin_s),
+        "points_per_s_hot": asked.per_s * MINUTE * int(hot.sum()) / (end_s - begin_s),
         "latency_ms_hot": 1000 * course.latency(begin_s, end_s),
         "busy_percent.mean": 100 * float(busy.mean()),
         "busy_percent.min": 100 * float(busy.min()),

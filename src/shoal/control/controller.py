@@ -15,6 +15,7 @@ from shoal.control.journal import Entry, Lost, Parked, Refused, Rejected, Scaled
 from shoal.control.names import instance_names
 from shoal.control.observation import Observation, merged_snapshots
 from shoal.control.partitions.rebalancing import Rebalancing, RunNow
+from shoal.control.partitions.remembered import Remembered
 from shoal.control.partitions.repartitioning import Divisions
 from shoal.control.proposal import Case, Verdict, decided, judged
 from shoal.control.reaction import NOTHING, Reaction
@@ -218,6 +219,15 @@ class Controller:
         moves = () if found.binding is None else (self._command(found.binding, self.policy),)
         commands = moves if found.changes is None else (found.changes, *moves)
         return Reaction(commands, (*self._streak.ended(), *found.entries))
+
+    def remembered(self, epoch: int, now_s: float) -> Remembered | None:
+        """What a run that goes on after an epoch must know of the partitions of the plane, if anything."""
+        return None if self._rebalancing is None else self._rebalancing.remembered(epoch, now_s)
+
+    def resume(self, remembered: Remembered) -> None:
+        """Go on with what an earlier run has remembered; called before the first event."""
+        if self._rebalancing is not None:
+            self._rebalancing.resume(remembered)
 
     def _begin_again(self, graph: Graph, partitioning: Partitioning) -> None:
         """Drop all observations: queries were added or removed, or instances were split or merged."""

@@ -391,10 +391,10 @@ def start(  # noqa: PLR0913  (all but the job by name)
 
 def _steer(run: Run, control: ControlSettings, journal: str | None) -> None:
     """Attach controller and journal to a run that binds instances."""
-    can = run.capabilities
+    can, kept = run.capabilities, None if run.temporary else run.checkpoint
     if can.binds != "always":
         return
-    run.steering = Steering.of(run.job.graph, run.policy, control, run.runtime, journal, run.mechanism)
+    run.steering = Steering.of(run.job.graph, run.policy, control, run.runtime, journal, run.mechanism, kept)
     numbers = run.workers, len(run.job.graph.stateful_instances), control.changed, can.simulates_time
     begun = Begun(round(run.began_s, 3), run.job.name, can.name, run.policy, *numbers)
     run.steering.note([begun])

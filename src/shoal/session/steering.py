@@ -14,6 +14,7 @@ from shoal.mechanisms.catalog import SHEDDING
 from shoal.model.control.messages import Command, EpochCommitted, Event, Rebind, RunEnded
 from shoal.model.query.graph import Graph
 from shoal.runtimes.protocol import Runtime
+from shoal.session.control_memory import ControlMemory
 from shoal.session.journal import JournalFile
 
 
@@ -29,6 +30,7 @@ class Steering:
         self.controller = controller
         self._runtime = runtime
         self._journal = journal
+        self._memory: ControlMemory | None = None
         self._given: tuple[Command, ...] = ()
         self._asked: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -46,8 +48,9 @@ class Steering:
         runtime: Runtime,
         journal: str | None,
         mechanism: str,
+        checkpoint: str | None,
     ) -> "Steering":
-        """The steering of a run that begins, with a journal in a directory, if any."""
+        """The steering of a run that begins, with a journal in a directory and a memory in a checkpoint, if any."""
         can = runtime.capabilities
         controller = Controller(
             graph,
@@ -57,7 +60,17 @@ class Steering:
             mechanisms=can.mechanisms if mechanism == AUTO else (),
             sheds=mechanism == SHEDDING,
         )
-        return cls(controller, runtime, None if journal is None else JournalFile(journal), Maps(graph), mechanism)
+        steering = cls(controller, runtime, None if journal is None else JournalFile(journal), Maps(graph), mechanism)
+        if checkpoint is not None:
+            steering._remember(ControlMemory(checkpoint))
+        return steering
+
+    def _remember(self, memory: ControlMemory) -> None:
+        """Go on with what an earlier run has remembered, and keep it up to date."""
+        self._memory = memory
+        remembered = memory.read()
+        if remembered is not None:
+            self.controller.resume(remembered)
 
     def scale(self, workers: int) -> None:
         """Ask for another number of workers; takes effect after the next epoch."""
@@ -75,6 +88,10 @@ class Steering:
         for command in reaction.commands:
             self.apply(command)
         self.note(reaction.entries)
+        if self._memory is not None and isinstance(event, EpochCommitted):
+            remembered = self.controller.remembered(event.epoch, event.at_s)
+            if remembered is not None:
+                self._memory.write(remembered)
         return 0.0 if isinstance(event, RunEnded) else self._runtime.cpu_s() - began_s
 
     def apply(self, command: Command) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shoal.control.partitions.rebalance_entries import Rebalanced, RebalanceMeasured
+from shoal.control.partitions.remembered import Remembered, RememberedTile
 from shoal.control.partitions.tile_statistics import TileStatistics
 from shoal.control.settings import ControlSettings
 from shoal.errors import ConfigError
@@ -56,6 +57,7 @@ class Rebalancing:
     _statistics: TileStatistics = field(default_factory=TileStatistics)
     _memory: SwarmMemory = field(default_factory=SwarmMemory)
     _began_s: float | None = None
+    _passed_s: float | None = None
     _divided: bool = False
     _sampled: bool = False
     _asked: tuple[Partitioning, float] | None = None
@@ -76,7 +78,8 @@ class Rebalancing:
         self._statistics.fit(now.graph, now.partitioning)
         self._statistics.add(snapshot.arrivals)
         self._statistics.add_costs(now.graph, now.partitioning, snapshot.loads)
-        self._began_s = now_s if self._began_s is None else self._began_s
+        if self._began_s is None:  # of a run that goes on, the time before its first epoch does not count
+            self._began_s = now_s if self._passed_s is None else now_s - event.duration_s - self._passed_s
         if not now.ready or self._waits(now.partitioning, now_s):
             return None
         if not self._divided:
@@ -88,6 +91,36 @@ class Rebalancing:
             self._sampled = True
             return self._by_history(event, now)
         return None
+
+    def remembered(self, epoch: int, now_s: float) -> Remembered | None:
+        """What a run that goes on after an epoch must know; None if nothing is decided later."""
+        if self.policy == "uniform-grid":
+            return None
+        stages = self._memory.stages
+        return Remembered(
+            epoch,
+            self.policy,
+            {id_: tuple(map(RememberedTile.of, several)) for id_, several in self._statistics.known.items()},
+            round_s=0.0 if self._began_s is None else now_s - self._began_s,
+            pointer=stages.pointer,
+            rebalances=stages.rebalances,
+            taken=stages.taken,
+            throughput=stages.throughput,
+            rounds=self._memory.rounds,
+            divided=self._divided,
+            sampled=self._sampled,
+        )
+
+    def resume(self, remembered: Remembered) -> None:
+        """Go on with what an earlier run has remembered; called before the first epoch.
+
+        Another policy than that of the earlier run makes its own decisions from the statistics.
+        """
+        known = {id_: [each.statistics() for each in several] for id_, several in remembered.tiles.items()}
+        self._statistics = TileStatistics(known)
+        if remembered.policy == self.policy:
+            self._memory, self._passed_s = remembered.memory, remembered.round_s
+            self._divided, self._sampled = remembered.divided, remembered.sampled
 
     def refuse(self) -> None:
         """Note that the runtime has refused the last change."""

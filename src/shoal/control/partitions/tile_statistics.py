@@ -16,9 +16,16 @@ OfTiles = Mapping[Tile, PartitionStatistics]
 class TileStatistics:
     """Statistics by operator and tile; those of tiles that are cut or merged are, too."""
 
-    def __init__(self) -> None:
-        """Nothing was received."""
-        self._of: dict[OperatorId, OfTiles] = {}
+    def __init__(self, known: Mapping[OperatorId, Sequence[PartitionStatistics]] | None = None) -> None:
+        """Begin with what is known of tiles, by default nothing."""
+        self._of: dict[OperatorId, OfTiles] = {
+            id_: {each.tile: each for each in several} for id_, several in (known or {}).items()
+        }
+
+    @property
+    def known(self) -> dict[OperatorId, tuple[PartitionStatistics, ...]]:
+        """The statistics of all tiles, by operator."""
+        return {id_: tuple(of.values()) for id_, of in self._of.items()}
 
     def fit(self, graph: Graph, partitioning: Partitioning) -> None:
         """Have the tiles of a partitioning."""

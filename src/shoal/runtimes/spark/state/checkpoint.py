@@ -37,7 +37,9 @@ from shoal.storage.writable import check_writable
 
 KEPT_MANIFESTS = 3
 FORMAT = 4
-OWN = frozenset({"spark", "sources", "graphs", "plans", "epochs", "state", "commands", "lock", "journal.jsonl"})
+OWN = frozenset(
+    {"spark", "sources", "graphs", "plans", "epochs", "state", "commands", "lock", "journal.jsonl", "control"}
+)
 """What a checkpoint may hold; at least one of them if it holds anything."""
 T = TypeVar("T")
 
