@@ -25,6 +25,7 @@ from shoal.experiments.experiment import TrialOutcome
 from shoal.model.control.messages import EpochCommitted
 from shoal.session.digest import differences
 from shoal.session.job import Job
+from shoal.session.results import written_results
 from shoal.session.run import Run, start
 from shoal.workloads.catalog import workload
 from shoal.workloads.geo_pubsub.change_times import BURST_US
@@ -191,7 +192,7 @@ def hotspot(
     run.wait(course.take)
     if asked.heat.hotspots and course.seconds(np.array([minutes / 4.0]))[0] <= history_s:
         raise RunError(f"history must end before the hotspot begins; {history_s} s are too long")
-    wrong = differences({"matches": run.sink.table("matches")}, ready.expected(run.consumed))
+    wrong = differences(written_results(run.sink, ready.job.graph), ready.expected(run.consumed))
     return checked(metrics(asked, course), wrong, series={"units_of_work": series(asked, course)})
 
 

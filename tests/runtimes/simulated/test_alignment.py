@@ -1,6 +1,7 @@
 """Sources without a rate: how far one is ahead of another in event time."""
 
 import pytest
+from tests.small_city import result_tables
 
 from shoal.model.control.messages import EpochCommitted
 from shoal.session.digest import differences
@@ -25,8 +26,7 @@ def apart_s(alignment: str) -> float:
     conf = {**CONF, "work_factor": "100", "alignment": alignment}
     run = start(ready.job, on="simulated", topology="cores:4", policy="uniform-grid", conf=conf)
     run.wait(compare)
-    found = {"matches": run.sink.table("matches")}
-    assert differences(found, ready.expected(run.consumed)) == []
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
     return max(apart_us) / 1e6
 
 
