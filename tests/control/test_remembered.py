@@ -18,7 +18,7 @@ from shoal.model.control.partitioning import DECLARED, instance_id
 from shoal.model.control.snapshot import InstanceLoad, Snapshot
 from shoal.model.query.graph import Graph
 from shoal.model.spatial.arrivals import TileArrivals
-from shoal.session.control_memory import NAME, RECORD, ControlMemory
+from shoal.session.steering import MEMORY, MEMORY_RECORD, ControlMemory
 
 GRAPH: Graph = spatial_case(0).job(partitions=3).graph
 (OPERATOR,) = GRAPH.spatial_operators
@@ -37,9 +37,22 @@ def epoch(number: int, seed: int) -> EpochCommitted:
         arrivals.append(came)
     loads = {each: InstanceLoad(10, float(draw.random()), 0, 0) for each in BINDING.worker_of}
     snapshot = Snapshot(number, BINDING, loads, {}, 1.0, {}, arrivals={OPERATOR.id: tuple(arrivals)})
-    counted = dict.fromkeys(("rows", "results", "dead_letters", "moves", "state_bytes", "state_bytes_moved"), 0)
-    times = dict.fromkeys(("latency_s", "compute_s", "migration_s", "policy_s"), 0.0)
-    return EpochCommitted(epoch=number, **counted, **times, duration_s=1.0, snapshot=snapshot, at_s=float(number))
+    return EpochCommitted(
+        epoch=number,
+        rows=0,
+        results=0,
+        dead_letters=0,
+        moves=0,
+        state_bytes=0,
+        state_bytes_moved=0,
+        duration_s=1.0,
+        latency_s=0.0,
+        compute_s=0.0,
+        migration_s=0.0,
+        policy_s=0.0,
+        snapshot=snapshot,
+        at_s=float(number),
+    )
 
 
 def made(policy: str, cost: str) -> Rebalancing:
@@ -72,7 +85,7 @@ def test_a_run_that_goes_on_decides_as_one_that_never_stopped(stopped: int, seed
     begun = decisions(first, epochs[:stopped])
     remembered = first.remembered(stopped - 1, epochs[stopped - 1].at_s)
     assert remembered is not None
-    second.resume(RECORD.decode(RECORD.encode(remembered), "a file"))
+    second.resume(MEMORY_RECORD.decode(MEMORY_RECORD.encode(remembered), "a file"))
     assert begun + decisions(second, epochs[stopped:]) == whole
     assert any(whole) or policy == "history-grid"
 
@@ -80,6 +93,6 @@ def test_a_run_that_goes_on_decides_as_one_that_never_stopped(stopped: int, seed
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     memory = ControlMemory(str(tmp_path))
     assert memory.read() is None
-    (tmp_path / NAME).write_bytes(b"00000000\n{}")
+    (tmp_path / MEMORY).write_bytes(b"00000000\n{}")
     with pytest.raises(CheckpointError, match="control is damaged: its checksum does not match"):
         memory.read()

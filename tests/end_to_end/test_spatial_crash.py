@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EVENTS, ROWS = 30_000, 1_500
-SETTINGS = {"per_s": 1_000, "hot_from_s": 3, "hot_s": 20, "heat": 0.8, "subscriptions": 1_000, "churn": 200}
-SETTINGS |= {"hot_subscriptions": 500, "queries": "matches"}
+SETTINGS: dict[str, str | float] = {"per_s": 1_000, "hot_from_s": 3, "hot_s": 20, "heat": 0.8, "queries": "matches"}
+SETTINGS |= {"subscriptions": 1_000, "churn": 200, "hot_subscriptions": 500}
 CONTROL = {"round_s": "0.001", "beta": "2"}
 PLAN = "shoal.runtimes.spark.state.checkpoint:Checkpoint.write_plan"
 MANIFEST = "shoal.runtimes.spark.state.checkpoint:Checkpoint.write_manifest"
 STATE = "shoal.runtimes.spark.state.writing:StateWriter.write"
-MEMORY = "shoal.session.control_memory:ControlMemory.write"
+MEMORY = "shoal.session.steering:ControlMemory.write"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from shoal.control.controller import Controller
 from shoal.control.effects.maps import Maps
 from shoal.control.effects.migrations import Migrations
 from shoal.control.journal import Entry, Migrated
+from shoal.control.partitions.remembered import Remembered
 from shoal.control.reaction import NOTHING, Reaction
 from shoal.control.settings import ControlSettings
 from shoal.control.twin.adviser import AUTO
@@ -14,8 +15,37 @@ from shoal.mechanisms.catalog import SHEDDING
 from shoal.model.control.messages import Command, EpochCommitted, Event, Rebind, RunEnded
 from shoal.model.query.graph import Graph
 from shoal.runtimes.protocol import Runtime
-from shoal.session.control_memory import ControlMemory
 from shoal.session.journal import JournalFile
+from shoal.storage.codec import Codec
+from shoal.storage.directory import Directory
+from shoal.storage.record import Record
+
+MEMORY = "control"
+"""The file of a checkpoint with what the controller remembers."""
+MEMORY_FORMAT = 1
+MEMORY_RECORD = Record(Codec[Remembered]([Remembered], format=MEMORY_FORMAT))
+
+
+class ControlMemory:
+    """What the controller remembers, in a file of the checkpoint that is replaced after every epoch.
+
+    It is written after the epoch was committed. If a run dies between the two, what came in that epoch is missing in
+    the statistics; no result depends on them.
+    """
+
+    def __init__(self, checkpoint: str) -> None:
+        """Name the file; nothing is read or written yet."""
+        self._directory = Directory(checkpoint)
+
+    def read(self) -> Remembered | None:
+        """What an earlier run has remembered, if there was one; raises `CheckpointError` if the file is damaged."""
+        if not self._directory.exists(MEMORY):
+            return None
+        return MEMORY_RECORD.decode(self._directory.read(MEMORY), self._directory.path(MEMORY))
+
+    def write(self, remembered: Remembered) -> None:
+        """Replace the file."""
+        self._directory.write(MEMORY, MEMORY_RECORD.encode(remembered))
 
 
 class Steering:
