@@ -169,6 +169,8 @@ class DeclaredQuery:
     where: str = ""
     unsupported: Mapping[str, str] = field(default_factory=dict)
     """Engines that cannot run it, each with the reason."""
+    operators: Mapping[str, str] = field(default_factory=dict)
+    """The types of a graph's operators by name, as the file has them."""
 
 
 @dataclass(frozen=True)

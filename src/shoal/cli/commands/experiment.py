@@ -60,17 +60,17 @@ def _lines(file: ExperimentFile, lacks: list[str]) -> Iterator[str]:
     yield f"dialect {file.dialect}: {file.dialect_reason}"
     for each in file.experiments:
         yield ""
-        yield from _experiment_lines(each)
+        yield from _experiment_lines(each, file)
     if lacks:
         yield ""
         yield "missing:"
         yield from (f"  {each}" for each in lacks)
 
 
-def _experiment_lines(experiment: Experiment) -> Iterator[str]:
+def _experiment_lines(experiment: Experiment, file: ExperimentFile) -> Iterator[str]:
     title = f": {experiment.title}" if experiment.title else ""
     yield f"{experiment.name}{title}"
-    yield f"  {_subject(experiment)}"
+    yield f"  {_subject(experiment, file)}"
     trials = f"{_count(len(experiment.points), 'point')}, {_count(experiment.repeat, 'trial')} of each"
     yield f"  {trials}; answers: {experiment.answers}"
     same, varied = _split(experiment)
@@ -96,15 +96,15 @@ def _split(experiment: Experiment) -> tuple[Parameters, list[Parameters]]:
     return same, rest if len(rest) > 1 else []
 
 
-def _subject(experiment: Experiment) -> str:
+def _subject(experiment: Experiment, file: ExperimentFile) -> str:
     subject = experiment.subject
     if isinstance(subject, WorkloadRun):
-        return f"workload {subject.workload} on {', '.join(engines_of(experiment))}"
+        return f"workload {subject.workload} on {', '.join(engines_of(experiment, file))}"
     if isinstance(subject, MeasureFunction):
         return f"measure {subject.file}:{subject.function}"
     nodes = sorted({node for task in every_task(subject.tasks) for node in task.nodes})
     tasks = _count(len(list(every_task(subject.tasks))), "task")
-    return f"flow of {tasks} for nodes {', '.join(map(str, nodes))} on {', '.join(engines_of(experiment))}"
+    return f"flow of {tasks} for nodes {', '.join(map(str, nodes))} on {', '.join(engines_of(experiment, file))}"
 
 
 def _count(number: int, what: str) -> str:
@@ -127,7 +127,7 @@ def _described(file: ExperimentFile, lacks: list[str]) -> dict[str, Any]:
                 "name": each.name,
                 "title": each.title,
                 "subject": _kind(each),
-                "engines": list(engines_of(each)),
+                "engines": list(engines_of(each, file)),
                 "answers": each.answers,
                 "repeat": each.repeat,
                 "trials": len(each.points) * each.repeat,

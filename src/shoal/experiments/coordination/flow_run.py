@@ -151,7 +151,7 @@ class FlowRun:
             if task.name == "runParallel":
                 apart = [self._opened([each]) for each in task.arguments[0]]
             elif task.name in TASK_LISTS and (task.parallel or not task.ack):
-                apart = [self._opened(*_repeated(task))]
+                apart = [self._opened(*repeated(task))]
             elif task.name in GIVES_ROWS:
                 self._sending += len(task.nodes)
             level.next += 1
@@ -166,7 +166,7 @@ class FlowRun:
         if apart:
             return [self._apart(each) for each in apart]
         if task.name in TASK_LISTS:
-            tasks, times = _repeated(task)
+            tasks, times = repeated(task)
             level = _Level(tasks, len(tasks), times)
             with self._lock:
                 branch.levels.append(level)
@@ -272,7 +272,7 @@ class FlowRun:
             return "; ".join(sorted(self._going_on.values()))
 
 
-def _repeated(task: Task) -> tuple[Sequence[Task], int]:
+def repeated(task: Task) -> tuple[Sequence[Task], int]:
     """The tasks of a list, and how often they are done."""
     return (task.arguments[1], task.arguments[0]) if task.name == "loopTasks" else (task.arguments[0], 1)
 

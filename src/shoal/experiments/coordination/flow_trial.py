@@ -10,14 +10,15 @@ from shoal.errors import ConfigError, ShoalError, did_you_mean
 from shoal.experiments.coordination.flow_run import FlowRun, Watch
 from shoal.experiments.coordination.node_link import NeighbourNodes, NodeLink, NodeReport, ThreadNode
 from shoal.experiments.coordination.nodes.flow_node import NodeSetup
+from shoal.experiments.coordination.simulated.simulated_trial import run_simulated
 from shoal.experiments.coordination.throughput import sets_of, throughput_metrics
 from shoal.experiments.coordination.wire.registration import REGISTER_S, Registration, RemoteNode
 from shoal.experiments.coordination.wire.token import known_token, new_token
 from shoal.experiments.coordination.wire.wire_messages import Begin
-from shoal.experiments.experiment import ENGINE, Experiment, ExperimentFile, Parameters, TaskFlow, TrialOutcome
+from shoal.experiments.experiment import Experiment, ExperimentFile, Parameters, TaskFlow, TrialOutcome
 from shoal.experiments.language.experiment_file import flow_for
 from shoal.experiments.language.task_check import every_task
-from shoal.experiments.requirements import DEFAULT_ENGINE, unsupported
+from shoal.experiments.requirements import engine_at, is_simulated, unsupported
 
 NODES, WORKERS, TRACE = "nodes", "workers", "trace"
 """Parameters of every flow: where its nodes are, how many workers each engine has, and whether anything is traced."""
@@ -38,13 +39,16 @@ def run_flow(
     flow = flow_for(file, experiment.subject, parameters)
     if reason := unsupported(file, flow, parameters):
         return TrialOutcome(unsupported=reason)
+    deadline_s = began_s + SHARE * experiment.timeout_s
+    if is_simulated(file, parameters):
+        return run_simulated(file, flow, parameters, deadline_s, watch)
     numbers = sorted({node for task in every_task(flow.tasks) for node in task.nodes})
     subject = next(
         (node for task in every_task(flow.tasks) if task.name == "deployQueries" for node in task.nodes), None
     )
     try:
         with _nodes(file, parameters, numbers) as nodes:
-            run = FlowRun(nodes, file.dialect, began_s + SHARE * experiment.timeout_s, watch)
+            run = FlowRun(nodes, file.dialect, deadline_s, watch)
             for node in nodes.values():
                 if isinstance(node, RemoteNode):
                     node.listen(run.fail)
@@ -125,7 +129,7 @@ def listening_address(text: str) -> tuple[str, int]:
 def _setup(file: ExperimentFile, parameters: Parameters, number: int) -> NodeSetup:
     return NodeSetup(
         number,
-        str(parameters.get(ENGINE, DEFAULT_ENGINE)),
+        engine_at(file, parameters),
         file,
         Path(file.path).absolute().parent,
         {name.removeprefix("conf."): str(value) for name, value in parameters.items() if name.startswith("conf.")},

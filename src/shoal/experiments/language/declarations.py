@@ -57,7 +57,7 @@ def _datasets(part: YamlPart | None, streams: Mapping[str, StreamDefinition]) ->
     for dataset in datasets(part, WORKLOADS):
         number = _number(dataset.id, dataset.part, "id of a dataset")
         if number in found:
-            dataset.part.fail(f"dataset {number} is declared twice")
+            dataset.part.fail(f"dataset {number} is declared twice; give one of them another id")
         if dataset.stream and dataset.stream not in streams:
             known = ", ".join(streams) or "none"
             dataset.part.fail(f"stream of a dataset must be one of {known}; got {dataset.stream!r}")
@@ -82,12 +82,27 @@ def _queries(
     for item in part.items("spequeries"):
         query = _query(item, streams, numbered)
         if query.id in found:
-            item.fail(f"query {query.id} is declared twice")
+            item.fail(f"query {query.id} is declared twice; give one of them another id")
         found[query.id] = query
     for query, item in zip(found.values(), part.items("spequeries"), strict=True):
         if missing := [each for each in query.needs if each not in found]:
             item.fail(f"dependency-queries of query {query.id} must be of {_ids(found)}; got {missing[0]}")
+        if circle := _circle(found, query.id):
+            among = ", ".join(map(str, circle))
+            item.fail(f"dependency-queries must not lead in a circle; they do, among {among}: leave one of them out")
     return found
+
+
+def _circle(queries: Mapping[int, DeclaredQuery], first: int) -> list[int]:
+    """The queries that lead from a query back to it; none if they do not."""
+    paths = [[first]]
+    for path in paths:
+        for each in queries[path[-1]].needs if path[-1] in queries else ():
+            if each == first:
+                return path
+            if all(each not in other for other in paths):
+                paths.append([*path, each])
+    return []
 
 
 def _query(
@@ -101,7 +116,7 @@ def _query(
         item.fail("a query must have a key 'sql-query', or 'operators' and 'edges'")
     output = entries["output-stream-id"].number("output-stream-id") if "output-stream-id" in entries else None
     if output is not None and output not in numbered:
-        entries["output-stream-id"].fail(f"output-stream-id must be of {_ids(numbered)}; got {output}")
+        entries["output-stream-id"].fail(f"output-stream-id must be one of {_ids(numbered)}; got {output}")
     if output is None and "sql-query" in entries:
         item.fail(f"a query in SQL must say where its results go: a key 'output-stream-id', one of {_ids(numbered)}")
     return DeclaredQuery(
@@ -113,7 +128,14 @@ def _query(
         _numbers(entries.get("dependency-queries"), "dependency-queries"),
         item.where,
         _unsupported(entries.get("not-supported"), texts),
+        _operators(entries.get("operators")),
     )
+
+
+def _operators(part: YamlPart | None) -> dict[str, str]:
+    """Names and types of a graph's operators, which have been checked."""
+    listed = [item.entries("operator") for item in part.items("operators")] if part else []
+    return {entries["name"].text("name"): entries["type"].text("type") for entries in listed}
 
 
 def _texts(part: YamlPart | None, key: str = "sql-query") -> dict[str, str]:
@@ -162,7 +184,7 @@ def _tracepoints(part: YamlPart | None) -> dict[int, str]:
         if not isinstance(active, bool):
             entries["active"].fail(f"active of a tracepoint must be true or false; got {entries['active'].shown}")
         if number in numbers:
-            item.fail(f"tracepoint {number} is declared twice")
+            item.fail(f"tracepoint {number} is declared twice; give one of them another id")
         numbers.add(number)
         if active:
             found[number] = entries["name"].text("name of a tracepoint")
@@ -217,5 +239,5 @@ def _latency_us(part: YamlPart) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        part.fail(f"latency must be a number of microseconds; got {part.shown}")
+        part.fail(f"latency must be a number of microseconds, as in 500 for half a millisecond; got {part.shown}")
     return value

@@ -38,7 +38,7 @@ class Declared:
 def flow_at(flow: TaskFlow, parameters: Parameters, declared: Declared) -> TaskFlow:
     """The flow at a point; an argument that is not what it must be is an error with the line of its task."""
     bound = tuple(_bound(task, parameters) for task in flow.tasks)
-    scope = _Scope(declared, tuple(parameters), dict.fromkeys(_nodes(bound), ""), _deployed(bound, declared))
+    scope = _Scope(declared, tuple(parameters), dict.fromkeys(nodes_of(bound), ""), _deployed(bound, declared))
     return TaskFlow(tuple(_checked(task, scope) for task in bound))
 
 
@@ -68,7 +68,7 @@ def _bound(task: Task, parameters: Parameters) -> Task:
     return replace(task, arguments=tuple(value(each) for each in task.arguments))
 
 
-def _nodes(tasks: Iterable[Task]) -> tuple[int, ...]:
+def nodes_of(tasks: Iterable[Task]) -> tuple[int, ...]:
     """The nodes of a flow: those with a task, and those that are made hosts, sources or sinks of a query."""
     found: set[int] = set()
     for task in every_task(tasks):

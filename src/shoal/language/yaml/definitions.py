@@ -103,7 +103,10 @@ def definitions(part: YamlPart | None) -> dict[str, StreamDefinition]:
     for item in part.items("stream-definitions") if part else ():
         defined = _definition(item)
         if defined.name in found or (defined.id and defined.id in ids):
-            item.fail(f"stream {defined.name!r} (stream-id {defined.id or 'none'}) is defined twice")
+            item.fail(
+                f"stream {defined.name!r} (stream-id {defined.id or 'none'}) is defined twice; "
+                "each needs its own name and id"
+            )
         found[defined.name] = defined
         ids.add(defined.id)
     return found

@@ -37,6 +37,8 @@ def made(launch: Launch) -> Runtime:
         return _row_by_row(launch, settings)
     if settings.standby:
         raise ConfigError(f"state is replicated with detail=rows only; got standby={settings.standby}")
+    if settings.placed:
+        raise ConfigError(f"rows have places with detail=rows only; got {settings.placed}")
     settings, sources = settings.bound(launch.policy), launch.sources
     if settings.mode == "statistical":
         if not isinstance(launch.sink, MemorySink):

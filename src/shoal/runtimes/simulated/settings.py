@@ -57,6 +57,8 @@ CHOICES = {
 }
 NEED_TRACE = {"delay": "traced", "contention": "profile"}
 AT_LEAST_1 = ("turn_steps", "block_rows", "sample_rows")
+PLACES = ("sources_at", "results_at", "state_topology")
+"""Settings that have no meaning unless every row is simulated."""
 ABOVE_0 = ("step_s", "epoch_s", "hand_over_s", "work_factor", "replication_s")
 
 
@@ -82,6 +84,12 @@ class SimulatedSettings:
     work_factor: float = 1.0
     """Factor of all costs of the delay model, to calibrate it to an engine by one number."""
     source: str = "worker"
+    sources_at: str = ""
+    """Hosts that read streams, such as `Bid=edge-1,Auction=edge-2`; others are read as `source` says."""
+    results_at: str = ""
+    """Hosts that results are sent to over links, by table, such as `totals=server`; others leave at no cost."""
+    state_topology: str = ""
+    """A machine of the same hosts whose links carry state that moves; empty: it shares the links of the topology."""
     arrival: str = "spread"
     """When the events of a step are due: spread over it, or together at its end, which needs source=outside."""
     alignment: str = "none"
@@ -142,6 +150,40 @@ class SimulatedSettings:
         if self.topology:
             _ = self.machine
         self._check_standby()
+        self._check_places()
+
+    def _check_places(self) -> None:
+        for setting in ("sources_at", "results_at"):
+            self.places(setting)
+        if self.state_topology:
+            names, others = ([host.name for host in each.hosts] for each in (self.machine, self.state_machine))
+            if names != others:
+                raise ConfigError(
+                    f"state_topology must have the hosts of the topology, {', '.join(names)}; got {', '.join(others)}"
+                )
+
+    def places(self, setting: str) -> dict[str, int]:
+        """The number of the host of every name in `sources_at` or `results_at`.
+
+        >>> SimulatedSettings(topology="star:2@1Mbit", sources_at="Bid=host-2").places("sources_at")
+        {'Bid': 1}
+        """
+        text, names = getattr(self, setting), [host.name for host in self.machine.hosts]
+        found: dict[str, int] = {}
+        for entry in filter(None, text.split(",")):
+            name, equals, host = entry.strip().rpartition("=")
+            if not equals or not name or host not in names:
+                known = ", ".join(names)
+                raise ConfigError(
+                    f"{setting} must be names and hosts, as in Bid={names[0]}; hosts are {known}; got {entry!r}"
+                )
+            found[name] = names.index(host)
+        return found
+
+    @property
+    def placed(self) -> str:
+        """The settings about places that are given, which need a run row by row; empty if none is."""
+        return ", ".join(f"{name}={getattr(self, name)}" for name in PLACES if getattr(self, name))
 
     def _check_standby(self) -> None:
         if not self.standby:
@@ -159,6 +201,11 @@ class SimulatedSettings:
             raise ConfigError(
                 f"{needing[0]} needs trace=FILE, a profile of the target; `shoal profile --output` writes one"
             )
+
+    @cached_property
+    def state_machine(self) -> Machine:
+        """The machine whose links carry state that moves."""
+        return machine_named(self.state_topology) if self.state_topology else self.machine
 
     @cached_property
     def machine(self) -> Machine:

@@ -49,6 +49,10 @@ class DatasetRows:
                 found.append((stream, batches[0]))
         return found
 
+    def positions(self, stream: int) -> NDArray[np.int64]:
+        """Which rows are of a stream."""
+        return self._positions[stream]
+
     @cached_property
     def _positions(self) -> dict[int, NDArray[np.int64]]:
         return {stream: np.flatnonzero(self.order == stream) for stream in self.tables}
@@ -68,7 +72,7 @@ class DatasetRows:
         due: NDArray[np.float64] = (np.maximum.accumulate(due_us) - due_us[0]) / 1e6
         return due
 
-    def of_stream(self, stream: int, most: int | None) -> "DatasetRows":
+    def of_stream(self, stream: int, most: int | None = None) -> "DatasetRows":
         """The rows of one stream, perhaps only the first of them."""
         table = self.tables.get(stream)
         if table is None:

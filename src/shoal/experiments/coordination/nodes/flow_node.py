@@ -3,20 +3,21 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 
 from shoal.errors import ConfigError, RunError
+from shoal.experiments.coordination.deployed import engine_job
 from shoal.experiments.coordination.nodes.dataset_rows import DatasetRows, dataset_rows
 from shoal.experiments.coordination.nodes.held_streams import HeldStreams
 from shoal.experiments.coordination.nodes.node_trace import EMITTED, FINISHED, RECEIVED, STOPPED, Trace
 from shoal.experiments.coordination.nodes.row_digest import RowDigest
 from shoal.experiments.coordination.nodes.stream_file import StreamFile
 from shoal.experiments.engines.catalog import installed_engine, shut_down
-from shoal.experiments.engines.contract import EngineJob, EngineQuery, EngineSession
+from shoal.experiments.engines.contract import EngineJob, EngineSession
 from shoal.experiments.experiment import ExperimentFile
 
 
@@ -98,21 +99,13 @@ class FlowNode:
         session.start()
 
     def _job(self, languages: tuple[str, ...]) -> EngineJob:
-        file, found = self.setup.file, []
-        wanted: dict[int, None] = {}
-        for number in self.queries:
-            wanted |= dict.fromkeys((*file.queries[number].needs,))
-        for number in (*wanted, *self.queries):
-            query = file.queries[number]
-            output = file.streams[query.output].name if query.output is not None else ""
-            text = next((query.sql[each] for each in languages if each in query.sql), "")
-            if not text and query.graph is None:
-                raise ConfigError(f"query {query.id} ({query.name}) has no text for engine {self.setup.engine}")
-            found.append(EngineQuery(query.name, output or _table(query.graph), text, query.graph))
-        outputs = {each.output for each in found}
-        streams = {each.name: each for each in file.streams.values() if each.name not in outputs}
-        self._read = frozenset(self._numbers[name] for name in streams)
-        return EngineJob(streams, tuple(found), self.workers, self.setup.settings, str(self.setup.directory))
+        file = self.setup.file
+        job = engine_job(file, self.queries, languages)
+        unread = [each.name for each in job.queries if not each.text and each.graph is None]
+        if unread:
+            raise ConfigError(f"query {unread[0]} has no text for engine {self.setup.engine}")
+        self._read = frozenset(self._numbers[name] for name in job.streams)
+        return replace(job, workers=self.workers, settings=self.setup.settings, directory=str(self.setup.directory))
 
     def finish(self) -> None:
         """No more rows come: every result is emitted and has reached the nodes it is sent to."""
@@ -220,7 +213,3 @@ class FlowNode:
 
     def _name(self, stream: int) -> str:
         return self.setup.file.streams[stream].name
-
-
-def _table(graph: object) -> str:
-    return str(getattr(graph, "table", "results"))

@@ -7,12 +7,10 @@ from shoal.errors import ConfigError
 from shoal.experiments.coordination.nodes.dataset_rows import DatasetRows
 from shoal.experiments.coordination.nodes.flow_node import FlowNode
 from shoal.experiments.coordination.nodes.node_trace import DEPLOYED
-from shoal.experiments.coordination.nodes.pacing import Block, OnOff, as_fast_as_possible, at_rate, by_times
+from shoal.experiments.coordination.nodes.pacing import MILLISECONDS, SENDS, Block, paced_rows
 from shoal.experiments.coordination.nodes.stream_file import StreamFile
 from shoal.experiments.experiment import Dialect
-from shoal.experiments.language.task_table import BY_TIMESTAMPS, FAST
 
-MILLISECONDS = 1e3
 UNITS: Mapping[Dialect, float] = {"expose": 1e3, "dcep-sim": 1e6}
 """What `wait` counts, as parts of a second."""
 FINISH = "finish"
@@ -51,32 +49,14 @@ def _set_workers(node: FlowNode, workers: int) -> None:
     node.workers = workers
 
 
-def _send(node: FlowNode, dataset: int, times: int, pace: str | float) -> None:
-    rows = node.dataset(dataset)
-    for _ in range(times):
-        if pace == FAST:
-            _stream(node, rows, as_fast_as_possible(rows.rows))
-        elif pace == BY_TIMESTAMPS:
-            _stream(node, rows, by_times(rows.times_s))
-        else:
-            _stream(node, rows, at_rate(rows.rows, float(pace)))
+def _sender(name: str) -> Callable[..., None]:
+    """What a task that sends a dataset does."""
 
+    def send(node: FlowNode, *arguments: Any) -> None:
+        for rows, blocks in paced_rows(node.dataset, name, arguments):
+            _stream(node, rows, blocks)
 
-def _send_at_rate(node: FlowNode, dataset: int, per_s: float) -> None:
-    rows = node.dataset(dataset)
-    _stream(node, rows, at_rate(rows.rows, per_s))
-
-
-def _send_on_off(node: FlowNode, dataset: int, per_s: float, pause_ms: float, least: int, most: int, step: int) -> None:
-    if most < least:
-        raise ConfigError(f"most rows of sendDsAsVariableOnOffStream must be at least {least}; got {most}")
-    rows = node.dataset(dataset)
-    _stream(node, rows, OnOff(per_s, pause_ms / MILLISECONDS, least, most, step).blocks(rows.rows))
-
-
-def _send_one_stream(node: FlowNode, dataset: int, stream: int, most: int | None = None) -> None:
-    rows = node.dataset(dataset).of_stream(stream, most)
-    _stream(node, rows, as_fast_as_possible(rows.rows))
+    return send
 
 
 def _stream(node: FlowNode, rows: DatasetRows, sent: Iterable[Block]) -> None:
@@ -139,11 +119,7 @@ NODE_TASKS: Mapping[str, Callable[..., None]] = {
     "startRuntimeEnv": FlowNode.start,
     "stopRuntimeEnv": FlowNode.stop,
     FINISH: FlowNode.finish,
-    "sendDsAsStream": _send,
-    "sendDsAsConstantStream": _send_at_rate,
-    "sendDsAsVariableOnOffStream": _send_on_off,
-    "sendDsAsSpecificStream": _send_one_stream,
-    "sendNRowsDsAsSpecificStream": _send_one_stream,
+    **{name: _sender(name) for name in SENDS},
     "writeStreamToCsv": _write_csv,
     "retEndOfStream": lambda node, quiet_ms: node.await_quiet(quiet_ms / MILLISECONDS),
     "retWhenReceived": FlowNode.await_received,
@@ -162,5 +138,5 @@ NODE_TASKS: Mapping[str, Callable[..., None]] = {
     "startExperiment": _nothing,
     "endExperiment": _nothing,
 }
-GIVES_ROWS = frozenset(name for name in NODE_TASKS if name.startswith("send") or name == "resumeStream")
+GIVES_ROWS = frozenset((*SENDS, "resumeStream"))
 """Tasks by which rows come to engines."""

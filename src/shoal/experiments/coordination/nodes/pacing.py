@@ -1,13 +1,17 @@
 """When the rows of a dataset are sent: bounds of blocks, each with the second in which it is due."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.experiments.coordination.nodes.dataset_rows import BLOCK_ROWS, blocks
+from shoal.errors import ConfigError
+from shoal.experiments.coordination.nodes.dataset_rows import BLOCK_ROWS, DatasetRows, blocks
+from shoal.experiments.language.task_table import BY_TIMESTAMPS, FAST
 
+MILLISECONDS = 1e3
 TICK_S = 0.01
 """Rows that are due within this time are sent together."""
 Block = tuple[int, int, float]
@@ -68,3 +72,44 @@ class OnOff:
             began_s += (stop - first) / self.per_s + self.pause_s
             first = stop
             size = size + self.step if size + self.step <= self.most else self.least
+
+
+SENDS = (
+    "sendDsAsStream",
+    "sendDsAsConstantStream",
+    "sendDsAsVariableOnOffStream",
+    "sendDsAsSpecificStream",
+    "sendNRowsDsAsSpecificStream",
+)
+"""Tasks that send datasets."""
+Fast = Callable[[DatasetRows], Iterator[Block]]
+
+
+def paced_rows(
+    dataset: Callable[[int], DatasetRows],
+    name: str,
+    arguments: Sequence[Any],
+    fast: Fast = lambda rows: as_fast_as_possible(rows.rows),
+) -> Iterator[tuple[DatasetRows, Iterator[Block]]]:
+    """What a task sends: rows with the blocks in which they are due, once for every time that it sends them.
+
+    `fast`: the blocks of rows that are sent as fast as possible.
+    """
+    rows = dataset(arguments[0])
+    if name == "sendDsAsConstantStream":
+        yield rows, at_rate(rows.rows, arguments[1])
+    elif name == "sendDsAsVariableOnOffStream":
+        per_s, pause_ms, least, most, step = arguments[1:]
+        if most < least:
+            raise ConfigError(f"most rows of {name} must be at least {least}; got {most}")
+        yield rows, OnOff(per_s, pause_ms / MILLISECONDS, least, most, step).blocks(rows.rows)
+    elif name == "sendDsAsStream":
+        _, times, pace = arguments
+        for _ in range(times):
+            if pace == BY_TIMESTAMPS:
+                yield rows, by_times(rows.times_s)
+            else:
+                yield rows, fast(rows) if pace == FAST else at_rate(rows.rows, float(pace))
+    else:
+        rows = rows.of_stream(*arguments[1:])
+        yield rows, fast(rows)

@@ -8,8 +8,9 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from shoal.compiler.lane import Lane
+from shoal.compiler.lane import Lane, Outlet
 from shoal.compiler.program import Program
 from shoal.compiler.spatial.lane_arrivals import lane_arrivals, merged_arrivals
 from shoal.kernels.columns.block import Block
@@ -27,6 +28,7 @@ from shoal.runtimes.simulated.network.row_input import Addressed, Addresses, Row
 from shoal.runtimes.simulated.network.station import FOREVER, Side, Station, Surroundings
 from shoal.runtimes.simulated.network.wires import Bytes, Wires
 
+Seconds = np.ndarray[tuple[int], np.dtype[np.float64]]
 OUTSIDE = -1
 """The place of sources that no core reads."""
 
@@ -72,15 +74,19 @@ class Network:
         delays: DelayModel,
         core_of: Mapping[InstanceId, int],
         source_cores: Mapping[str, int],
+        results_at: Mapping[str, int] | None = None,
     ) -> None:
-        """Everything is empty; it is 0."""
+        """Everything is empty; it is 0. `results_at`: hosts that results of tables are sent to."""
+        self._results_at, self._leaving = results_at or {}, 0
         self.program, self.machine = program, machine
         self.calendar = Calendar()
         self.wires, self.cores = Wires(machine, self.calendar), CoreQueues(machine, self.calendar)
         self.issued = 0
         self.emitted = Emitted()
-        self.addresses = Addresses(program, {}, 0)
+        self.addresses = Addresses(program, {}, 0, clock=self._clock_us)
         self._due: list[float] = []
+        self._read_us: list[int] = []
+        self._least_us = 0
         self._newest: list[int] = []
         self._marks_of: dict[int, list[int]] = {lane.number: [] for lane in program.lanes}
         self._passed_of: dict[int, list[int]] = {lane.number: [] for lane in program.lanes}
@@ -109,7 +115,8 @@ class Network:
     @property
     def done(self) -> bool:
         """Whether everything that was issued has passed through all stations."""
-        return all(station.forwarded == self.issued for station in self.stations.values()) and self.cores.idle
+        passed = all(station.forwarded == self.issued for station in self.stations.values())
+        return passed and self.cores.idle and not self._leaving
 
     def host(self, core: int) -> int:
         """The host of a core."""
@@ -120,6 +127,7 @@ class Network:
         self.issued += 1
         version = self.issued
         self._due.append(step.due_s)
+        self._read_us.append(round(self.now_s * 1e6))
         self._newest.append(max(self.newest_us, step.newest_us))
         for lane in self.program.lanes:
             mark_us, passed = lane.watermark_us(step.marks), self._passed_of[lane.number]
@@ -243,33 +251,62 @@ class Network:
             station.late_results += results.length
             station.emission_delay_s = max(station.emission_delay_s, float(latencies_s.max()))
             station.emission_delay_sum_s += float(latencies_s.sum())
-        written = self.addresses.write(lane, labelled)
-        if written:
-            self._count(lane, latencies_s, written)
+        for outlet in lane.outlets:
+            self._deliver(lane, outlet, side, labelled, self.now_s - latencies_s)
         sender = lane.number, station.number
+        self._least_us = self._read_us[station.forwarded - 1] if station.forwarded else 0
         for addressed in self.addresses.taken(lane.number, labelled):
             self._send(sender, side.core, station.forwarded + 1, addressed, results.length)
 
-    def _count(self, lane: Lane, latencies_s: "np.ndarray[tuple[int], np.dtype[np.float64]]", written: int) -> None:
+    def _deliver(self, lane: Lane, outlet: Outlet, side: Side, labelled: Block, due_s: Seconds) -> None:
+        """Write results of an outlet, once they are at the host that they are sent to."""
+        host = self._results_at.get(outlet.table)
+        if host is None:
+            self._write(lane, outlet, labelled, due_s)
+            return
+        self._leaving += 1
+
+        def arrived() -> None:
+            self._leaving -= 1
+            self._write(lane, outlet, labelled, due_s)
+
+        size = labelled.length * VALUE_BYTES * len(labelled.columns)
+        self.wires.send(self.host(side.core), host, size, arrived)
+
+    def _write(self, lane: Lane, outlet: Outlet, labelled: Block, due_s: Seconds) -> None:
+        written = self.addresses.write(lane, labelled, (outlet,))
+        if not written:
+            return
+        latencies_s = self.now_s - due_s
         self.emitted.latency.record_all(latencies_s, np.ones(latencies_s.size, np.int64))
         self.emitted.results += written
-        for outlet in lane.outlets:
-            total, number = self.emitted.tables.get(outlet.table, (0.0, 0))
-            self.emitted.tables[outlet.table] = total + float(latencies_s.sum()), number + latencies_s.size
+        total, number = self.emitted.tables.get(outlet.table, (0.0, 0))
+        self.emitted.tables[outlet.table] = total + float(latencies_s.sum()), number + latencies_s.size
 
-    def _due_s(self, lane: Lane, results: Block) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    def _clock_us(self, times_us: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The processing time of rows that a station emits: when the last event of each was read.
+
+        So windows by that time do not depend on where and how fast operators before them run. Rows are never earlier
+        than what the station has forwarded, behind which they would be late.
+        """
+        times, place = np.unique(times_us, return_inverse=True)
+        steps = [min(bisect_left(self._newest, at_us), len(self._newest) - 1) for at_us in times.tolist()]
+        found: NDArray[np.int64] = np.array([self._read_us[step] for step in steps], np.int64)[place]
+        return np.maximum(found, self._least_us)
+
+    def _due_s(self, lane: Lane, results: Block) -> Seconds:
         """When each result could have been there: when the last event it needs came, or what closed its window."""
         times, place = np.unique(results.columns[TIME], return_inverse=True)  # few: of one event, or of a window
         on_arrival = lane.kernel is not None and lane.kernel.on_arrival
         passed, find = (self._newest, bisect_left) if on_arrival else (self._passed_of[lane.number], bisect_right)
         steps = [min(find(passed, at_us), len(passed) - 1) for at_us in times.tolist()]
-        found: np.ndarray[tuple[int], np.dtype[np.float64]] = np.array([self._due[step] for step in steps])[place]
+        found: Seconds = np.array([self._due[step] for step in steps])[place]
         return found
 
     def taken(self) -> tuple[Emitted, Mapping[str, list[pa.RecordBatch]], Mapping[str, int]]:
         """Results and refusals since the last call."""
         emitted, addresses = self.emitted, self.addresses
-        self.emitted, self.addresses = Emitted(), Addresses(self.program, {}, 0)
+        self.emitted, self.addresses = Emitted(), Addresses(self.program, {}, 0, clock=self._clock_us)
         return emitted, addresses.results, addresses.refused
 
     def taken_arrivals(self) -> Arrivals:

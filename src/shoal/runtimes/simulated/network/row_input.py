@@ -2,13 +2,14 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from shoal.compiler.lane import BlockCache, Lane, Origin
+from shoal.compiler.lane import BlockCache, Lane, Origin, Outlet
 from shoal.compiler.late import late_letters
 from shoal.compiler.program import Program
 from shoal.compiler.query_failure import feed_failure, outlet_failure, raise_instead
@@ -28,6 +29,7 @@ from shoal.runtimes.simulated.input.real import divided_source
 from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
 from shoal.runtimes.simulated.input.timed import TimedInput
 
+Clock = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 Addressed = tuple[int, int, int, Block]
 """Rows with their address: lane, instance within the lane, and port."""
 
@@ -106,9 +108,14 @@ class Addresses:
         marks: Mapping[str, int],
         now_us: int,
         shedding: Mapping[str, StreamShedding] = NO_SHEDDING,
+        clock: Clock | None = None,
     ) -> None:
-        """By the watermarks before a step, its processing time, and which rows are shed."""
+        """By the watermarks before a step, its processing time, and which rows are shed.
+
+        `clock`: the processing times of rows that operators have emitted, by their event times.
+        """
         self.program, self._marks, self._now_us, self._shedding = program, marks, now_us, shedding
+        self._clock = clock
         self.shed: dict[str, ShedCount] = {}
         self.rows, self.refused = 0, defaultdict[str, int](int)
         self.results: dict[str, list[pa.RecordBatch]] = defaultdict(list)
@@ -143,7 +150,8 @@ class Addresses:
                 self.write(lane, prepared)
                 continue
             if lane.processing:
-                prepared = Block({**prepared.columns, TIME: np.full(prepared.length, self._now_us)}, prepared.length)
+                now_us = self._clock(prepared.columns[TIME]) if self._clock else np.full(prepared.length, self._now_us)
+                prepared = Block({**prepared.columns, TIME: now_us}, prepared.length)
             if isinstance(origin, str):
                 prepared = self._timely(lane, feed.port, prepared, lane.late_us(self._marks, of_rows))
             if prepared.length:
@@ -169,10 +177,10 @@ class Addresses:
         self.results[DEAD_LETTERS].append(late_letters(lane, Block(columns, late.length), self.program.inputs))
         self.refused["late"] += late.length
 
-    def write(self, lane: Lane, block: Block) -> int:
-        """Write rows into the result tables of a lane; returns how many there were."""
+    def write(self, lane: Lane, block: Block, outlets: Sequence[Outlet] | None = None) -> int:
+        """Write rows into the result tables of a lane, or of some of its outlets; returns how many there were."""
         written = 0
-        for outlet in lane.outlets if block.length else ():
+        for outlet in (lane.outlets if outlets is None else outlets) if block.length else ():
             try:
                 rows = outlet.rows(block)
             except Exception as error:  # noqa: BLE001  (any failure is one of the queries behind)

@@ -1,7 +1,7 @@
 """The simulated runtime row by row: every instance processes its rows where and when they have reached it."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shoal.connectors.sinks import Sink
@@ -29,6 +29,7 @@ from shoal.runtimes.simulated.network.row_input import RowInput
 from shoal.runtimes.simulated.network.row_report import RowReports
 from shoal.runtimes.simulated.network.station import Station
 from shoal.runtimes.simulated.network.transfers import Capacities, transfers_of
+from shoal.runtimes.simulated.network.wires import Wires
 from shoal.runtimes.simulated.settings import SimulatedSettings
 from shoal.runtimes.simulated.workers import Workers
 
@@ -138,16 +139,19 @@ class RowRuntime(CommandedRun):
         owners = self._plan.owners(binding, outside=outside)
         readers = {stream: owners[unit] for stream, unit in zip(self._plan.streams, self._plan.unit, strict=False)}
         source_cores = {s: self._workers.cores[worker] if worker >= 0 else OUTSIDE for s, worker in readers.items()}
-        self._network = Network(program, settings.machine, settings.delays(program), core_of, source_cores)
+        source_cores |= self._placed_sources(settings, readers)
+        results_at = settings.places("results_at")
+        self._network = Network(program, settings.machine, settings.delays(program), core_of, source_cores, results_at)
         self._input: RowInput = RowInput(
             self._sources, self.now_s, block_rows=settings.block_rows, step_s=settings.step_s
         )
         self._input.shed(self._shedding)
+        state_machine, wires = settings.state_machine, self._network.wires
         self._convoy = Convoy(
-            self._network.wires,
+            Wires(state_machine, self._network.calendar) if settings.state_topology else wires,
             settings.machine.worker_host.tolist(),
             lambda: self._network.newest_us,
-            bandwidth(settings.machine),
+            bandwidth(state_machine),
         )
         self._reports = RowReports(self._network, self._plan)
         for source in range(len(self._plan.streams)):
@@ -157,6 +161,14 @@ class RowRuntime(CommandedRun):
         self._replicas = Replicas(self._network, standby, settings.replication_s)
         self._lost_hosts = LostHosts(self._network, self._convoy, self._replicas, lambda: self._workers, self._is_over)
         self._run = self._epochs()
+
+    @staticmethod
+    def _placed_sources(settings: SimulatedSettings, streams: Collection[str]) -> dict[str, int]:
+        """The cores of the hosts that read streams: the first of each."""
+        found, host_of = settings.places("sources_at"), settings.machine.worker_host.tolist()
+        if unknown := [stream for stream in found if stream not in streams]:
+            raise ConfigError(f"sources_at must be of {', '.join(streams)}; got {unknown[0]}")
+        return {stream: host_of.index(host) for stream, host in found.items()}
 
     def now_s(self) -> float:
         """The simulated time."""
@@ -298,7 +310,7 @@ class RowRuntime(CommandedRun):
 
     def _capacities(self, command: Rebind, moving: Sequence[tuple[Station, int]]) -> Capacities:
         """What the links of some stations to the cores that they go to can carry in time."""
-        machine = self.settings.machine
+        machine = self.settings.state_machine
         host_of = machine.worker_host.tolist()
         pairs = {station.instance: (host_of[station.home.core], host_of[core]) for station, core in moving}
         known = self._workers.known
