@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shoal.cli.main import main
+from shoal.cli.processor_use import ProcessorUse, busy_s
 from shoal.compiler.program import compile_graph
 from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
@@ -16,7 +17,13 @@ from shoal.model.control.histogram import Histogram
 from shoal.model.control.messages import EpochCommitted
 from shoal.model.control.snapshot import Snapshot
 from shoal.session.job import Job
-from shoal.session.validation import Figures, TwoRuns, Validation, enough_events, measured
+from shoal.session.validation import (
+    Figures,
+    TwoRuns,
+    Validation,
+    enough_events,
+    measured,
+)
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
 
@@ -144,7 +151,8 @@ def profile_of(job: Job) -> dict[str, Any]:
         node["selectivity"] = node["events_out"] / node["events_in"]
     nodes[2]["lane"] = 0
     section = {"nodes": nodes, "worker": {"decision_s": 1e-5}}
-    slow = {"work": [1.1, 1.4], "turn": [1.2, 2.0], "waits": [[1.0], [1.0]], "wake_ups": [[0.0], [1e-4]]}
+    slow = {"work": [1.1, 1.4], "turn": [1.2, 2.0], "waits": {"lane 0": [0.5, 1.5]}, "wake_ups": [[0.0], [1e-4]]}
+    slow["deliveries"] = [[0.0], [1e-3]]
     contention = {"at_rate": slow, "as_fast_as_possible": slow, "nodes": {}}
     return {"simulator": section, "divided": section, "contention": contention}
 
@@ -166,3 +174,17 @@ def test_the_command_prints_both_runs_and_finds_equal_results(
     assert set(found["compared"]) == {"mean_ms", "p50_ms", "p99_ms", "events_per_s", "utilisation"}
     assert found["compared"]["events_per_s"]["simulated"] == pytest.approx(100_000, rel=0.1)
     assert all(row["real"] > 0 and row["simulated"] > 0 for row in found["compared"].values())
+
+
+def test_what_other_programs_had_of_the_processors_is_reported_with_every_real_run() -> None:
+    found = Validation("local", 2, "round-robin", (measures(1.0),) * 2, measures(1.0), others=(0.25, 0.0))
+    assert found.data()["others_share"] == [0.25, 0.0]
+    before, after = ProcessorUse.now(), ProcessorUse.now()
+    if before is not None and after is not None:
+        assert before.others_until(after) >= 0.0
+        assert after.machine_s >= before.machine_s
+
+
+def test_statistics_of_processors_that_are_none_are_refused() -> None:
+    with pytest.raises(ValueError, match="must begin with cpu and 8 numbers"):
+        busy_s("intr 1 2 3", 100)

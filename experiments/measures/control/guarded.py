@@ -81,9 +81,9 @@ class Foreseen:
         self._next += 1
 
 
-def latency(machine: str, scenario: str, load: float, policy: str, rate: int = 20_000) -> TrialOutcome:
+def latency(machine: str, scenario: str, load: float, policy: str, rate: int = 20_000, seed: int = 0) -> TrialOutcome:
     """The latency of a policy, or of what is possible, over the bound."""
-    known = {each.name: each for each in scenarios(rate)}
+    known = {each.name: each for each in scenarios(rate, seed)}
     if machine not in MACHINES or scenario not in known:
         given = f"machine {machine!r} and scenario {scenario!r}"
         raise ConfigError(f"machines are {', '.join(MACHINES)}, scenarios {', '.join(known)}; got {given}")

@@ -40,18 +40,19 @@ class LoadScenario:
     rate: int
     settings: dict[str, str] = field(default_factory=dict)
     seconds: int = SECONDS
+    seed: int = 0
 
     def job(self) -> Job:
         """The job with its sources; rush hours arrive at the rate of their own event time."""
         if self.workload == "rush":
-            return rush_hour(self.rate, self.seconds)
+            return rush_hour(self.rate, self.seconds, self.seed)
         if self.settings.get("profile") == "W3":
-            events = TrafficEvents("W3", vehicles=self.rate, period_s=PERIOD_S)
+            events = TrafficEvents("W3", vehicles=self.rate, period_s=PERIOD_S, seed=self.seed)
             amount = Amount(events.index_at(self.seconds), natural_rate(events, self.seconds))
             settings = {**self.settings, "vehicles": str(self.rate), "period_s": str(PERIOD_S)}
-            return WORKLOADS["traffic"].ready(0, amount, settings).job
+            return WORKLOADS["traffic"].ready(self.seed, amount, settings).job
         amount = Amount(self.rate * self.seconds, float(self.rate))
-        return WORKLOADS[self.workload].ready(0, amount, self.settings).job
+        return WORKLOADS[self.workload].ready(self.seed, amount, self.settings).job
 
 
 def natural_rate(events: TrafficEvents, seconds: int) -> Rate:
@@ -72,27 +73,27 @@ def rush_queries(copies: int) -> Iterator[Query]:
         yield window.aggregate(top_speed=top_k("speed", 3)).sink(f"top[{number}]")
 
 
-def rush_hour(peak: int, seconds: int) -> Job:
+def rush_hour(peak: int, seconds: int, seed: int = 0) -> Job:
     """Twenty copies of three queries over a rush hour."""
-    events = TrafficEvents("W3", vehicles=peak, regions=10, period_s=PERIOD_S)
+    events = TrafficEvents("W3", vehicles=peak, regions=10, period_s=PERIOD_S, seed=seed)
     feed = Generator(events, events.index_at(seconds), natural_rate(events, seconds))
     return Job.of("rush", rush_queries(20), {STREAM: feed})
 
 
-def scenarios(rate: int) -> list[LoadScenario]:
-    """The scenarios, each with about so many events per second."""
+def scenarios(rate: int, seed: int = 0) -> list[LoadScenario]:
+    """The scenarios, each with about so many events per second, with the events of a seed."""
     traffic = {"vehicles": str(rate)}
     return [
-        LoadScenario("W1", "traffic", rate, {**traffic, "profile": "W1"}),
-        LoadScenario("W2", "traffic", rate, {**traffic, "profile": "W2"}),
-        LoadScenario("W3", "traffic", rate, {"profile": "W3"}),
-        LoadScenario("rush", "rush", rate // 10),
-        LoadScenario("skew", "skew", rate // 5, {"per_s": str(rate // 5), "move_s": "4"}),
+        LoadScenario("W1", "traffic", rate, {**traffic, "profile": "W1"}, seed=seed),
+        LoadScenario("W2", "traffic", rate, {**traffic, "profile": "W2"}, seed=seed),
+        LoadScenario("W3", "traffic", rate, {"profile": "W3"}, seed=seed),
+        LoadScenario("rush", "rush", rate // 10, seed=seed),
+        LoadScenario("skew", "skew", rate // 5, {"per_s": str(rate // 5), "move_s": "4"}, seed=seed),
     ]
 
 
 def record(job: Job, conf: dict[str, str]) -> Recorded:
-    """What every step of a job brings, and when."""
+    """What every step of a job brings, and when; results are those that sinks get, as in the latency of a run."""
     settings = SimulatedSettings.of({**CONF, **conf})
     now_s = 0.0
     arrangement = Arrangement(job.graph, round_robin(job.graph, 1))
@@ -110,7 +111,7 @@ def record(job: Job, conf: dict[str, str]) -> Recorded:
             due_s.append(counts.due_s)
             begin_s.append(now_s)
             work_s.append(work)
-            results.append(counts.results)
+            results.append(counts.results * plan.sinks)
         now_s = again_s if np.isfinite(again_s) else now_s
     source.close()
     inner = plan.edges[plan.edges[:, 0] >= len(plan.streams)]

@@ -193,7 +193,7 @@ class Controller:
         if observed_s < window_s or not all(i in snapshot.binding.worker_of for i in self._layout.instances):
             return NOTHING
         whole, self._snapshots = merged_snapshots(self._snapshots), []
-        self._loads = loads = self._layout.loads(whole)
+        self._loads = loads = self._layout.loads(whole, self._loads)
         observed = Observation.of(loads, whole, self.settings.horizon_s)
         ahead = Observation.of(self._history.ahead(loads, whole.period_s), whole, self.settings.horizon_s)
         entries = self._promises.measured(observed, self._goal, event.epoch, now_s)
@@ -244,7 +244,7 @@ class Controller:
         departures.note(snapshot.topology, now_s)
         if self._leaving or not snapshot.period_s > 0 or not departures.expects(snapshot.topology, now_s):
             return None
-        loads = replace(self._layout.loads(snapshot), costs=self._history.costs)
+        loads = replace(self._layout.loads(snapshot, self._loads), costs=self._history.costs)
         observation = Observation.of(loads, snapshot, self.settings.horizon_s)
         found = departures.due(observation, snapshot.period_s, now_s)
         if found is None:

@@ -1,7 +1,7 @@
 """Validation: the same run for real and simulated, by a profile, with the errors of what the simulation says."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from statistics import median
 from typing import Any
@@ -39,12 +39,13 @@ IMITATED: Mapping[str, Mapping[str, str]] = {
         "contention": "profile",
         "step_s": "0.0003",
         "epoch_s": "0.05",
-        "delivery_s": "0.0025",
     },
     "spark": {"topology": "spark:1x{workers}"},
 }
-"""How the simulated runtime imitates a real one: its machine, and how often that polls, reports and delivers."""
+"""How the simulated runtime imitates a real one: its machine, and how often that polls and reports."""
 AGAINST = tuple(IMITATED)
+Watch = Callable[[], float | None]
+"""Called when a run has ended: the share of the processors that other programs had meanwhile, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,10 @@ def median_of(figures: Sequence[Figures]) -> Figures:
 
 @dataclass(frozen=True)
 class Validation:
-    """Real runs and a simulated one, side by side; `wrong` are differences between their results."""
+    """Real runs and a simulated one, side by side; `wrong` are differences between their results.
+
+    `others`: the share of the processors that other programs had during every real run, where that is known.
+    """
 
     against: str
     workers: int
@@ -128,6 +132,7 @@ class Validation:
     reals: tuple[Figures, ...]
     simulated: Figures
     wrong: tuple[str, ...] = ()
+    others: tuple[float, ...] = ()
 
     @property
     def real(self) -> Figures:
@@ -178,6 +183,7 @@ class Validation:
             "policy": self.policy,
             "results": "different" if self.wrong else "equal",
             "differences": list(self.wrong),
+            "others_share": [round(share, 4) for share in self.others],
             "measured_s": {"real": round(self.real.seconds, 3), "simulated": round(self.simulated.seconds, 3)},
             "measured_results": {"real": self.real.results, "simulated": self.simulated.results},
             "compared": rows,
@@ -197,6 +203,8 @@ class TwoRuns:
     seed: int = 0
     repeat: int = 1
     """The number of real runs; the simulated one is the same every time."""
+    watched: Callable[[], Watch] = lambda: lambda: None
+    """Called when a real run begins, to watch other programs; nobody does by default."""
 
     def __post_init__(self) -> None:
         """Reject a runtime that is not real, and no run."""
@@ -210,13 +218,17 @@ class TwoRuns:
         say("running simulated ...")
         usual = {name: text.format(workers=self.workers) for name, text in IMITATED[self.against].items()}
         simulated, found = self._run("simulated", {"delay": "traced", "trace": profile, **usual, **self.settings})
-        reals, wrong = [], list[str]()
+        reals, wrong, others = [], list[str](), list[float]()
         for number in range(self.repeat):
             say(f"running on {self.against}, {self.workers} workers, policy {self.policy}, run {number + 1} ...")
+            share_of_others = self.watched()
             real, expected = self._run(self.against, {})
+            share = share_of_others()
+            others += [] if share is None else [share]
             reals.append(real)
             wrong = wrong or differences(found, expected)
-        return Validation(self.against, self.workers, self.policy, tuple(reals), simulated, tuple(wrong))
+        runs = tuple(reals)
+        return Validation(self.against, self.workers, self.policy, runs, simulated, tuple(wrong), tuple(others))
 
     def _run(self, on: str, conf: Mapping[str, str]) -> tuple[Figures, dict[str, pa.Table]]:
         epochs: list[EpochCommitted] = []

@@ -79,13 +79,25 @@ def test_a_snapshot_gives_costs_rates_and_bytes() -> None:
         latency_s={"most": 0.04},
     )
     loads = layout.loads(snapshot)
-    assert loads.cost_s.tolist() == [0.005, 0.0, 0.25]
+    assert loads.cost_s.tolist() == [0.005, 0.005, 0.25]
     assert loads.rate_per_s.tolist() == [50.0, 0.0, 0.5]
     assert loads.busy_s.tolist() == [0.5, 0.0, 0.25]
     assert loads.backlog.tolist() == [0.0, 12.0, 0.0]
     assert loads.state_bytes.tolist() == [9000.0, 0.0, 10.0]
     assert loads.edge_bytes.tolist() == [40.0 * ROW_BYTES, 0.0]
     assert loads.latency_s == {"most": 0.04}
+
+
+def test_an_instance_without_a_turn_has_its_last_known_cost() -> None:
+    graph = two_steps(2)
+    layout = Layout.of(graph)
+    first, second, _ = layout.instances
+    begun = {first: InstanceLoad(100, 0.5, 0, 0), second: InstanceLoad(10, 0.2, 0, 0)}
+    before = layout.loads(Snapshot(0, round_robin(graph, 2), begun, period_s=1.0))
+    starved = {first: InstanceLoad(100, 0.5, 0, 0), second: InstanceLoad(0, 0.0, 0, 0, backlog=50)}
+    after = layout.loads(Snapshot(1, round_robin(graph, 2), starved, period_s=1.0), before)
+    assert after.cost_s.tolist() == [0.005, 0.02, 0.0]
+    assert after.work_s(1.0).tolist() == pytest.approx([0.5, 1.0, 0.0])
 
 
 def test_an_epoch_s_work_is_the_same_as_rate_times_cost() -> None:

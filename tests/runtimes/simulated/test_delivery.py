@@ -16,7 +16,7 @@ RESULTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.floats(0, 
 def results_of(rows: list[tuple[int, int, float]]) -> NDArray[np.void]:
     results = np.zeros(len(rows), RESULT)
     for number, (task, step, latency_s) in enumerate(rows):
-        results[number] = (task, step, 1, latency_s)
+        results[number] = (task, step, 1, step % 3, latency_s)
     return results
 
 
@@ -45,6 +45,15 @@ def test_the_wait_for_the_sink_is_a_part_of_the_period_and_the_same_for_the_same
     assert ((waited_s >= 0) & (waited_s <= 0.5 + 1e-12)).all()
     again = Delivery(0.5, seed=seed).latencies(results, PART_OF, epoch)
     assert again.tolist() == delivery.latencies(results, PART_OF, epoch).tolist()
+
+
+def test_measured_waits_are_drawn_by_the_number_of_other_busy_workers() -> None:
+    results = results_of([(0, step, 1.0) for step in range(3000)])
+    measured_s = ((0.0, 0.0), (0.5, 1.5))
+    waited_s = Delivery(measured_s=measured_s).latencies(results, PART_OF, epoch=0) - 1.0
+    assert set(waited_s[results["others"] == 0].tolist()) == {0.0}
+    assert set(waited_s[results["others"] > 0].tolist()) == {0.5, 1.5}
+    assert waited_s[results["others"] > 0].mean() == pytest.approx(1.0, abs=0.05)
 
 
 def test_the_mean_wait_for_the_sink_is_half_of_the_period() -> None:

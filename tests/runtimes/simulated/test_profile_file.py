@@ -13,8 +13,9 @@ from shoal.runtimes.simulated.settings import SimulatedSettings
 SLOW = {
     "work": [1.0, 1.2],
     "turn": [1.1, 1.4],
-    "waits": [[0.5, 1.5], [1.0, 1.0]],
+    "waits": {"lane 0": [0.5, 1.5]},
     "wake_ups": [[0.0, 0.0], [1e-4, 0.0]],
+    "deliveries": [[0.0, 1e-3], [1e-3, 2e-3]],
 }
 CONTENTION = {"at_rate": SLOW, "as_fast_as_possible": {**SLOW, "work": [1.0, 1.5]}, "nodes": {"lane 0": 2.0}}
 
@@ -25,7 +26,8 @@ def test_a_machine_slows_down_as_the_profile_has_measured_if_it_shall(tmp_path: 
     settings = SimulatedSettings.of({"topology": "cores:4", "trace": str(file), "contention": "profile"})
     found = settings.machine_at(limited=False)
     assert (found.slowdown, found.turn_slowdown) == ((1.0, 1.2), (1.1, 1.4))
-    assert (found.waits, found.wake_ups) == (((0.5, 1.5), (1.0, 1.0)), ((0.0, 0.0), (1e-4, 0.0)))
+    assert found.wake_ups == ((0.0, 0.0), (1e-4, 0.0))
+    assert settings.delivery(limited=False).measured_s == ((0.0, 1e-3), (1e-3, 2e-3))
     assert settings.machine_at(limited=True).slowdown == (1.0, 1.5)
     plain = SimulatedSettings.of({"topology": "cores:4", "trace": str(file)})
     assert plain.machine_at(limited=False) is plain.machine
@@ -36,6 +38,14 @@ def test_nodes_without_a_factor_are_slowed_down_like_all() -> None:
     assert (found.of_node("lane 0"), found.of_node("lane 1"), found.typical) == (2.0, 1.0, 1.4)
 
 
+def test_fixed_parts_of_several_nodes_vary_less_together_than_alone() -> None:
+    found = Contention.of({"contention": CONTENTION}, limited=False)
+    alone, both = (found.together(weights) for weights in ({"lane 0": 1.0}, {"lane 0": 1.0, "sink": 1.0}))
+    assert (min(alone), max(alone)) == pytest.approx((0.5, 1.5), abs=0.05)
+    assert (min(both), max(both)) == pytest.approx((0.75, 1.25), abs=0.05)
+    assert found.together({"sink": 1.0}) == found.together({}) == ()
+
+
 @pytest.mark.parametrize("profile", [{}, {"contention": {"at_rate": []}}, {"contention": [1.0]}])
 def test_a_profile_without_contention_is_refused(profile: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="profile has no contention of workers; measure it again"):
@@ -43,7 +53,7 @@ def test_a_profile_without_contention_is_refused(profile: dict[str, Any]) -> Non
 
 
 def test_a_profile_whose_contention_lacks_a_part_is_refused() -> None:
-    lacking = {"at_rate": {"work": [1.0], "turn": [1.0], "waits": [[1.0]]}, "nodes": {}}
+    lacking = {"at_rate": {"work": [1.0], "turn": [1.0], "waits": {}}, "nodes": {}}
     with pytest.raises(ConfigError, match="profile has a contention that cannot be read: 'wake_ups'; measure it again"):
         Contention.of({"contention": lacking}, limited=False)
 

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from shoal.cli.processor_use import watched_others
 from shoal.cli.progress import Progress
 from shoal.cli.target import target
 from shoal.connectors.sources.rate import Rate
@@ -24,6 +25,8 @@ from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 
 DONE, WRONG = 0, 1
+QUIET = 0.05
+"""The share of the processors that other programs may have, if real latencies are to mean something."""
 NAMES = {
     "mean_ms": ("mean latency, ms", "{:,.3g}"),
     "p50_ms": ("p50 latency, ms", "{:,.3g}"),
@@ -69,6 +72,7 @@ def run_validation(options: ValidateOptions) -> int:
         options.seed,
         options.repeat,
     )
+    both = replace(both, watched=watched_others)
     with (
         Progress(quiet=options.as_json) as progress,
         tempfile.TemporaryDirectory(prefix="shoal-validate-") as directory,
@@ -154,6 +158,11 @@ def _print(found: Validation) -> None:
         "simulated",
         soft_wrap=True,
     )
+    if found.others:
+        shares = ", ".join(f"{share:.0%}" for share in found.others)
+        busy = max(found.others) > QUIET
+        again = "; the real runs are not to be trusted, run it again on a quiet machine" if busy else ""
+        console.print(f"other programs had {shares} of the processors during the real runs{again}", soft_wrap=True)
 
 
 def _judged(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -22,10 +22,12 @@ ROW_BYTES = 64
 class Layout:
     """The instances that are bound, their partitions, and which of them feeds which; made once per graph.
 
-    `edge_share` is how many instances share what the source of each edge sends that way. `paths` has no bytes yet.
+    `operator` numbers their operators. `edge_share` is how many instances share what the source of each edge sends that
+    way. `paths` has no bytes yet.
     """
 
     instances: tuple[InstanceId, ...]
+    operator: Ints
     partition: Ints
     edge_source: Ints
     edge_target: Ints
@@ -53,13 +55,17 @@ class Layout:
         ]
         columns = np.array(edges, dtype=np.int64).reshape(-1, 3)
         partition = np.array([number_of[names[instance]] for instance in instances], dtype=np.int64)
+        operator = np.repeat(np.arange(len(bound)), [len(several) for several in instances_of.values()])
         places_of = {id_: [place_of[each] for each in several] for id_, several in instances_of.items()}
-        return cls(instances, partition, columns[:, 0], columns[:, 1], columns[:, 2], _paths(graph, bound, places_of))
+        paths = _paths(graph, bound, places_of)
+        return cls(instances, operator, partition, columns[:, 0], columns[:, 1], columns[:, 2], paths)
 
-    def loads(self, snapshot: Snapshot) -> Loads:
+    def loads(self, snapshot: Snapshot, before: Loads | None = None) -> Loads:
         """The loads of a snapshot; the bytes of an edge are estimated by the rows that its source emitted.
 
-        What an instance processed and no other instance emitted came from its streams.
+        What an instance processed and no other instance emitted came from its streams. An instance that had no turn
+        has the cost per event that was known `before`, and otherwise that of the instances of its operator, so that its
+        backlog counts as work.
         """
         if snapshot.period_s <= 0:
             raise ConfigError(f"a snapshot must be of more than 0 seconds; got {snapshot.period_s}")
@@ -70,7 +76,7 @@ class Layout:
         edge_rows = observed.results[self.edge_source] / self.edge_share
         return Loads(
             self.instances,
-            cost_s=np.divide(busy_s, events, out=np.zeros_like(busy_s), where=events > 0),
+            cost_s=self._cost_s(busy_s, events, before),
             backlog=observed.backlog.astype(float),
             rate_per_s=events / snapshot.period_s,
             busy_s=busy_s,
@@ -83,6 +89,17 @@ class Layout:
             period_s=snapshot.period_s,
             paths=self._fed(observed.events - summed(edge_rows, self.edge_target, len(self.instances))),
         )
+
+    def _cost_s(self, busy_s: Floats, events: Floats, before: Loads | None) -> Floats:
+        """The time per event of every instance; of those without a turn, the last known one."""
+        had_turn = events > 0
+        number = int(self.operator.max(initial=-1)) + 1
+        all_s, all_events = (np.bincount(self.operator, each, number) for each in (busy_s, events))
+        mean_s = np.divide(all_s, all_events, out=np.zeros(number), where=all_events > 0)
+        known_s: Floats = mean_s[self.operator]
+        if before is not None and before.instances == self.instances:
+            known_s = np.where(before.cost_s > 0, before.cost_s, known_s)
+        return np.divide(busy_s, events, out=known_s.copy(), where=had_turn)
 
     def _fed(self, rows: Floats) -> Paths:
         """The paths with the rows that came to each instance from streams, evenly from each of them."""

@@ -8,9 +8,11 @@ share memory and other programs on the machine count, too.
 1. Every node has a modelled cost of a turn by its fit for one thread: a fixed part and the rest, its work.
 2. For every number of other workers in a turn, the time of turns on the clock is fitted as a factor of each part.
 3. Nodes differ in how many calls they make, so each has a factor of its own on its fixed part.
-4. What is left is the variation of the fixed part: its values, divided into equally many turns, smallest first.
+4. What is left is the variation of the fixed part of each node: its values, divided into equally many turns, smallest
+   first. Hiccups are as long in short turns as in long ones, so that nodes cannot share a distribution.
 5. A worker that is idle has to wake up and win the lock before it can begin a turn. How long that takes, from the end
    of the turn that gave it something to do, is measured where it was idle then.
+6. The thread that delivers results has to win the lock, too. How long that takes is measured by waking it.
 """
 
 import os
@@ -28,16 +30,17 @@ from shoal.model.control.messages import RunEnded
 from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin
 from shoal.runtimes.cost_fit import PARTS, Floats, non_negative
+from shoal.runtimes.local.delivery_probe import ProbedRuntime
 from shoal.runtimes.local.node_costs import columns_of
 from shoal.runtimes.local.node_groups import groups_of
-from shoal.runtimes.local.runtime import LocalSetup
+from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 from shoal.runtimes.local.trace import TracedRuntime, TracedTurn, TurnTrace
 
 Ints = NDArray[np.int64]
 
-LOADS = (0.03, 0.1)
+LOADS = (0.03, 0.1, 0.25)
 """The loads of every worker in runs at a rate, if turns had no fixed part."""
-LONGEST_S = 1.5
+LONGEST_S = 2.0
 """About how long a run takes."""
 BEGINNING_S = 0.25
 """The first turns of a run at a rate do not count: channels allocate memory then."""
@@ -51,6 +54,8 @@ WAITS = 64
 SLOW = 6.0
 """Turns that take so many times the processor time of others are exceptions, such as memory that has to grow."""
 MOST_WORKERS = 8
+MOST_SLOWER = 1.5
+"""Work takes at most so many times as long as if all workers did theirs one after another, with cold caches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +72,12 @@ class ContendedTurns:
     wall_s: Floats
     wake_s: Floats
 
+    @classmethod
+    def none(cls) -> "ContendedTurns":
+        """No turns."""
+        no, none = np.zeros(0, np.int64), np.zeros(0)
+        return cls(no, no, none, none, none, none)
+
     def where(self, chosen: NDArray[np.bool_]) -> "ContendedTurns":
         """Some of the turns."""
         return ContendedTurns(**{name: column[chosen] for name, column in vars(self).items()})
@@ -80,19 +91,22 @@ class ContendedTurns:
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Factors of the work and of the fixed part of turns with 1, 2, ... busy workers, and how the latter varies.
+    """Factors of the work and of the fixed part of turns with 1, 2, ... busy workers.
 
-    `wake_ups`: seconds until an idle worker begins a turn, values that occur equally often.
+    `waits`: how the fixed part of each node varies, factors that occur equally often, 1 on average; by its number.
+    `wake_ups`: seconds until an idle worker begins a turn, values that occur equally often. `deliveries`: seconds from
+    the end of a turn with results until the sink has them.
     """
 
     work: tuple[float, ...]
     turn: tuple[float, ...]
-    waits: tuple[tuple[float, ...], ...]
+    waits: Mapping[int, tuple[float, ...]]
     wake_ups: tuple[tuple[float, ...], ...]
+    deliveries: tuple[tuple[float, ...], ...]
 
-    def data(self) -> dict[str, Any]:
-        """The slowdown as plain data."""
-        return asdict(self)
+    def data(self, names: Sequence[str]) -> dict[str, Any]:
+        """The slowdown as plain data, with the names of nodes."""
+        return {**asdict(self), "waits": {names[number]: values for number, values in self.waits.items()}}
 
 
 def contention(
@@ -103,19 +117,24 @@ def contention(
     `event_s`: about how much processor time an event takes. `nodes`: those of the profile, with their costs.
     """
     workers = min(MOST_WORKERS, os.cpu_count() or 1)
-    at_rate = _traced(graph, _at_load(sources, event_s, LOADS[0] * workers), workers, nodes)
-    for load in LOADS[1:]:
-        at_rate = at_rate.and_also(_traced(graph, _at_load(sources, event_s, load * workers), workers, nodes))
-    fastest = _traced(graph, _at_load(sources, event_s, None), workers, nodes)
+    at_rate, delivered = ContendedTurns.none(), list[tuple[int, float]]()
+    for load in LOADS:
+        loaded = _at_load(sources, event_s, load * workers)
+        at_rate = at_rate.and_also(_traced(graph, loaded, workers, nodes))
+        delivered += _delivered(graph, loaded, workers)
+    whole = _at_load(sources, event_s, None)
+    fastest = _traced(graph, whole, workers, nodes)
     of_node = node_factors(at_rate, len(nodes), workers)
-    slower, fastest_slower = (slowdown(turns, of_node, workers) for turns in (at_rate, fastest))
+    slower = slowdown(at_rate, of_node, workers, delivered)
+    fastest_slower = slowdown(fastest, of_node, workers, _delivered(graph, whole, workers))
     if int((fastest.others > 0).sum()) < LEAST_TURNS:
         # a few large turns, in which the fixed part hardly counts
         fastest_slower = replace(slower, work=fastest_slower.work)
+    names = [str(node["name"]) for node in nodes]
     return {
-        "at_rate": slower.data(),
-        "as_fast_as_possible": fastest_slower.data(),
-        "nodes": {node["name"]: round(float(factor), 6) for node, factor in zip(nodes, of_node, strict=True)},
+        "at_rate": slower.data(names),
+        "as_fast_as_possible": fastest_slower.data(names),
+        "nodes": dict(zip(names, np.round(of_node, 6).tolist(), strict=True)),
     }
 
 
@@ -131,27 +150,41 @@ def node_factors(turns: ContendedTurns, nodes: int, workers: int) -> Floats:
     return np.clip(ratio, 1 / LARGEST_NODE_FACTOR, LARGEST_NODE_FACTOR)
 
 
-def slowdown(turns: ContendedTurns, of_node: Floats, workers: int) -> Slowdown:
+def slowdown(
+    turns: ContendedTurns, of_node: Floats, workers: int, delivered: Sequence[tuple[int, float]] = ()
+) -> Slowdown:
     """The slowdown with 1 to `workers` busy workers, given the factor of every node."""
     own = replace(turns, fixed_s=turns.fixed_s * of_node[turns.node])
     work, turn = _factors(own, workers)
-    waits, wake_ups = [(1.0,) * WAITS], [(0.0,) * WAITS]
+    wake_ups, deliveries = [(0.0,) * WAITS], [(0.0,) * WAITS]
     for level in range(workers):
         chosen = own.where(own.others == level)
-        left_s = np.maximum(chosen.wall_s - work[level] * chosen.work_s, 0.0)
-        ratio = left_s[chosen.fixed_s > 0] / (turn[level] * chosen.fixed_s[chosen.fixed_s > 0])
-        varied = _equally_often(ratio)
-        waits.append(waits[-1] if varied is None else tuple(np.round(varied / varied.mean(), 4).tolist()))
         woken = _equally_often(chosen.wake_s[~np.isnan(chosen.wake_s)])
         wake_ups.append(wake_ups[-1] if woken is None else tuple(np.round(woken, 7).tolist()))
+        taken = _equally_often(np.array([took_s for others, took_s in delivered if others == level]))
+        deliveries.append(deliveries[-1] if taken is None else tuple(np.round(taken, 7).tolist()))
     factors = [tuple(np.round(each, 6).tolist()) for each in (work, turn)]
-    return Slowdown(factors[0], factors[1], tuple(waits[1:]), tuple(wake_ups[1:]))
+    return Slowdown(factors[0], factors[1], _waits(own, work, turn), tuple(wake_ups[1:]), tuple(deliveries[1:]))
+
+
+def _waits(turns: ContendedTurns, work: Floats, turn: Floats) -> dict[int, tuple[float, ...]]:
+    """How the fixed part of every node varies that has enough turns: means of equal parts, 1 on average."""
+    level = np.minimum(turns.others, len(work) - 1)
+    left_s = np.maximum(turns.wall_s - work[level] * turns.work_s, 0.0)
+    found = {}
+    for node in np.unique(turns.node).tolist():
+        chosen = (turns.node == node) & (turns.fixed_s > 0)
+        varied = _equally_often(left_s[chosen] / (turn[level] * turns.fixed_s)[chosen])
+        if varied is not None:
+            found[node] = tuple(np.round(varied / varied.mean(), 4).tolist())
+    return found
 
 
 def _factors(turns: ContendedTurns, workers: int) -> tuple[Floats, Floats]:
     """Factors of work and fixed part with 1, 2, ... busy workers, never smaller with more of them.
 
-    While a worker waits, others work, so no work takes longer than that of all busy workers one after another.
+    While a worker waits, others work, so that no work takes much longer than that of all workers one after another.
+    Workers that begin a turn meanwhile are not among those that are busy at its beginning.
     """
     work, turn = np.ones(workers), np.ones(workers)
     for level in range(workers):
@@ -163,7 +196,7 @@ def _factors(turns: ContendedTurns, workers: int) -> tuple[Floats, Floats]:
         columns = np.column_stack([chosen.fixed_s, chosen.work_s])
         weight = 1 / np.sqrt(np.maximum(columns.sum(axis=1), 1e-9))
         _, of_work = non_negative(columns * weight[:, None], chosen.wall_s * weight)
-        work[level] = np.clip(of_work, work[before], level + 1)
+        work[level] = np.clip(of_work, work[before], MOST_SLOWER * workers)
         left_s = float((chosen.wall_s - work[level] * chosen.work_s).sum())
         turn[level] = max(turn[before], left_s / float(chosen.fixed_s.sum()))
     return work, turn
@@ -198,16 +231,12 @@ def _traced(
     """The turns of a run on some workers, with what each would cost in one thread."""
     setup = LocalSetup(sources, MemorySink(), queues="worker-queue", most_workers=workers)
     runtime = TracedRuntime(setup)
-    runtime.start(graph, round_robin(graph, workers))
-    for event in runtime.events():
-        if isinstance(event, RunEnded) and event.error is not None:
-            raise event.error
+    _run(runtime, graph, workers)
     number_of = {node["name"]: number for number, node in enumerate(nodes)}
     began_s = min((turn.began_s for trace in runtime.traces for turn in trace.turns), default=0.0)
     first_s = began_s + (BEGINNING_S if all(_has_rate(each) for each in sources.values()) else 0.0)
     woken = wake_ups(runtime.traces)
-    no, none = np.zeros(0, np.int64), np.zeros(0)
-    found = ContendedTurns(no, no, none, none, none, none)
+    found = ContendedTurns.none()
     for group in groups_of(runtime.nodes):
         number = number_of.get(group.name)
         turns = [
@@ -220,6 +249,20 @@ def _traced(
             cost = np.array([nodes[number]["cost"][name] for name in PARTS])
             found = found.and_also(_usual(number, turns, cost, recurs=group.kind == "lane"))
     return found
+
+
+def _delivered(graph: Graph, sources: Mapping[str, Source], workers: int) -> list[tuple[int, float]]:
+    """How long deliveries take in a run on some workers, with the number of other workers in a turn."""
+    runtime = ProbedRuntime(LocalSetup(sources, MemorySink(), queues="worker-queue", most_workers=workers))
+    _run(runtime, graph, workers)
+    return runtime.waits_s
+
+
+def _run(runtime: LocalRuntime, graph: Graph, workers: int) -> None:
+    runtime.start(graph, round_robin(graph, workers))
+    for event in runtime.events():
+        if isinstance(event, RunEnded) and event.error is not None:
+            raise event.error
 
 
 def _has_rate(source: Source) -> bool:

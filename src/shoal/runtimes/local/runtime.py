@@ -222,10 +222,13 @@ class LocalRuntime(WallClock):
             left_behind.callback(node.close)
         prepare(wiring.chains, setup.say)
 
+    def _delivery_of(self) -> Delivery:
+        return Delivery(self._nodes, self._setup.sink, self._setup.sink_buffer_bytes)
+
     def _supervisor_of(self, graph: Graph, binding: Binding, most: int) -> Supervisor:
         setup = self._setup
         self._metrics = Metrics(self._nodes, self._pool)
-        delivery = Delivery(self._nodes, setup.sink, setup.sink_buffer_bytes)
+        delivery = self._delivery_of()
         if setup.queues is not None:
             self._divided_lanes = DividedLanes(self._nodes, binding, most, graph)
             self._migration = Migration(

@@ -3,6 +3,8 @@
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,10 +24,9 @@ class TracedTurn:
 
     `merged_rows`, `merged_events`, `merged_bytes`, `pairs`: the new rows that the turn merged with state, the events
     behind them, the bytes of that state, and the pairs of rows of one instance, new or not; 0 if it only collected
-    rows. `others`: the workers that were in a
-    turn when `worker` began this one, at `began_s`. `loop_s` is the processor time of the worker since its turn before,
-    `polls` how often it found no turn meanwhile, and `pause_s` the time that passed. `loop_s` is None for the first
-    turn of a run, and with several workers.
+    rows. `others`: the workers that were in a turn when `worker` began this one, at `began_s`. `loop_s` is the
+    processor time of the worker since its turn before, `polls` how often it found no turn meanwhile, and `pause_s` the
+    time that passed. `loop_s` is None for the first turn of a run, and with several workers.
     """
 
     events: int
@@ -58,12 +59,54 @@ class _Loop:
     ended_s: float = 0.0
 
 
+class _Recorded(NamedTuple):
+    """What a turn leaves behind while a run goes on: as little work as possible, since it delays all threads."""
+
+    events: int
+    results: int
+    kept_bytes: int
+    merge: StateMerge | None
+    cpu_s: float
+    wall_s: float
+    loop_s: float | None
+    polls: int
+    pause_s: float
+    busy: tuple[int | None, ...]
+    began_s: float
+
+    def turn(self, place: int) -> TracedTurn:
+        """The turn, of the node at a place."""
+        merge = self.merge
+        return TracedTurn(
+            events=self.events,
+            results=self.results,
+            merged_bytes=0 if merge is None else self.kept_bytes,
+            cpu_s=self.cpu_s,
+            wall_s=self.wall_s,
+            loop_s=self.loop_s,
+            polls=self.polls,
+            pause_s=self.pause_s,
+            merged_rows=0 if merge is None else merge.rows,
+            merged_events=0 if merge is None else merge.events,
+            pairs=0.0 if merge is None else float(np.square(merge.fresh + merge.kept, dtype=float).sum()),
+            others=sum(each is not None for each in self.busy) - 1,
+            worker=self.busy.index(place),
+            began_s=self.began_s,
+        )
+
+
 @dataclass
 class TurnTrace:
-    """The turns of one node, in order."""
+    """The turns of one node, in order; `place` is its number. Read `turns` when the run has ended."""
 
     node: Node
-    turns: list[TracedTurn] = field(default_factory=list)
+    place: int
+    recorded: list[_Recorded] = field(default_factory=list)
+
+    @cached_property
+    def turns(self) -> list[TracedTurn]:
+        """All turns."""
+        return [each.turn(self.place) for each in self.recorded]
 
 
 class TracedRuntime(LocalRuntime):
@@ -85,42 +128,32 @@ class TracedRuntime(LocalRuntime):
 
     def _wire(self, program: Program, binding: Binding, most: int, left_behind: ExitStack) -> None:
         super()._wire(program, binding, most, left_behind)
-        self.traces = [TurnTrace(node) for node in self.nodes]
+        self.traces = [TurnTrace(node, place) for place, node in enumerate(self.nodes)]
         alone = self._one_thread or binding.workers == 1
         loop = _Loop() if alone else None
-        for place, trace in enumerate(self.traces):
-            self._record(place, trace, loop)
+        for trace in self.traces:
+            self._record(trace, loop)
 
-    def _record(self, place: int, trace: TurnTrace, loop: _Loop | None) -> None:
+    def _record(self, trace: TurnTrace, loop: _Loop | None) -> None:
         """Replace the turn of a node by one that records what the plain turn did."""
         node, plain = trace.node, trace.node.turn
+        is_lane, recorded = isinstance(node, LaneNode), trace.recorded
 
         def turn(events: int) -> int:
-            entered_s, decisions = time.thread_time(), self.pool.decisions
+            entered_s = 0.0 if loop is None else time.thread_time()
+            decisions = 0 if loop is None else self.pool.decisions
             pause_s = 0.0 if loop is None else time.perf_counter() - loop.ended_s
-            others = sum(each is not None for each in self.pool.current_node) - 1
-            given, kept_bytes, merge = _given(node), _table_bytes(node), _merge(node)
+            kept_bytes, merge = (_table_bytes(node), _merge(node)) if is_lane else (0, None)
+            given, busy = _given(node), tuple(self.pool.current_node)
             began_s, began_cpu_s = time.perf_counter(), time.thread_time()
             taken = plain(events)
             cpu_s, wall_s = time.thread_time() - began_cpu_s, time.perf_counter() - began_s
-            merged = None if (last := _merge(node)) is merge else last
-            trace.turns.append(
-                TracedTurn(
-                    events=taken,
-                    results=_given(node) - given,
-                    merged_bytes=0 if merged is None else kept_bytes,
-                    cpu_s=cpu_s,
-                    wall_s=wall_s,
-                    loop_s=None if loop is None or loop.cpu_s is None else entered_s - loop.cpu_s,
-                    polls=0 if loop is None else decisions - loop.decisions - 1,
-                    pause_s=pause_s,
-                    merged_rows=0 if merged is None else merged.rows,
-                    merged_events=0 if merged is None else merged.events,
-                    pairs=0.0 if merged is None else float(np.square(merged.fresh + merged.kept, dtype=float).sum()),
-                    others=others,
-                    worker=self.pool.current_node.index(place),
-                    began_s=began_s,
-                )
+            merged = None if not is_lane or (last := _merge(node)) is merge else last
+            loop_s = None if loop is None or loop.cpu_s is None else entered_s - loop.cpu_s
+            polls = 0 if loop is None else decisions - loop.decisions - 1
+            gave = _given(node) - given
+            recorded.append(
+                _Recorded(taken, gave, kept_bytes, merged, cpu_s, wall_s, loop_s, polls, pause_s, busy, began_s)
             )
             if loop is not None:
                 loop.cpu_s, loop.decisions, loop.ended_s = time.thread_time(), decisions, time.perf_counter()

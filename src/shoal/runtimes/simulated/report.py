@@ -34,6 +34,7 @@ class Totals:
     processed: NDArray[np.int64]
     results: NDArray[np.int64]
     busy_s: Floats
+    moving_s: float
 
     @classmethod
     def of(cls, simulation: Simulation, at_s: float) -> "Totals":
@@ -45,6 +46,7 @@ class Totals:
             tasks["processed"].copy(),
             tasks["results"].copy(),
             tasks["busy_s"].copy(),
+            float(simulation.world.core["moving_s"][0]),
         )
 
 
@@ -133,7 +135,7 @@ class SimulatedReports:
             state_bytes.astype(np.int64),
             (tasks["received"] - tasks["processed"])[places],
         )
-        migration_s = float(moves["frozen_s"].sum())
+        moving_s = after.moving_s - before.moving_s
         snapshot = Snapshot(
             self._epoch,
             self._bound(workers),
@@ -157,8 +159,8 @@ class SimulatedReports:
             state_bytes_moved=int(moves["bytes"].sum()),
             duration_s=period_s,
             latency_s=max(latency.max_s, period_s),
-            compute_s=float(worked_s.sum()),
-            migration_s=migration_s,
+            compute_s=max(0.0, float(worked_s.sum()) - moving_s),
+            migration_s=moving_s,
             policy_s=0.0,
             snapshot=snapshot,
             refusals=dict(written.refusals),

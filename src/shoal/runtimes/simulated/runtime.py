@@ -65,7 +65,7 @@ class SimulatedRuntime(CommandedRun):
         self._input: TimedInput = self._opened()
         self._input.aligned = settings.alignment == "event-time"
         self._input.shed(self._shedding)
-        self._reports = SimulatedReports(settings.delivery)
+        self._reports = SimulatedReports(settings.delivery(limited=self._limited))
         self._use = MachineUse(settings.machine)
         try:
             self._lay_out(0.0)
@@ -73,6 +73,11 @@ class SimulatedRuntime(CommandedRun):
             self._input.close()
             raise
         self._run = self._epochs()
+
+    @property
+    def _limited(self) -> bool:
+        """Whether some source is read as fast as it can be."""
+        return any(not isinstance(each, Generator) or each.rate is None for each in self._sources.values())
 
     def _opened(self) -> TimedInput:
         """The input of the mode."""
@@ -95,7 +100,7 @@ class SimulatedRuntime(CommandedRun):
         self._plan = TaskPlan(self._now.program)
         self._input.planned(self._plan)
         settings, workers = self.settings, self._now.binding.workers
-        limited = any(not isinstance(each, Generator) or each.rate is None for each in self._sources.values())
+        limited = self._limited
         delays = settings.delays(self._now.program, limited=limited)
         self._costs = TaskCosts(self._plan, delays, settings.seed, settings.work_factor, workers)
         outside = self.settings.source == "outside"

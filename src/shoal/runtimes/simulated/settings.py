@@ -233,10 +233,10 @@ class SimulatedSettings:
             raise ConfigError(f"policy {policy} goes with queues={usual}; got queues={self.queues}")
         return replace(self, queues=self.queues or usual)
 
-    @property
-    def delivery(self) -> Delivery:
+    def delivery(self, *, limited: bool) -> Delivery:
         """How results reach the sink; costs of a profile are those of runs in which a worker has parts of lanes."""
-        return Delivery(self.delivery_s, self.delay == "traced", self.seed)
+        found = self._contention(limited=limited)
+        return Delivery(self.delivery_s, self.delay == "traced", self.seed, () if found is None else found.deliveries)
 
     def delays(self, program: Program, *, limited: bool = False) -> DelayModel:
         """The delay model for a program; `limited`: whether some source is read as fast as it can be."""

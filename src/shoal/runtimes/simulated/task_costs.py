@@ -1,5 +1,7 @@
 """Costs of all tasks: what a step brings, as seconds of work of every task."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +39,7 @@ class TaskCosts:
         self._emit_s = factor * np.array([cost.emit_s for cost in costs])
         self._uncounted_s = factor * np.array([cost.uncounted_s for cost in costs])
         self._spread = np.array([cost.spread for cost in costs])
+        self._waits = _waits([cost.waits for cost in costs])
         self._steps = 0
 
     def tasks(self) -> Tasks:
@@ -68,10 +71,16 @@ class TaskCosts:
             varied = np.exp(random.standard_normal(len(work_s)) * self._spread - self._spread**2 / 2)
             work_s *= varied
             once_s *= varied
+        waited = None
+        if self._waits is not None:
+            random = np.random.default_rng([self._seed, self._steps, 1])
+            rows, width = self._waits.shape
+            waited = self._waits[np.arange(rows), random.integers(0, width, rows)]
         self._steps += 1
         work_s = np.where(active, np.maximum(work_s, LEAST_S), 0.0)
         size = counts.events * self._plan.row_bytes
-        return StepInput(counts.source, counts.due_s, counts.rows, work_s, size, counts.events, counts.results, once_s)
+        events, results = counts.events, counts.results
+        return StepInput(counts.source, counts.due_s, counts.rows, work_s, size, events, results, once_s, waited)
 
     def _estimated(self, counts: Counts) -> Merged:
         """What instances merge if that is not counted: those with results their state, new rows as they come."""
@@ -86,3 +95,11 @@ class TaskCosts:
         parts = np.minimum(together, self._workers) / np.maximum(together, 1)
         found: Floats = np.where(emitting, self._emit_s * parts[self._plan.group], 0.0)
         return found
+
+
+def _waits(several: Sequence[tuple[float, ...]]) -> Floats | None:
+    """Random factors of the fixed part of every task, a row for each; None if no fixed part varies."""
+    width = max(map(len, several), default=0)
+    if not width:
+        return None
+    return np.array([np.resize(np.array(each or (1.0,)), width) for each in several])

@@ -39,7 +39,7 @@ WARM_UP = 2
 READING, LANE, WORKER, DRIVER, BETWEEN = "reading task", "lane", "worker task", "driver", "between epochs"
 PARTS_OF = {
     READING: ("fixed_s", "event_s"),
-    LANE: ("fixed_s", "event_s", "result_s", "state_byte_s"),
+    LANE: ("fixed_s", "event_s", "result_s", "state_byte_s", "pair_s"),
     WORKER: ("fixed_s", "state_byte_s"),
     DRIVER: ("fixed_s", "event_s", "result_s"),
     BETWEEN: ("fixed_s",),
@@ -49,12 +49,16 @@ PARTS_OF = {
 
 @dataclass(frozen=True)
 class Work:
-    """One piece of work of a part: what it took and gave, and its time. Events of the driver are its tasks."""
+    """One piece of work of a part: what it took and gave, and its time. Events of the driver are its tasks.
+
+    `pairs`: the events of every instance times the bytes of its state, by which joins and patterns compare.
+    """
 
     events: int
     results: int
     bytes: int
     seconds: float
+    pairs: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ def epoch_costs(graph: Graph, sources: Mapping[str, Source], say: Say | None = N
     use_own_python(session)
     slots = int(session.sparkContext.defaultParallelism)
     program, epochs, runs = compile_graph(graph), [], []
+    tell("warming Spark up ...")
+    _measured(session, graph, program, {name: _sized(each, SIZES[1]) for name, each in sources.items()}, max(2, slots))
     for size, workers in _runs(sources, slots):
         sized = {name: _sized(source, size) for name, source in sources.items()}
         tell(f"measuring epochs of {size:.3g} of the largest size, workers: {workers} ...")
@@ -166,7 +172,8 @@ def _epoch(program: Program, event: EpochCommitted, outcome: Outcome, between_s:
         carried = 0
         for number, lane in report.lanes.items():
             spent_s = lane.advancing_s + lane.emitting_s
-            pieces[number] = Work(sum(lane.events), sum(lane.results), sum(lane.state_bytes), spent_s)
+            pairs = sum(events * size for events, size in zip(lane.events, lane.state_bytes, strict=True))
+            pieces[number] = Work(sum(lane.events), sum(lane.results), sum(lane.state_bytes), spent_s, float(pairs))
             carried += sum(lane.carried_bytes)
         rest_s = max(0.0, report.cost_s - sum(work.seconds for work in pieces.values()))
         pieces[None] = Work(0, 0, carried, rest_s)
@@ -224,7 +231,8 @@ def _fits(works: Mapping[Part, Sequence[Work]]) -> dict[Part, FittedCost]:
 
 
 def _columns(pieces: Sequence[Work]) -> Floats:
-    return turns_of([w.events for w in pieces], [w.results for w in pieces], [w.bytes for w in pieces])
+    amounts = ([w.events for w in pieces], [w.results for w in pieces], [w.bytes for w in pieces])
+    return turns_of(*amounts, pairs=[w.pairs for w in pieces])
 
 
 def _kept(part: Part, columns: Floats, seconds: Floats) -> NDArray[np.bool_]:
@@ -236,9 +244,7 @@ def _modelled_s(epoch: MeasuredEpoch, slots: int, fits: Mapping[Part, FittedCost
     """The time of an epoch by the fits, without the time between epochs."""
 
     def seconds(part: Part, work: Work) -> float:
-        cost = fits.get(part, FittedCost())
-        per_row_s = cost.event_s * work.events + cost.result_s * work.results
-        return cost.fixed_s + per_row_s + cost.state_byte_s * work.bytes
+        return float((_columns([work]) @ fits.get(part, FittedCost()).parts)[0])
 
     driver = seconds((DRIVER, None), Work(epoch.tasks, epoch.results, 0, 0.0))
     return driver + _time_s(epoch, slots, seconds)

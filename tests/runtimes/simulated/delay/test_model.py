@@ -112,12 +112,15 @@ def test_a_join_weighs_by_its_matches_and_a_pattern_by_its_conditions() -> None:
 
 def test_traced_slows_the_fixed_part_of_every_node_down_by_its_own_factor() -> None:
     compiled = program("ysb")
-    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {"source ad_events": 3.0, "sink views": 0.5})
+    waits = {"source ad_events": (0.5, 1.5), "lane 0": (0.0, 2.0)}
+    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {"source ad_events": 3.0, "sink views": 0.5}, waits)
     model = delay_model("traced", compiled, profile_of(compiled), slowed=slowed)
     decision_s = DECISION_S / 4  # beside a busy worker the core multiplies it by 4 again
     assert model.stream("ad_events").fixed_s == pytest.approx(3e-4 + decision_s + (1e-5 + decision_s) / 2)
     lane = model.lane(compiled.lanes[0])
     assert lane.fixed_s == pytest.approx(1e-6 + decision_s)
+    assert (min(lane.waits), max(lane.waits)) == pytest.approx((0.0, 2.0), abs=0.05)
+    assert 0.5 < min(model.stream("ad_events").waits) < max(model.stream("ad_events").waits) < 1.5
     assert lane.emit_s == pytest.approx((0.5e-6 + decision_s) * 4 / 2)
 
 

@@ -6,7 +6,7 @@ again for all flows whenever one begins or ends, and nothing is ever forgotten.
 
 from collections.abc import Callable
 from itertools import count
-from math import inf, sqrt
+from math import inf
 
 import numpy as np
 from tests.runtimes.simulated.engine.naive_moves import NaiveMoves
@@ -98,7 +98,9 @@ class NaiveSimulation(NaiveMoves):
             active = step.work_s[number] > 0 or step.results[number] > 0
             if number == step.source or (active and number >= self.sources):
                 once_s = 0.0 if step.once_s is None else float(np.float32(step.once_s[number]))
-                cells[number] = Cell(float(step.work_s[number]), once_s, float(np.float32(step.bytes[number])), 0)
+                varied = 1.0 if step.varied is None else float(np.float32(step.varied[number]))
+                size = float(np.float32(step.bytes[number]))
+                cells[number] = Cell(float(step.work_s[number]), once_s, size, 0, varied)
         for number, cell in cells.items():
             if number != step.source:
                 cell.missing = sum(before in cells for before in self.tasks[number].inputs)
@@ -216,12 +218,9 @@ class NaiveSimulation(NaiveMoves):
         unit.extra_s = 0.0
         busy = sum(self._is_busy(each) for each in self.workers if each.host == at.host)
         first, turn_slowdown = self._first(number), self.machine.turn_slowdown or self.machine.slowdown
-        drawn = self._drawn(self.machine.shuffled_waits(), busy, first, number)
-        if work_s > 0:
-            varied = 1 + (drawn - 1) * sqrt(task.fixed_s / (task.fixed_s + work_s))
-            work_s *= 1 + (self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)] - 1) * varied
+        work_s *= self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)]
         if at.last != (task.group, first):
-            work_s += task.fixed_s * drawn * turn_slowdown[min(busy, len(turn_slowdown) - 1)]
+            work_s += task.fixed_s * cells[0].varied * turn_slowdown[min(busy, len(turn_slowdown) - 1)]
         at.last = (task.group, first)
         wakes = number >= self.sources and at.free_s < self.now_s
         wake_s = self._drawn(self.machine.shuffled_wake_ups(), busy, first, number) if wakes else 0.0

@@ -14,6 +14,7 @@ class Cell:
     once_s: float
     size: float
     missing: int
+    varied: float = 1.0
     implied: bool = False
     done: bool = False
     ran_on: int | None = None

@@ -136,6 +136,7 @@ def _steps(
             random.integers(1, 50, number),
             active.astype(int),
             random.uniform(0, 0.5, number) if random.random() < 0.7 else None,
+            random.uniform(0, 3, number) if random.random() < 0.7 else None,
         )
         found.append((float(random.choice([0.0, random.uniform(0.0, 2.0)])), step))
     return found
@@ -166,7 +167,6 @@ def _machines(draw: st.DrawFn, random: np.random.Generator, *, network: bool, ou
         slowdown=tuple(random.uniform(1, 2, draw(st.integers(1, 3))).tolist()),
         remote_queue_s=float(random.uniform(0, 0.05)),
         turn_slowdown=tuple(random.uniform(1, 2, levels).tolist()),
-        waits=tuple(map(tuple, random.uniform(0, 3, (levels, 5)).tolist())) if draw(st.booleans()) else (),
         wake_ups=tuple(map(tuple, random.uniform(0, 0.2, (levels, 3)).tolist())) if draw(st.booleans()) else (),
     )
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.connectors.sources.generator import Generator
+from shoal.kernels.columns.merge_bound import LEAST_ROWS, rows_that_may_wait
 from shoal.policies.binding.static import round_robin
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.simulated.delay.cost import Cost
-from shoal.runtimes.simulated.input.merges import FEW_ROWS
 from shoal.runtimes.simulated.input.real import RealInput
 from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
 from shoal.runtimes.simulated.task_costs import TaskCosts
@@ -30,10 +30,13 @@ class Cars:
         return pa.record_batch({"ts": times, "road": numbers % ROADS, "car": numbers})
 
 
-def steps_of(rows: int, events: int, keys: str = "road") -> tuple[TaskPlan, list[Counts]]:
+def steps_of(
+    rows: int, events: int, keys: str = "road", window_s: int = 1, groups: int = 1
+) -> tuple[TaskPlan, list[Counts]]:
     """All steps of so many rows, up to the one that closes all windows."""
     stream = shoal.Stream("cars", {"ts": "timestamp", "road": "int64", "car": "int64"}, time="ts")
-    query = stream.key_by(keys).window(shoal.tumbling(1)).aggregate(n=shoal.count()).sink("n")
+    parted = stream if groups == 1 else stream.partition_by(keys, groups=groups)
+    query = parted.key_by(keys).window(shoal.tumbling(window_s)).aggregate(n=shoal.count()).sink("n")
     job = Job.of("cars", [query], {"cars": Generator(Cars(), events, rows_per_epoch=rows)})
     now = Arrangement(job.graph, round_robin(job.graph, 2))
     plan, clock, found = TaskPlan(now.program), count(), list[Counts]()
@@ -65,12 +68,22 @@ def test_a_lane_merges_all_rows_since_the_last_window_when_the_next_one_ends(row
         assert (step.merged.pairs >= np.square(step.merged.rows)).all()
 
 
-def test_rows_are_merged_before_a_window_ends_if_there_are_too_many() -> None:
-    most = 2 * FEW_ROWS
-    _, steps = steps_of(most // 4, most + most // 2, keys="car")
-    merged = [0.0 if step.merged is None else float(step.merged.rows.sum()) for step in steps]
-    assert max(merged) <= most + most // 4
-    assert sum(merged) == most + most // 2
+@settings(max_examples=10, deadline=None)
+@given(st.integers(600, 3000))
+def test_a_worker_merges_before_a_window_ends_if_as_many_rows_wait_as_the_local_runtime_lets_wait(rows: int) -> None:
+    events = 40_000
+    plan, steps = steps_of(rows, events, keys="car", window_s=1000, groups=8)
+    worker = np.arange(len(plan.instances)) % 2
+    waiting, kept = np.zeros(2), np.zeros(2)
+    for number, step in enumerate(steps[:-2]):
+        assert step.merged is not None
+        added = np.bincount(worker, step.events[plan.instance_tasks], 2)
+        waiting += added
+        may_wait = [max(rows_that_may_wait(int(each)), have) for each, have in zip(added, kept, strict=True)]
+        merges = (waiting > may_wait) | (number == 0)  # any window may have ended before the first rows
+        assert np.bincount(worker, step.merged.rows, 2).tolist() == np.where(merges, waiting, 0).tolist()
+        kept, waiting = np.where(merges, kept + waiting, kept), np.where(merges, 0, waiting)
+    assert (kept > LEAST_ROWS).all()
 
 
 def test_new_rows_add_up_over_the_steps_of_a_turn_and_state_is_paid_once() -> None:

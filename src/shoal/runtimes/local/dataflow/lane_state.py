@@ -8,6 +8,7 @@ import numpy as np
 from shoal.compiler.division import Division
 from shoal.compiler.lane import Lane
 from shoal.kernels.columns.block import Block
+from shoal.kernels.columns.merge_bound import rows_that_may_wait
 from shoal.kernels.columns.parts import split_tables
 from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.kernels.kernel import NEVER_US, Kernel
@@ -15,13 +16,6 @@ from shoal.runtimes.local.dataflow.load import Ints, LaneLoad, per_instance
 from shoal.runtimes.local.dataflow.node import EMPTY
 from shoal.runtimes.local.dataflow.parking import LaneGuard
 from shoal.runtimes.local.migration.key_slots import Slots
-
-FEW_ROWS = 1 << 16
-"""The most rows that may wait to be merged while no result is due; or as many as the state has, if that is more."""
-LEAST_ROWS = 1 << 12
-"""So many rows may always wait."""
-BLOCKS = 8
-"""Rows of so many blocks may wait: under a low load blocks are small, and a window that closes has little to merge."""
 
 SINGLY = 31
 """After a block whose keys hardly repeat, so many blocks are not grouped before the merge."""
@@ -62,7 +56,7 @@ class LaneState:
         self.fresh: list[Tables] = []
         self.fresh_rows = 0
         self._fresh_events = 0
-        self._may_wait = LEAST_ROWS
+        self._may_wait = rows_that_may_wait(0)
         self._singly = 0
         self.watermark_us = watermark_us
         self.load = load
@@ -253,15 +247,6 @@ class LaneState:
 
     def _none(self) -> Ints:
         return np.zeros(self._size, np.int64)
-
-
-def rows_that_may_wait(added: int) -> int:
-    """How many rows may wait to be merged, if a block has just added some.
-
-    >>> rows_that_may_wait(100), rows_that_may_wait(1000), rows_that_may_wait(100_000)
-    (4096, 8000, 65536)
-    """
-    return max(LEAST_ROWS, min(FEW_ROWS, BLOCKS * added))
 
 
 def _rows(tables: Tables) -> int:

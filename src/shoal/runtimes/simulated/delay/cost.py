@@ -21,7 +21,8 @@ class Cost:
     where they are not counted. `looked_up_s`, `compared_s`, `begun_s` and `ended_s`: per row that is looked up in
     state, per row of state that it is compared with, and per row of state that begins or ends, where the kernel counts
     them (`Kernel.effort`); where nobody asks the kernel, an event costs `uncounted_s` more instead. `spread` is the
-    standard deviation of the logarithm of measured over modelled cost.
+    standard deviation of the logarithm of measured over modelled cost. `waits`: how the fixed part varies beside other
+    threads, factors that occur equally often; none if it does not.
 
     >>> Cost(fixed_s=1e-4, event_s=2e-8).seconds([0, 1000], 0, 0).tolist()
     [0.0001, 0.00012]
@@ -42,11 +43,13 @@ class Cost:
     begun_s: float = 0.0
     ended_s: float = 0.0
     uncounted_s: float = 0.0
+    waits: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Reject costs that are negative or no numbers."""
         for name, value in asdict(self).items():
-            if not (isinstance(value, int | float) and 0 <= value < float("inf")):
+            values = value if name == "waits" else (value,)
+            if not all(map(_is_amount, values)):
                 raise ConfigError(f"{name} of a cost must be a number from 0 on; got {value!r}")
 
     def seconds(self, events: ArrayLike, results: ArrayLike, state_bytes: ArrayLike) -> NDArray[np.float64]:
@@ -88,3 +91,7 @@ class Cost:
         if missing:
             raise ConfigError(f"cost in a profile has no {', '.join(missing)}; measure it again with shoal profile")
         return cls(**{name: data[name] for name in names})
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < float("inf")

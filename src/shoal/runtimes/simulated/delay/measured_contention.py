@@ -4,24 +4,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from shoal.errors import ConfigError
 from shoal.runtimes.simulated.machine.machine import Machine
 
+DRAWN, PARTS = 16_384, 256
+"""How many sums of random factors are drawn, and into how many parts of equally many they are divided."""
 AGAIN = "measure it again with shoal profile --on local"
 
 
 @dataclass(frozen=True)
 class Contention:
-    """Factors of the work and of the fixed part of a turn with 1, 2, ... busy workers, and how the latter varies.
+    """Factors of the work and of the fixed part of a turn with 1, 2, ... busy workers.
 
-    `wake_ups`: seconds until an idle worker begins a turn. `nodes`: factors of the fixed part of single nodes, by name.
+    `wake_ups`: seconds until an idle worker begins a turn. `deliveries`: seconds from the end of a turn with results
+    until the sink has them, by the number of other busy workers. `nodes`: factors of the fixed part of single nodes, by
+    name, and `waits` how that of each varies: factors that occur equally often, 1 on average.
     """
 
     work: tuple[float, ...]
     turn: tuple[float, ...]
-    waits: tuple[tuple[float, ...], ...]
     wake_ups: tuple[tuple[float, ...], ...]
+    deliveries: tuple[tuple[float, ...], ...]
     nodes: Mapping[str, float]
+    waits: Mapping[str, tuple[float, ...]]
 
     @property
     def typical(self) -> float:
@@ -37,9 +44,22 @@ class Contention:
         """The factor of a node."""
         return float(self.nodes.get(name, 1.0))
 
+    def together(self, weights: Mapping[str, float]) -> tuple[float, ...]:
+        """How the sum of the fixed parts of some nodes varies, which vary each by itself; `weights`: their means."""
+        found = {name: self.waits.get(name, ()) for name, weight in weights.items() if weight > 0}
+        total = sum(weights[name] for name in found)
+        if not total or not any(found.values()):
+            return ()
+        random = np.random.default_rng(0)
+        drawn = np.zeros(DRAWN)
+        for name, values in found.items():
+            drawn += weights[name] / total * (random.choice(values, DRAWN) if values else 1.0)
+        parts = np.array([part.mean() for part in np.array_split(np.sort(drawn), PARTS)])
+        return tuple((parts / parts.mean()).tolist())
+
     def on(self, machine: Machine) -> Machine:
         """The machine with this contention."""
-        return replace(machine, slowdown=self.work, turn_slowdown=self.turn, waits=self.waits, wake_ups=self.wake_ups)
+        return replace(machine, slowdown=self.work, turn_slowdown=self.turn, wake_ups=self.wake_ups)
 
     @classmethod
     def of(cls, profile: Mapping[str, Any], *, limited: bool) -> "Contention":
@@ -50,12 +70,13 @@ class Contention:
             raise ConfigError(f"profile has no contention of workers; {AGAIN}")
         try:
             work, turn = (tuple(float(each) for each in part[name]) for name in ("work", "turn"))
-            waits, wake_ups = (
-                tuple(tuple(float(value) for value in row) for row in part[name]) for name in ("waits", "wake_ups")
+            wake_ups, deliveries = (
+                tuple(tuple(float(value) for value in row) for row in part[name]) for name in ("wake_ups", "deliveries")
             )
+            waits = {str(name): tuple(map(float, values)) for name, values in part["waits"].items()}
             nodes = {str(name): float(factor) for name, factor in found["nodes"].items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(f"profile has a contention that cannot be read: {error}; {AGAIN}") from error
         if not work or not turn:
             raise ConfigError(f"profile has no contention of workers; {AGAIN}")
-        return cls(work, turn, waits, wake_ups, nodes)
+        return cls(work, turn, wake_ups, deliveries, nodes, waits)

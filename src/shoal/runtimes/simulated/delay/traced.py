@@ -72,7 +72,8 @@ class Traced:
         nodes = [source, *self._behind(source)]
         lanes = [lane for node in nodes for lane in self._lanes_at(node)]
         empty_s = sum(map(self._empty_s, (*nodes[1:], *lanes)))
-        return replace(cost, fixed_s=cost.fixed_s + empty_s / max(1, source["turns"]))
+        turns = {node["name"]: min(1.0, node["turns"] / max(1, source["turns"])) for node in nodes}
+        return replace(cost, fixed_s=cost.fixed_s + empty_s / max(1, source["turns"]), waits=self._waits(nodes, turns))
 
     def lane(self, lane: Lane) -> Cost:
         """The operator with state, and for every result the steps and sinks behind it."""
@@ -80,7 +81,8 @@ class Traced:
             return Cost()
         own = next(node for node in self._nodes if node.get("lane") == lane.number)
         cost = self._turn(own, 1.0).in_turns_of(TURN_EVENTS)
-        cost = replace(cost, rows_per_event=own.get("merged_rows", 0) / max(1, own["events_in"]))
+        waits = self._waits([own], {own["name"]: 1.0})
+        cost = replace(cost, rows_per_event=own.get("merged_rows", 0) / max(1, own["events_in"]), waits=waits)
         for node in self._behind(own):
             cost = cost.and_per_result(self._slowed(self._turn(node, 1.0)), **_shares(node, own["events_out"]))
             cost = replace(cost, fixed_s=cost.fixed_s + self._empty_s(node) / max(1, own["turns"]))
@@ -93,6 +95,12 @@ class Traced:
             return replace(cost, fixed_s=(cost.fixed_s + self._decision_s) * turns)
         own_s = cost.fixed_s * self.slowed.of_node(node["name"])
         return replace(cost, fixed_s=(own_s + self._decision_s / self.slowed.typical) * turns)
+
+    def _waits(self, nodes: Sequence[Node], turns: Mapping[str, float]) -> tuple[float, ...]:
+        """How the fixed part of some nodes varies that have so many turns each."""
+        if self.slowed is None:
+            return ()
+        return self.slowed.together({each["name"]: self._turn(each, turns[each["name"]]).fixed_s for each in nodes})
 
     def _slowed(self, cost: Cost) -> Cost:
         """The cost of a node whose turns are work of another: its fixed part is slowed down more than work is."""

@@ -82,6 +82,7 @@ WORKER = np.dtype(
         ("free_s", _F),
         ("began_s", _F),
         ("worked_s", _F),
+        ("moving_s", _F),
         ("access_s", _F),
     ]
 )
@@ -107,6 +108,7 @@ CELL = np.dtype(
     [
         ("work_s", _F),
         ("once_s", np.float32),
+        ("varied", np.float32),
         ("bytes", np.float32),
         ("events", np.int32),
         ("results", np.int32),
@@ -115,7 +117,7 @@ CELL = np.dtype(
         ("implied", np.int32),
     ]
 )
-"""`work_s` adds up over the steps of a turn; of `once_s` a turn pays the largest."""
+"""`work_s` adds up over the steps of a turn; of `once_s` a turn pays the largest. `varied`: factor of a fixed part."""
 LINK_STATE = np.dtype(
     [
         ("bytes_per_s", _F),
@@ -144,7 +146,8 @@ FLOW_STATE = np.dtype(
         ("free", _I),
     ]
 )
-RESULT = np.dtype([("task", _I), ("step", _I), ("results", _I), ("latency_s", _F)])
+RESULT = np.dtype([("task", _I), ("step", _I), ("results", _I), ("others", _I), ("latency_s", _F)])
+"""`others`: the busy workers of the host when the results were made, without the one that made them."""
 MOVE = np.dtype([("unit", _I), ("source", _I), ("target", _I), ("bytes", _F), ("frozen_s", _F)])
 TURN = np.dtype([("task", _I), ("worker", _I)])
 CORE = np.dtype(
@@ -155,6 +158,7 @@ CORE = np.dtype(
         ("copy_byte_s", _F),
         ("remote_bytes", _F),
         ("access_s", _F),
+        ("moving_s", _F),
         ("base", _I),
         ("fed", _I),
         ("in_flight", _I),
@@ -180,14 +184,15 @@ CORE = np.dtype(
     ]
 )
 """`in_flight`: rows of steps that are not done, at most `most_rows`; `idle`: workers that are up and have no task;
-`hops`: the most links of a route; `by_turn`: results of a turn count from the oldest of its steps."""
+`moving_s`: what workers have worked for moves; `hops`: the most links of a route; `by_turn`: results of a turn count
+from the oldest of its steps."""
 
 
 class World(NamedTuple):
     """All arrays; `core` has one record, `agenda_rows` has (number, kind, first, second) of the future events.
 
     `crowd` and `turn_crowd` are factors of the work and of the fixed part of a turn by the number of other busy
-    workers, `waits` and `wake_ups` random factors and seconds, a row for each of the latter.
+    workers, `wake_ups` random seconds, a row for each of the latter.
     """
 
     core: NDArray[Any]
@@ -219,5 +224,4 @@ class World(NamedTuple):
     turns: NDArray[Any]
     wakes: NDArray[np.int64]
     turn_crowd: NDArray[np.float64]
-    waits: NDArray[np.float64]
     wake_ups: NDArray[np.float64]

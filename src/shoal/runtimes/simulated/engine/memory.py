@@ -216,12 +216,6 @@ def turn_crowd(world: Any) -> Any:
 
 
 @compiled
-def waits(world: Any) -> Any:
-    """See `World.waits`, row behind row."""
-    return _carray(_pointer(world[58]), (world[59],), _F)
-
-
-@compiled
 def wake_ups(world: Any) -> Any:
     """See `World.wake_ups`, row behind row."""
-    return _carray(_pointer(world[60]), (world[61],), _F)
+    return _carray(_pointer(world[58]), (world[59],), _F)

@@ -41,7 +41,8 @@ class StepInput:
     """One arrival of events of a source, and what every task does with it; events and results are counts.
 
     `work_s`: the work of every task but for its fixed part; 0 for a task that has nothing to do. `once_s`: what a turn
-    pays once, however many steps it takes: the largest of theirs.
+    pays once, however many steps it takes: the largest of theirs. `varied`: factors of the fixed part of a turn that
+    begins with this step, 1 on average.
     """
 
     source: int
@@ -52,6 +53,7 @@ class StepInput:
     events: Ints
     results: Ints
     once_s: Floats | None = None
+    varied: Floats | None = None
 
 
 class Simulation:
@@ -160,6 +162,7 @@ class Simulation:
         cells["work_s"][row], cells["bytes"][row] = step.work_s, step.bytes
         cells["events"][row], cells["results"][row] = step.events, step.results
         cells["once_s"][row] = 0.0 if step.once_s is None else step.once_s
+        cells["varied"][row] = 1.0 if step.varied is None else step.varied
         self.world.steps["arrival_s"][row], self.world.steps["rows"][row] = step.arrival_s, step.rows
         self._act(loop.FEED, step.source)
 

@@ -202,6 +202,7 @@ def begin(world: Any, worker: int, task: int) -> None:
         remote += min(size, units[unit].state_bytes)
     core.remote_bytes += remote
     work_s += once_s + remote * core.remote_byte_s + units[unit].extra_s
+    workers[worker].moving_s = units[unit].extra_s / hosts[host].speed
     units[unit].extra_s = 0.0
     wake_s = _wake_s(world, worker, task)
     waited_s = _access(world, worker)
@@ -223,13 +224,10 @@ def _slowed_s(world: Any, worker: int, task: int, work_s: float) -> float:
     tasks, workers = memory.tasks(world), memory.workers(world)
     crowd, turn_crowd = memory.crowd(world), memory.turn_crowd(world)
     busy, first = memory.hosts(world)[workers[worker].host].busy, tasks[task].next
-    drawn = _drawn(world, memory.waits(world), busy, first, task)
-    fixed_s = tasks[task].fixed_s
-    if work_s > 0.0:  # the waits of long work average out
-        varied = 1.0 + (drawn - 1.0) * math.sqrt(fixed_s / (fixed_s + work_s))
-        work_s *= 1.0 + (crowd[min(busy, len(crowd) - 1)] - 1.0) * varied
+    work_s *= crowd[min(busy, len(crowd) - 1)]
     if workers[worker].last_group != tasks[task].group or workers[worker].last_step != first:
-        work_s += fixed_s * drawn * turn_crowd[min(busy, len(turn_crowd) - 1)]
+        varied = memory.cells(world)[first - memory.core(world)[0].base, task].varied
+        work_s += tasks[task].fixed_s * varied * turn_crowd[min(busy, len(turn_crowd) - 1)]
     return work_s
 
 
@@ -292,6 +290,7 @@ def close(world: Any, worker: int) -> int:
     task = workers[worker].task
     took_s = core.now_s - workers[worker].began_s
     workers[worker].worked_s += took_s
+    core.moving_s += min(took_s, workers[worker].moving_s)
     tasks[task].busy_s += took_s
     tasks[task].last_run_s = core.now_s
     memory.hosts(world)[workers[worker].host].busy -= 1
@@ -326,7 +325,7 @@ def complete(world: Any, step: int, task: int, worker: int, oldest_s: float) -> 
     tasks[task].processed += cells[row, task].events
     if cells[row, task].results > 0:
         tasks[task].results += cells[row, task].results
-        _record(world, row, task, oldest_s if core.by_turn else steps[row].arrival_s)
+        _record(world, row, task, worker, oldest_s if core.by_turn else steps[row].arrival_s)
     for place in range(tasks[task].out_start, tasks[task].out_stop):
         target = memory.outputs(world)[place]
         if cells[row, target].missing > 0:
@@ -343,12 +342,13 @@ def complete(world: Any, step: int, task: int, worker: int, oldest_s: float) -> 
 
 
 @compiled
-def _record(world: Any, row: int, task: int, since_s: float) -> None:
+def _record(world: Any, row: int, task: int, worker: int, since_s: float) -> None:
     """Write down how long results took."""
     core, results = memory.core(world)[0], memory.results(world)
     place = core.results
     results[place].task, results[place].step = task, row + core.base
     results[place].results = memory.cells(world)[row, task].results
+    results[place].others = 0 if worker < 0 else memory.hosts(world)[memory.workers(world)[worker].host].busy
     results[place].latency_s = core.now_s - since_s
     core.results += 1
 

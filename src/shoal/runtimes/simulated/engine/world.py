@@ -128,7 +128,6 @@ def first_world(
         turns=np.zeros(tasks.sources + 1, a.TURN),
         wakes=np.zeros(many, np.int64),
         turn_crowd=np.array(machine.turn_slowdown or machine.slowdown),
-        waits=machine.shuffled_waits().reshape(-1),
         wake_ups=machine.shuffled_wake_ups().reshape(-1),
     )
 

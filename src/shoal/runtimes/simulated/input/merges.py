@@ -1,7 +1,8 @@
 """Merges: when lanes merge new rows into their state as the local runtime does, and how many of both there are.
 
-A lane collects new rows until results may be due, or until there are as many as its state has. Then a turn merges all
-of them. The kernels of a simulated run merge in every step; what that would have cost later is counted here.
+The part of a lane on one worker collects new rows until results may be due, or until there are as many as its state
+has or as a few blocks bring (`kernels/columns/merge_bound.py`). Then a turn merges all of them. The kernels of a
+simulated run merge in every step; what that would have cost later is counted here.
 """
 
 from collections.abc import Mapping
@@ -13,13 +14,14 @@ from numpy.typing import NDArray
 from shoal.compiler.lane import Lane
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.effort import Effort
+from shoal.kernels.columns.merge_bound import rows_that_may_wait
 from shoal.kernels.columns.table import Tables
+from shoal.model.control.binding import Binding
 from shoal.runtimes.interpreter import Interpreted
 from shoal.runtimes.simulated.input.task_plan import Merged, TaskPlan
 
 Floats = NDArray[np.float64]
-FEW_ROWS = 1 << 16
-"""Rows that may wait in the part of a lane on one worker, or as many as its state has, if that is more."""
+Ints = NDArray[np.int64]
 
 
 class EffortEpoch(Interpreted):
@@ -76,6 +78,20 @@ class _LaneRows:
     kept: Floats
     kept_bytes: Floats
 
+    def by_worker(self, worker: Ints, workers: int, added: Floats) -> "_WorkerRows":
+        """Which workers have rows that wait, and which so many that they do not wait for a result to be due."""
+        fresh, kept, new = (np.bincount(worker, each, workers) for each in (self.fresh, self.kept, added))
+        may_wait = np.array([rows_that_may_wait(int(rows)) for rows in new.tolist()])
+        return _WorkerRows(fresh > 0, (new > 0) & (fresh > np.maximum(may_wait, kept)))
+
+
+@dataclass(frozen=True, eq=False)
+class _WorkerRows:
+    """Of every worker, whether rows wait, and whether too many do."""
+
+    some: NDArray[np.bool_]
+    many: NDArray[np.bool_]
+
 
 class Merges:
     """What the lanes of a program have merged, and what waits."""
@@ -83,6 +99,7 @@ class Merges:
     def __init__(self) -> None:
         """No rows yet."""
         self._rows: dict[int, _LaneRows] = {}
+        self._bound: tuple[Binding, dict[int, Ints]] | None = None
 
     def forget(self) -> None:
         """Begin again, with other instances."""
@@ -95,7 +112,7 @@ class Merges:
         events: NDArray[np.int64],
         before: Mapping[str, int],
         after: Mapping[str, int],
-        workers: int,
+        binding: Binding,
     ) -> Merged:
         """What instances merge after an epoch that has brought the watermarks from some to others.
 
@@ -109,18 +126,39 @@ class Merges:
             lane_rows = self._rows.setdefault(lane.number, _LaneRows(none, none, none, none))
             lane_rows.fresh = lane_rows.fresh + epoch.fresh[lane.number]
             lane_rows.events = lane_rows.events + events[places]
+            worker = self._worker_of(lane, binding)
             before_us, after_us = lane.watermark_us(before), lane.watermark_us(after)
-            changed = after_us > before_us or lane_rows.fresh.any()
-            many = lane_rows.fresh.sum() > max(FEW_ROWS * workers, lane_rows.kept.sum())
-            if (changed and lane.kernel.due(before_us, after_us)) or many:
-                rows[places], size[places] = lane_rows.fresh, lane_rows.kept_bytes
-                merged_events[places] = lane_rows.events
-                pairs[places] = np.square(lane_rows.fresh + lane_rows.kept)
-                held = _rows(lane, epoch.state[lane.number])
-                total = sum(table.nbytes for table in epoch.state[lane.number].values())
-                self._rows[lane.number] = _LaneRows(none, none, held, held * (total / max(1.0, float(held.sum()))))
-        chosen = plan.instance_tasks
-        return Merged(rows[chosen], merged_events[chosen], size[chosen], pairs[chosen])
+            by_worker = lane_rows.by_worker(worker, binding.workers, epoch.fresh[lane.number])
+            merging = by_worker.many
+            if lane.kernel.due(before_us, after_us):
+                merging = merging | by_worker.some | (after_us > before_us)
+            if not merging.any():
+                continue
+            held = _rows(lane, epoch.state[lane.number])
+            total = sum(table.nbytes for table in epoch.state[lane.number].values())
+            now, chosen = lane_rows, merging[worker]
+            rows[places], size[places] = np.where(chosen, now.fresh, 0.0), np.where(chosen, now.kept_bytes, 0.0)
+            merged_events[places] = np.where(chosen, now.events, 0.0)
+            pairs[places] = np.where(chosen, np.square(now.fresh + now.kept), 0.0)
+            held_bytes = held * (total / max(1.0, float(held.sum())))
+            self._rows[lane.number] = _LaneRows(
+                np.where(chosen, 0.0, now.fresh),
+                np.where(chosen, 0.0, now.events),
+                np.where(chosen, held, now.kept),
+                np.where(chosen, held_bytes, now.kept_bytes),
+            )
+        of_instances = plan.instance_tasks
+        return Merged(rows[of_instances], merged_events[of_instances], size[of_instances], pairs[of_instances])
+
+    def _worker_of(self, lane: Lane, binding: Binding) -> Ints:
+        """The worker of every instance of a lane; 0 for one that is not bound, as in `TaskPlan.owners`."""
+        if self._bound is None or self._bound[0] is not binding:
+            self._bound = binding, {}
+        known = self._bound[1]
+        if lane.number not in known:
+            owners = [int(binding.worker_of.get(instance, 0)) for instance in lane.instances]
+            known[lane.number] = np.array(owners, np.int64)
+        return known[lane.number]
 
 
 def _rows(lane: Lane, tables: Tables) -> Floats:

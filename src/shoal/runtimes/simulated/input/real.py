@@ -66,7 +66,7 @@ class RealInput(TimedInput):
         self._shedding = after_reading(self._shedding, readings)
         self.written.add(epoch)
         counts = counts_of(plan, source, epoch, loads, due_s)
-        merged = self._merges.after(plan, epoch, counts.events, before, marks, now.binding.workers)
+        merged = self._merges.after(plan, epoch, counts.events, before, marks, now.binding)
         return replace(counts, merged=merged, effort=epoch.effort)
 
 

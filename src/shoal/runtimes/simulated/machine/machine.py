@@ -45,10 +45,9 @@ class Machine:
     are no hosts. `queue_s`: seconds per access of a queue, by the number of workers on it, beginning with one; beyond
     its end it goes on in a straight line. `remote_queue_s`: what an access takes more if the workers are of several
     memory nodes. `slowdown`: factor of all work on a host, by the number of its workers that are busy, beginning with
-    one; beyond its end it stays. `turn_slowdown`: the same of the fixed part of a turn, if it has factors of its own,
-    and `waits`: how that varies, for each of these factors values that occur equally often, 1 on average. `wake_ups`:
-    seconds until an idle worker begins a turn, in the same way. `spark`: hosts are executors of Spark and cores
-    their slots.
+    one; beyond its end it stays. `turn_slowdown`: the same of the fixed part of a turn, if it has factors of its own.
+    `wake_ups`: seconds until an idle worker begins a turn, for each of these factors values that occur equally often.
+    `spark`: hosts are executors of Spark and cores their slots.
 
     >>> machine = Machine((Host("a", 2), Host("b", 4, memory_nodes=2)), (Link("a", "b", 1e6), Link("b", "a", 1e6)))
     >>> machine.workers, machine.topology.node_of, machine.route(0, 1)
@@ -65,7 +64,6 @@ class Machine:
     spark: bool = False
     remote_queue_s: float = REMOTE_QUEUE_S
     turn_slowdown: tuple[float, ...] = ()
-    waits: tuple[tuple[float, ...], ...] = ()
     wake_ups: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
@@ -88,16 +86,16 @@ class Machine:
         for factor in (*self.slowdown, *self.turn_slowdown):
             if not 0 < factor < math.inf:
                 raise ConfigError(f"every factor of slowdown must be above 0 and finite; got {factor:g}")
-        for name, rows in (("waits", self.waits), ("wake_ups", self.wake_ups)):
-            if rows and (len({len(each) for each in rows}) > 1 or not rows[0]):
-                raise ConfigError(f"{name} of a machine must be rows of equal length, with at least one value")
-            if rows and len(rows) != len(self.turn_slowdown):
-                raise ConfigError(
-                    f"a machine must have {name} for each factor of turn_slowdown; got {len(rows)} and "
-                    f"{len(self.turn_slowdown)}"
-                )
-            for value in (each for row in rows for each in row):
-                check_amount(value, f"every value of {name} of a machine")
+        rows = self.wake_ups
+        if rows and (len({len(each) for each in rows}) > 1 or not rows[0]):
+            raise ConfigError("wake_ups of a machine must be rows of equal length, with at least one value")
+        if rows and len(rows) != len(self.turn_slowdown):
+            raise ConfigError(
+                f"a machine must have wake_ups for each factor of turn_slowdown; got {len(rows)} and "
+                f"{len(self.turn_slowdown)}"
+            )
+        for value in (each for row in rows for each in row):
+            check_amount(value, "every value of wake_ups of a machine")
 
     def _check_links(self) -> None:
         known = {*self._names, *self.switches}
@@ -244,17 +242,11 @@ class Machine:
         more = (self.queue_s[-1] + step * further for further in range(1, workers - len(known) + 1))
         return _real((*known, *more))
 
-    def shuffled_waits(self) -> Floats:
-        """A row of random factors for every factor of the fixed part of a turn; the same for machines with the same."""
-        return self._shuffled(self.waits, 1.0)
-
     def shuffled_wake_ups(self) -> Floats:
-        """A row of random seconds until an idle worker begins a turn."""
-        return self._shuffled(self.wake_ups, 0.0)
-
-    def _shuffled(self, rows: tuple[tuple[float, ...], ...], usual: float) -> Floats:
+        """A row of random seconds until an idle worker begins a turn; the same for machines with the same."""
+        rows = self.wake_ups
         if not rows:
-            return np.full((len(self.turn_slowdown or self.slowdown), 1), usual)
+            return np.zeros((len(self.turn_slowdown or self.slowdown), 1))
         repeated = np.tile(np.array(rows), -(-DRAWN // len(rows[0])))
         return np.random.default_rng(0).permuted(repeated, axis=1)
 

@@ -38,7 +38,8 @@ AGAIN = "measure it again with shoal profile --on spark"
 class EpochCosts:
     """Seconds of the parts of an epoch at speed 1; events of the driver are its tasks.
 
-    `slots`: those of the machine on which the driver's time per task was measured.
+    `slots`: those of the machine on which the driver's time per task was measured. `pair_s` of a lane is per event of
+    an instance and byte of its state.
     """
 
     reading: Mapping[str, Cost]
@@ -83,7 +84,7 @@ def _with_fixed(cost: Cost, fixed_s: float) -> Cost:
 
 def _times(cost: Cost, factor: float) -> Cost:
     """The same with more work per row."""
-    return replace(cost, **{name: factor * getattr(cost, name) for name in PER_ROW})
+    return replace(cost, **{name: factor * getattr(cost, name) for name in (*PER_ROW, "pair_s")})
 
 
 def has_epochs(profile: Mapping[str, Any] | None) -> bool:

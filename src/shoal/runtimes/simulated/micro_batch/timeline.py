@@ -84,6 +84,10 @@ class EpochPlayer:
         return self._by_instance("state_byte_s")
 
     @cached_property
+    def _pair_s(self) -> Floats:
+        return self._by_instance("pair_s")
+
+    @cached_property
     def _depth(self) -> Ints:
         return np.array([lane.depth for lane in self.program.lanes if lane.kernel for _ in lane.instances], np.int64)
 
@@ -94,7 +98,9 @@ class EpochPlayer:
     def instance_s(self, work: EpochWork) -> Floats:
         """The time of every instance at speed 1, without what its worker and its lane take in any case."""
         found: Floats = (
-            self._event_s * work.events + self._result_s * work.results + self._state_byte_s * work.state_bytes
+            self._event_s * work.events
+            + self._result_s * work.results
+            + (self._state_byte_s + self._pair_s * work.events) * work.state_bytes
         )
         return found if work.effort is None else found + self._effort_s(work.effort)
 

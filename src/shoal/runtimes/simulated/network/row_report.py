@@ -77,7 +77,7 @@ class RowReports:
             duration_s=at_s - self.at_s,
             latency_s=max(emitted.latency.max_s, at_s - self.at_s),
             compute_s=sum(worked_s),
-            migration_s=sum(move.frozen_s or 0.0 for move in moves),
+            migration_s=0.0,  # no core works for a move, see `frozen_s` of the moves
             policy_s=0.0,
             snapshot=snapshot,
             refusals=dict(written.refusals),
