@@ -48,7 +48,7 @@ def _lines(title: str, summaries: Sequence[ExperimentSummary], missing: Mapping[
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<style>{STYLE}</style></head><body>"
     yield f"<h1>{escape(title)}</h1>"
-    yield f"<p>{_verdict(summaries)}</p>"
+    yield f"<p>{_verdict(summaries, len(missing))}</p>"
     links = (f'<li><a href="#{_anchor(each)}">{escape(each.title)}</a>{_mark(each)}</li>' for each in summaries)
     yield f"<ul>{''.join(links)}</ul>"
     if missing:
@@ -62,10 +62,11 @@ def _lines(title: str, summaries: Sequence[ExperimentSummary], missing: Mapping[
     yield "</body></html>"
 
 
-def _verdict(summaries: Sequence[ExperimentSummary]) -> str:
+def _verdict(summaries: Sequence[ExperimentSummary], incomplete: int) -> str:
     bad = sum(not each.right for each in summaries)
     if not bad:
-        return f"{len(summaries)} of {len(summaries)} experiments finished, no result is wrong."
+        shown = f"{len(summaries)} experiment{'s' if len(summaries) != 1 else ''}"
+        return f"{shown}, no result is wrong{f'; {incomplete} not complete' if incomplete else ''}."
     return f'<span class="bad">{bad} of {len(summaries)} experiments have failed trials or wrong results.</span>'
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from shoal.experiments.results.answers import UNSUPPORTED
 from shoal.experiments.results.point_summary import ExperimentSummary, PointSummary, varying
 from shoal.experiments.results.sample_statistics import Sample
 
@@ -18,15 +19,14 @@ class ResultTable:
 def table_of(summary: ExperimentSummary) -> ResultTable:
     """The points of an experiment: parameters that differ, metrics, and the verdict on the results.
 
-    The ratio is that of the first metric to the one of the first point that has it.
+    The ratio is that of the first metric to the one of the first point with the same query that has it.
     """
     varied = varying(point.parameters for point in summary.points) or ("",)
     shown = [name for name in summary.shown if any(name in point.metrics for point in summary.points)]
     repeated = any(len(values) > 1 for point in summary.points for values in point.metrics.values())
     main = shown[0] if shown else ""
-    base = next((point.metrics[main] for point in summary.points if main in point.metrics), ())
-    baseline = Sample(tuple(base)).median if base else 0.0
-    ratios = len(summary.points) > 1 and bool(baseline)
+    baselines = _baselines(summary, main)
+    ratios = len(summary.points) > len(baselines) and any(baselines.values())
     header = (*varied, *shown, *(["RSD %"] if repeated else []), *(["ratio"] if ratios else []), "n", "answers")
     rows = []
     for point in summary.points:
@@ -36,7 +36,7 @@ def table_of(summary: ExperimentSummary) -> ResultTable:
                 *(text_of(point.parameters.get(name, summary.title if not name else "")) for name in varied),
                 *(cell(point.sample(name)) for name in shown),
                 *([_rsd(sample)] if repeated else []),
-                *([f"{sample.median / baseline:.3g}" if sample else ""] if ratios else []),
+                *([_ratio(sample, baselines.get(_query(point), 0.0))] if ratios else []),
                 _number_of_trials(point),
                 point.verdict.text,
             )
@@ -118,10 +118,31 @@ def markdown(table: ResultTable) -> str:
     return "\n".join("| " + " | ".join(each.replace("|", "\\|") for each in line) + " |" for line in lines)
 
 
+def _baselines(summary: ExperimentSummary, metric: str) -> dict[object, float]:
+    """By query, the metric of the first point that has it."""
+    found: dict[object, float] = {}
+    for point in summary.points:
+        sample = point.sample(metric)
+        if sample is not None:
+            found.setdefault(_query(point), sample.median)
+    return found
+
+
+def _query(point: PointSummary) -> object:
+    """The query of a point, if its experiment has several: their numbers say nothing of each other."""
+    return point.parameters.get("query_id")
+
+
+def _ratio(sample: Sample | None, baseline: float) -> str:
+    return f"{sample.median / baseline:.3g}" if sample and baseline else ""
+
+
 def _rsd(sample: Sample | None) -> str:
     return "" if sample is None or sample.rsd is None else f"{sample.rsd:.2g}"
 
 
 def _number_of_trials(point: PointSummary) -> str:
+    if point.verdict.text == UNSUPPORTED:
+        return ""
     done = point.trials - len(point.failures)
     return str(done) if done == point.trials else f"{done} of {point.trials}"
