@@ -38,7 +38,9 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
 }
-STYLE_NUMBER = 2
+GAP = 0.7
+"""Between bars of different x, as a share of a bar."""
+STYLE_NUMBER = 3
 """Changes with the look of figures, so that pictures of an earlier look are drawn again."""
 TITLE_CHARACTERS = 95
 LOG_FROM = 50
@@ -128,24 +130,35 @@ def _spread(points: Sequence[PointSummary], metric: str) -> tuple[list[float], l
 
 
 def _bars(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> None:
-    """Horizontal bars, so that names have room; one colour for each value of `by`."""
+    """Horizontal bars, so that names have room; one colour for each value of `by`, side by side where x is the same."""
     axis = figure.subplots()
-    names: list[str] = []
+    names = {point.label: f"{point.parameters.get(spec.x)}" if spec.x else point.label for point in points}
+    beside = bool(spec.x and spec.by and len(set(names.values())) < len(points))
+    ordered = [point for several in _groups(points, spec.x).values() for point in several] if beside else points
+    places: dict[str, float] = {}
+    for before, point in zip([None, *ordered], ordered, strict=False):
+        apart = beside and before is not None and names[before.label] != names[point.label]
+        places[point.label] = max(places.values(), default=-1.0) + (1.0 + GAP * apart)
     for number, (group, members) in enumerate(_groups(points, spec.by).items()):
         middles, spread = _spread(members, spec.y)
-        places = [len(names) + at for at in range(len(members))]
+        where = [places[point.label] for point in members]
         colour = COLOURS[number % len(COLOURS)]
-        bars = axis.barh(places, middles, color=colour, alpha=0.75, xerr=spread, ecolor=INK, label=group or None)
+        bars = axis.barh(where, middles, color=colour, alpha=0.75, xerr=spread, ecolor=INK, label=group or None)
         axis.bar_label(bars, [f" {number_text(middle)}" for middle in middles], size=9)
-        names += [f"{point.parameters.get(spec.x)}" if spec.x else point.label for point in members]
-    axis.set_yticks(range(len(names)), names)
+    ticks: dict[str, list[float]] = {}
+    for point in ordered:
+        ticks.setdefault(names[point.label] if beside else point.label, []).append(places[point.label])
+    texts = list(ticks) if beside else [names[label] for label in ticks]
+    axis.set_yticks([sum(where) / len(where) for where in ticks.values()], texts)
     axis.invert_yaxis()
     axis.margins(x=0.18)
     if axis.get_xlim()[0] > 0 or min(_spread(points, spec.y)[0]) >= 0:
         axis.set_xlim(left=0.0)
     axis.set_xlabel(_words(spec.y))
+    if beside:
+        axis.set_ylabel(_words(spec.x))
     if spec.by:
-        axis.legend(title=spec.by)
+        figure.legend(title=spec.by, loc="outside lower center", ncols=3, fontsize=8)
 
 
 def _lines(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> None:
