@@ -56,7 +56,9 @@ def test_a_plan_of_the_small_variant_has_its_points(sizes: Path) -> None:
 
 def test_a_plan_says_what_is_missing() -> None:
     plan = json.loads(printed("plan", str(LISTING), "--json"))
-    assert plan["missing"][0] == "dataset 8: there is no file nexmark-40k.csv"
+    where, _, what = plan["missing"][0].partition(" line ")
+    assert where == str(LISTING)
+    assert what == "45: dataset 8: there is no file nexmark-40k.csv beside the experiment file"
     assert any("sql-query has flink, siddhi" in each for each in plan["missing"])
 
 
