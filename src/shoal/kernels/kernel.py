@@ -82,6 +82,9 @@ class Kernel(Protocol):
     def state_keys(self, number: int, table: Any) -> Ids:
         """A hash of instance and key of each row of state table `number`."""
 
+    def row_times(self, port: int, block: Block) -> Ints:
+        """The time of each row of an input. A row whose time is at or after the watermark is late for nothing."""
+
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
         """Which rows of a block are late at a watermark; they must not reach `advance`."""
 
@@ -224,6 +227,10 @@ class StatefulKernel(ABC):
     learns: bool = False
     by_place: bool = False
     late_reason: str = "has advanced past the time of this row"
+
+    @abstractmethod
+    def row_times(self, port: int, block: Block) -> Ints:
+        """The time of each row of an input."""
 
     @abstractmethod
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:

@@ -38,7 +38,7 @@ class RowKernel(StatefulKernel):
 
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
         """Rows before the watermark: the order of rows, or their pairs, up to there are already decided."""
-        late: NDArray[np.bool_] = self._times(port, block) < watermark_us
+        late: NDArray[np.bool_] = self.row_times(port, block) < watermark_us
         return late
 
     def lift(self, port: int, block: Block) -> Tables:
@@ -46,7 +46,7 @@ class RowKernel(StatefulKernel):
         if not block.length:
             return {}
         columns = {name: block.columns[name] for name in self.columns[port]}
-        return {port: RowTable({INSTANCE: block.columns[INSTANCE], TIME: self._times(port, block), **columns})}
+        return {port: RowTable({INSTANCE: block.columns[INSTANCE], TIME: self.row_times(port, block), **columns})}
 
     def merged(self, tables: Sequence[Tables]) -> Tables:
         """The tables of each number, concatenated."""
@@ -60,7 +60,7 @@ class RowKernel(StatefulKernel):
         """Any advance of the watermark may emit results."""
         return True
 
-    def _times(self, port: int, block: Block) -> Ints:
+    def row_times(self, port: int, block: Block) -> Ints:
         times: Ints = block.columns[TIME] if TIME in block.columns else block.columns[self.times[port]]
         return times
 

@@ -61,7 +61,7 @@ class SessionKernel(RowKernel):
         """Sessions of a block's rows."""
         if not block.length:
             return {}
-        times = self._times(port, block)
+        times = self.row_times(port, block)
         rows = RowTable.of(block, self.key_names)
         cells, size = _sessions(group_numbers([rows], self.key_names)[0], times, times, self.gap_us)
         used, sample, values = partial_values(self.slots, cells, size, block)

@@ -69,6 +69,11 @@ class AggregateKernel(StatefulKernel):
         """The windows aggregated over."""
         return self.shape.window
 
+    def row_times(self, port: int, block: Block) -> Ints:  # noqa: ARG002
+        """Times of the input; by the clock, times of arrival."""
+        times: Ints = block.columns[TIME] if TIME in block.columns else block.columns[self.time]
+        return times
+
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:  # noqa: ARG002
         """Which rows belong to closed windows only."""
         return self.late_panes(self.panes(block), watermark_us)
@@ -160,8 +165,7 @@ class AggregateKernel(StatefulKernel):
     def panes(self, block: Block) -> Ints:
         """The pane of every row."""
         panes = np.empty(block.length, np.int64)
-        times = block.columns[TIME] if TIME in block.columns else block.columns[self.time]
-        loops.panes_of(times, self.shape.window.slide_us, panes)
+        loops.panes_of(self.row_times(0, block), self.shape.window.slide_us, panes)
         return panes
 
     def late_panes(self, panes: Ints, watermark_us: int) -> NDArray[np.bool_]:

@@ -1,6 +1,7 @@
 """States that follow their instances: which is sent next, and what the new owner does until it has come."""
 
 import numpy as np
+import pytest
 from tests.runtimes.local import witness
 from tests.runtimes.local.controlled import way_named
 
@@ -84,7 +85,7 @@ def test_the_state_with_the_largest_utility_per_byte_is_sent_first() -> None:
     assert sent(states) == [int(place) for place in np.argsort([-each for each in worth], kind="stable")]
 
 
-def incoming(missing: MissingState) -> IncomingInstance:
+def incoming(missing: MissingState | None) -> IncomingInstance:
     return IncomingInstance(state_with([]), 0, set(), missing)
 
 
@@ -122,3 +123,36 @@ def test_windows_that_need_nothing_of_a_missing_state_close_and_the_first_that_d
     instance.complete_with(StateArrival(0, state_with([4, 5]), 100))
     results, _ = instance.advance(6 * SECOND_US, [0])
     assert sorted(n for block in results for n in block.columns["rows"].tolist()) == [1, 2]
+
+
+def counted_merges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The watermark of every merge from now on."""
+    merges: list[int] = []
+    plain = LaneState.advance
+
+    def advance(state: LaneState, watermark_us: int) -> Block:
+        merges.append(watermark_us)
+        return plain(state, watermark_us)
+
+    monkeypatch.setattr(LaneState, "advance", advance)
+    return merges
+
+
+def test_rows_that_are_on_time_join_an_instance_without_a_merge_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance, merges = incoming(None), counted_merges(monkeypatch)
+    for time_s in range(50):
+        instance.add(0, row(time_s), time_s * SECOND_US)
+    results, late = instance.advance(50 * SECOND_US, [0])
+    assert sum(block.columns["rows"].sum() for block in results) == 50
+    assert late == []
+    assert len(merges) == 1
+
+
+def test_rows_that_came_late_find_the_same_windows_closed_as_without_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance, merges = incoming(None), counted_merges(monkeypatch)
+    instance.add(0, row(1), 0)
+    instance.add(0, row(1), 5 * SECOND_US)
+    results, late = instance.advance(9 * SECOND_US, [0])
+    assert [block.columns["rows"].tolist() for block in results] == [[1]]
+    assert [block.length for block in late] == [1]
+    assert merges == [5 * SECOND_US, 9 * SECOND_US]

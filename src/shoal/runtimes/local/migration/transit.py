@@ -88,8 +88,9 @@ class IncomingInstance:
     """An instance whose old owner may still forward rows, by the inputs in `open`, later than `promised_us`.
 
     `rows` wait, by input, until the watermark of the instance is the one at which they came: a row must find the same
-    windows closed as without a move. `held` are rows that came directly by an open input; they come after all that are
-    forwarded. `missing` is set until the state is here, `fetches` when the instance needs it now.
+    windows closed as without a move. Those that are on time need not wait, if the state is here. `held` are rows that
+    came directly by an open input; they come after all that are forwarded. `missing` is set until the state is here,
+    `fetches` when the instance needs it now.
     """
 
     state: LaneState
@@ -153,13 +154,13 @@ class IncomingInstance:
     def advance(self, watermark_us: int, ports: Sequence[int]) -> tuple[list[Block], list[Block]]:
         """Process the rows and windows that can be, where the worker has a watermark; returns results and late rows."""
         results, late = list[Block](), list[Block]()
+        ready = self._ready(ports)
         while True:
+            late += [self.state.add(ports[number], block, shared=False) for number, block in ready]
             limit_us = self.limit_us(watermark_us)
             if self.missing is None or limit_us > self.state.watermark_us:
                 results.append(self.state.advance(limit_us))
-            ready = self._ready(limit_us)
-            for number, block in ready:
-                late.append(self.state.add(ports[number], block, shared=False))
+            ready = self._ready(ports)
             if not ready:
                 break
         found = [each for each in results if each.length]
@@ -174,12 +175,22 @@ class IncomingInstance:
         self.fetches = True
         self.report.need()
 
-    def _ready(self, limit_us: int) -> list[tuple[int, Block]]:
-        found = []
+    def _ready(self, ports: Sequence[int]) -> list[tuple[int, Block]]:
+        """Take the rows that need not wait: those that are on time, and those whose watermark has been reached.
+
+        Rows that are on time at the watermark at which they came are in no window that has closed by then, so they may
+        join the state at any watermark before. That makes one merge of what came in many blocks.
+        """
+        found, here_us = [], self.state.watermark_us
         for number, queue in self.rows.items():
-            while queue and queue[0][0] <= limit_us:
+            while queue and (queue[0][0] <= here_us or self._on_time(ports[number], *queue[0])):
                 found.append((number, queue.pop(0)[1]))
         return found
+
+    def _on_time(self, port: int, watermark_us: int, block: Block) -> bool:
+        if self.missing is not None:
+            return False
+        return not block.length or int(self.state.kernel.row_times(port, block).min()) >= watermark_us
 
     def _observe(self, watermark_us: int, results: int) -> None:
         """Measure how late results are, and fetch state that they wait for."""
