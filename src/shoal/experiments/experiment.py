@@ -23,7 +23,7 @@ Dialect = Literal["expose", "dcep-sim"]
 """Whose words a file uses; they differ in `wait` (milli- or microseconds) and `deployQueries` (quantity or id)."""
 Answers = Literal["oracle", "same", "none"]
 """What results are compared with: the batch oracle, those of the other points, or nothing."""
-FigureType = Literal["bars", "lines", "series"]
+FigureType = Literal["bars", "lines", "series", "stack"]
 TIMEOUT_S = 1800.0
 """How long a trial may take unless its experiment says something else."""
 KEY_CHARACTERS = 160
@@ -79,7 +79,8 @@ Subject = TaskFlow | WorkloadRun | MeasureFunction
 class FigureSpec:
     """A figure of an experiment: one metric of every point along a parameter, or a series of every point.
 
-    A series is drawn over its first column, time in seconds unless `x` says what else it is.
+    A series is drawn over its first column, time in seconds unless `x` says what else it is. A stack has one bar for
+    every point, of all metrics whose names begin with `y` and a dot, one after another.
     """
 
     type: FigureType

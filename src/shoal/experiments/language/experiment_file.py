@@ -263,7 +263,7 @@ def _figure(item: YamlPart, parameters: list[str]) -> FigureSpec:
             item.fail(f"a figure must have a key {key!r}; got {item.shown}")
     type_: FigureType = _choice(entries["type"], "type of a figure", FIGURE_TYPES)
     over_time = type_ == "series"
-    if not over_time and "x" not in said:
+    if type_ in ("bars", "lines") and "x" not in said:
         item.fail(f"a figure of type {type_} must have a key 'x': a parameter")
     for key in ("by",) if over_time else ("x", "by"):
         if key in said and said[key] not in parameters:

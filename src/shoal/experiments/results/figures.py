@@ -1,6 +1,7 @@
 """Figures of experiments, drawn from their summaries alone; matplotlib is imported only for this.
 
-Bars and lines show medians with the interval of each; a series shows one repetition of every point over time. On a page
+Bars and lines show medians with the interval of each, stacks medians; a series shows one repetition of every point over
+time. On a page
 the colour of text and axes is that of the page, so that figures are readable on any background.
 """
 
@@ -73,7 +74,12 @@ def is_drawn(summary: ExperimentSummary, spec: FigureSpec, path: Path) -> bool:
 
 def _source(summary: ExperimentSummary, spec: FigureSpec) -> str:
     """The digest of all that a figure shows."""
-    shown = [(point.label, point.metrics.get(spec.y), point.series) for point in _points(summary, spec)]
+    shown = [
+        (point.label, {name: point.metrics.get(name) for name in _stacked([point], spec)}, point.series)
+        if spec.type == "stack"
+        else (point.label, point.metrics.get(spec.y), point.series)
+        for point in _points(summary, spec)
+    ]
     told = msgspec.json.encode([STYLE_NUMBER, summary.title, spec, shown])
     return hashlib.sha256(told).hexdigest()[:16]
 
@@ -88,6 +94,7 @@ def _save(summary: ExperimentSummary, spec: FigureSpec, target: Any, **options: 
         "bars": _bars,
         "lines": _lines,
         "series": _series,
+        "stack": _stack,
     }
     points = _points(summary, spec)
     with mpl.rc_context(STYLE):
@@ -101,11 +108,18 @@ def _points(summary: ExperimentSummary, spec: FigureSpec) -> list[PointSummary]:
     right = [point for point in summary.points if point.verdict.right]
     if spec.type == "series":
         return [point for point in right if point.series.get(spec.y.partition(".")[0])]
+    if spec.type == "stack":
+        return [point for point in right if _stacked([point], spec)]
     return [point for point in right if spec.y in point.metrics]
 
 
+def _stacked(points: Sequence[PointSummary], spec: FigureSpec) -> list[str]:
+    """The metrics of a stack, in the order in which they were measured."""
+    return list(dict.fromkeys(name for point in points for name in point.metrics if name.startswith(f"{spec.y}.")))
+
+
 def _height(points: Sequence[PointSummary], spec: FigureSpec) -> float:
-    if spec.type == "bars":
+    if spec.type in ("bars", "stack"):
         return 1.3 + 0.34 * len(points)
     if spec.type == "series":
         panels = len(_groups(points, spec.by)) * len(_columns(points, spec))
@@ -159,6 +173,26 @@ def _bars(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> None
         axis.set_ylabel(_words(spec.x))
     if spec.by:
         figure.legend(title=spec.by, loc="outside lower center", ncols=3, fontsize=8)
+
+
+def _stack(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> None:
+    """One horizontal bar for every point, of the medians of several metrics."""
+    axis = figure.subplots()
+    ends = [0.0] * len(points)
+    for number, name in enumerate(_stacked(points, spec)):
+        lengths = [sample.median if (sample := point.sample(name)) else 0.0 for point in points]
+        colour, text = COLOURS[number % len(COLOURS)], name.removeprefix(f"{spec.y}.")
+        axis.barh(range(len(points)), lengths, left=ends, color=colour, alpha=0.75, label=text)
+        ends = [end + length for end, length in zip(ends, lengths, strict=True)]
+    for place, end in enumerate(ends):
+        axis.annotate(f" {number_text(end)}", (end, place), va="center", size=9)
+    names = [f"{point.parameters.get(spec.x)}" if spec.x else point.label for point in points]
+    axis.set_yticks(range(len(points)), names)
+    axis.invert_yaxis()
+    axis.margins(x=0.12)
+    axis.set_xlim(left=0.0)
+    axis.set_xlabel(_words(spec.y))
+    figure.legend(loc="outside lower center", ncols=5, fontsize=8)
 
 
 def _lines(figure: Any, points: Sequence[PointSummary], spec: FigureSpec) -> None:
