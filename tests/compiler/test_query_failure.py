@@ -12,7 +12,7 @@ from shoal.compiler.query_failure import failure_text, query_error
 from shoal.errors import FunctionError, GraphError, QueryError, RunError
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.nullable import Nullable
-from shoal.kernels.failing import LONGEST, failing_range, shown
+from shoal.kernels.expression.failing import LONGEST, failing_range, shown
 
 
 def block(length: int) -> Block:

@@ -17,7 +17,7 @@ from shoal.compiler.steps import Step
 from shoal.errors import FunctionError, QueryError, RunError, ShoalError
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.nullable import Nullable
-from shoal.kernels.failing import failing_range, raised, shown
+from shoal.kernels.expression.failing import failing_range, raised, shown
 
 MOST_NAMES = 5
 """Queries that a message names; the others are only counted."""

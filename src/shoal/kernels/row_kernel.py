@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
-from shoal.kernels.kernel import StatefulKernel
+from shoal.kernels.stateful_kernel import StatefulKernel
 from shoal.model.query.schema import TIME
 
 

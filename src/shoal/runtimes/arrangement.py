@@ -12,7 +12,7 @@ from shoal.compiler.program import Program, compile_graph
 from shoal.errors import BindingError, GraphError, QueryError, RunError, ShoalError
 from shoal.kernels.columns.parts import assigned, split_tables
 from shoal.kernels.columns.table import Tables
-from shoal.kernels.failing import raised
+from shoal.kernels.expression.failing import raised
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import AddQuery, Command, Rebind, RemoveQuery, Repartition, ReplaceQuery
 from shoal.model.control.parked import ParkedQuery

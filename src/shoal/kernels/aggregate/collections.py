@@ -10,7 +10,7 @@ from shoal.errors import FunctionError
 from shoal.kernels.aggregate.cells import LARGEST_PRODUCT
 from shoal.kernels.columns.block import ARROW_TYPES, Column, as_column, encoded
 from shoal.kernels.columns.numbering import numbered
-from shoal.kernels.failing import failing_range, raised, shown
+from shoal.kernels.expression.failing import failing_range, raised, shown
 from shoal.kernels.loops import range_of
 from shoal.model.query.schema import FieldType
 

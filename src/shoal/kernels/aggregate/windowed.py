@@ -25,7 +25,8 @@ from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.shared_values import Shared
 from shoal.kernels.columns.table import INSTANCE, Tables, owned_column
 from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds
-from shoal.kernels.kernel import ResultsPer, State, StatefulKernel
+from shoal.kernels.kernel import ResultsPer, State
+from shoal.kernels.stateful_kernel import StatefulKernel
 from shoal.kernels.worth import Learned, counts_of, expected, present_us
 from shoal.model.query.expression import Expression
 from shoal.model.query.schema import TIME

@@ -14,7 +14,7 @@ import pyarrow as pa
 from shoal.errors import FunctionError
 from shoal.kernels.columns.block import ARROW_TYPES, Column, as_column, take
 from shoal.kernels.columns.nullable import DTYPES, Valid, all_null, both_valid, nullable, valid_of, values_of
-from shoal.kernels.failing import failing_range, raised, shown
+from shoal.kernels.expression.failing import failing_range, raised, shown
 from shoal.model.query.code import load
 from shoal.model.query.functions import Udf
 from shoal.model.query.schema import FieldType

@@ -268,7 +268,7 @@ class LocalRuntime(WallClock):
             return BoundPool(self._nodes, setup.queues, self._topology_of(workers).node_of, most)
         if isinstance(setup.scheduling, Threads):
             return ThreadPerNode(self._nodes)
-        return Scheduler(self._nodes, setup.scheduling, workers)
+        return Scheduler(self._nodes, setup.scheduling, workers, setup.sizes.target_ms / 1e3)
 
     def events(self) -> Iterable[Event]:
         """The events of the run; the last is `RunEnded`."""

@@ -107,9 +107,15 @@ def scheduled(nodes: Sequence[Node], policy: str) -> Scheduler:
     return Scheduler(nodes, SCHEDULING[policy], WORKERS)
 
 
+def on_demand(nodes: Sequence[Node]) -> Scheduler:
+    """One worker takes turns, and the others stand by."""
+    return Scheduler(nodes, SCHEDULING["state-based"], WORKERS, target_s=0.002)
+
+
 POOLS: dict[str, Callable[[Sequence[Node]], WorkerPool]] = {
     **{design: partial(bound, design=design) for design in QUEUES},
     **{policy: partial(scheduled, policy=policy) for policy in SCHEDULING if policy != "threads"},
+    "state-based, others standing by": on_demand,
     "threads": ThreadPerNode,
 }
 

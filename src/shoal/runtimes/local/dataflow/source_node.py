@@ -45,6 +45,8 @@ POLL_S = 0.0003
 """The time between two polls of a source whose events have all been read."""
 TICK_S = 0.1
 """How often a source without events sends its watermark again, so that windows by the clock close."""
+UNPACED_S = 1.0
+"""How late events count that come without a rate, while there are any: they need all workers."""
 PIECES = 8
 """The largest number of slices per read of files; generated events are made block by block."""
 
@@ -82,6 +84,8 @@ class SourceNode(Node):
         self._target_s = target_s
         self._blocks: deque[tuple[Block, int]] = deque()
         self._generated = isinstance(self._cursor, GeneratorCursor)
+        self.paced = isinstance(source, Generator) and source.rate is not None
+        """Whether it is known when every event is due."""
         self._marks: dict[str, int] = {}
         self._newest_us: dict[str, int] = {}
         self._partition = ""
@@ -108,6 +112,15 @@ class SourceNode(Node):
         """Whether the outputs have room, and events may be available."""
         awake = self.stopping or self._unread or time.time() >= self._next_poll_s
         return awake and not self.ended and not self.blocked
+
+    @property
+    def behind_s(self) -> float:
+        """How late events are read; events that are due at no time are late while some can be read."""
+        if self.ended:
+            return 0.0
+        if self.paced:
+            return self.lag_s
+        return UNPACED_S if self._unread or self._blocks else 0.0
 
     @property
     def watermark_us(self) -> int:

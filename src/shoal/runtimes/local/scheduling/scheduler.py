@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from shoal.policies.scheduling.policy import Candidate, OperatorCost, SchedulingPolicy, Turn, latency_weight
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
+from shoal.runtimes.local.dataflow.source_node import SourceNode
+from shoal.runtimes.local.scheduling.concurrency import Concurrency
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
 TURN_S = 0.0005
@@ -15,6 +17,10 @@ MEASURE_S = 0.05
 """How often costs, selectivities and priorities are computed again."""
 LATENCY_S = 0.1
 """How often the latency of queries is compared with that of the window before."""
+STAND_BY_S = 0.005
+"""How often a worker that stands by looks whether the others are stuck, unless it is called."""
+STUCK_S = 0.03
+"""If no worker has asked for a turn for so long, those that stand by take turns meanwhile."""
 
 
 @dataclass
@@ -63,11 +69,15 @@ class _Latency:
 
 
 class Scheduler(WorkerPool):
-    """Workers that ask a policy for every turn."""
+    """Workers that ask a policy for every turn; with a target latency only as many as keep up with the sources."""
 
-    def __init__(self, nodes: Sequence[Node], policy: SchedulingPolicy, workers: int) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], policy: SchedulingPolicy, workers: int, target_s: float | None = None
+    ) -> None:
         """Find the readers of every node."""
         super().__init__(nodes, workers)
+        self._sources = [node for node in nodes if isinstance(node, SourceNode)]
+        self._target_s = target_s
         self.policy = policy
         reader = {id(channel): index for index, node in enumerate(nodes) for channel in node.inputs}
         self._stats = [
@@ -79,10 +89,20 @@ class Scheduler(WorkerPool):
         self._measured_s = 0.0
         self._compared_s = 0.0
         self._deciding = threading.Lock()
+        paced = target_s is not None and all(source.paced for source in self._sources)
+        self._concurrency = Concurrency(workers, 1 if paced else workers)
+        self._asked_s = time.perf_counter()
+        self._needed = threading.Condition()
+
+    @property
+    def active_workers(self) -> int:
+        """How many workers take turns at present."""
+        return self._concurrency.active
 
     def next_turn(self, worker: int) -> tuple[int, int] | None:
         """The node that the policy chooses."""
         with self._deciding:
+            self._asked_s = time.perf_counter()
             turn = self._decide(time.time())
             if turn is None:
                 return None
@@ -134,6 +154,31 @@ class Scheduler(WorkerPool):
             self._compared_s = now_s
         self._priorities = self.policy.priorities([stats.costs() for stats in self._stats])
         self._measured_s = now_s
+        if self._target_s is not None and self.threads > 1:
+            self._adapt(self._target_s)
+
+    def _adapt(self, target_s: float) -> None:
+        """Have more or fewer workers take turns, by how far sources are behind."""
+        before = self._concurrency.active
+        self._concurrency = self._concurrency.observed(self._behind_s / target_s)
+        if self._concurrency.active > before:
+            with self._needed:
+                self._needed.notify_all()
+
+    @property
+    def _behind_s(self) -> float:
+        """How far the slowest source is behind."""
+        return max((each.behind_s for each in self._sources), default=0.0)
+
+    def _stands_by(self, worker: int) -> bool:
+        if worker < self.active_workers:
+            return False
+        others = sum(each < worker for each in list(self._running_threads))  # some may be lost
+        return others >= self.active_workers and time.perf_counter() < self._asked_s + STUCK_S
+
+    def _stand_by(self) -> None:
+        with self._needed:
+            self._needed.wait(STAND_BY_S)
 
     def _compare_latencies(self) -> None:
         """Weight operators by the latency of the queries they serve, and adapt the policy to it."""

@@ -139,6 +139,13 @@ class WorkerPool(ABC):
                 return False
         return True
 
+    def _stands_by(self, worker: int) -> bool:  # noqa: ARG002  (for pools that need not all of their workers)
+        """Whether a worker is not needed now; called by its thread between two turns."""
+        return False
+
+    def _stand_by(self) -> None:  # noqa: B027  (never called if no worker stands by)
+        """Wait for a while, or until workers are needed."""
+
     def _claim(self, index: int, worker: int) -> None:
         """Mark a node as taken by a worker; called by `next_turn` under the lock that guards its choice."""
         self.current_node[worker] = index
@@ -204,6 +211,9 @@ class WorkerPool(ABC):
             barrier = self._barrier
             if barrier is not None:
                 self.stopped_s[worker] += barrier.wait_for_all(lambda: len(self._running_threads))
+                continue
+            if self._stands_by(worker):
+                self._stand_by()
                 continue
             began = time.perf_counter()
             turn = self.next_turn(worker)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from shoal.errors import ShoalError
-from shoal.kernels.failing import raised
+from shoal.kernels.expression.failing import raised
 from shoal.model.control.messages import Command
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position, changed
 from shoal.runtimes.spark.rebinding.mailbox import Mailbox

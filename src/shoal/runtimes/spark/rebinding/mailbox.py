@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shoal.errors import ConfigError, GraphError, ShoalError
-from shoal.kernels.failing import raised
+from shoal.kernels.expression.failing import raised
 from shoal.model.control.messages import AddQuery, RemoveQuery, Repartition, ReplaceQuery
 from shoal.model.control.partitioning import Cut, Merge, Regroup, Retile, Split
 from shoal.model.query.graph import Graph
