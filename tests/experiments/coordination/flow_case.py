@@ -4,6 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
 from shoal.experiments.coordination.flow_trial import run_flow
 from shoal.experiments.experiment import ExperimentFile, Parameters, TrialOutcome
 from shoal.experiments.language.experiment_file import read_experiments
@@ -25,6 +29,35 @@ def written_nexmark(path: Path, rows: int = ROWS) -> None:
         else:
             lines.append(f"3,{at},{(1007, 1020, 2001, 7)[n % 4]},{n % 9},{100 + n}")
     path.write_text("\n".join(lines) + "\n")
+
+
+NAMES = {
+    "1": ("ts", "id", "n", "m", "c", "city", "state"),
+    "2": ("ts", "id", "i", "d", "b", "r", "e", "s", "c"),
+    "3": ("ts", "auction", "bidder", "price"),
+}
+"""The fields of persons, auctions and bids."""
+
+
+def csv_as_yaml(source: Path, target: Path) -> None:
+    """The same rows as the events of a YAML file."""
+    events = []
+    for stream, *values in (line.split(",") for line in source.read_text().splitlines()):
+        attributes = [{"name": name, "value": value} for name, value in zip(NAMES[stream], values, strict=True)]
+        events.append({"stream-id": stream, "attributes": attributes})
+    target.write_text(yaml.safe_dump({"cepevents": events}))
+
+
+def bids_as_parquet(source: Path, target: Path) -> None:
+    """The bids as two Parquet files of a directory."""
+    rows = [line.split(",")[1:] for line in source.read_text().splitlines() if line.startswith("3,")]
+    columns = {name: pa.array([int(row[at]) for row in rows]) for at, name in enumerate(NAMES["3"])}
+    types = {"ts": pa.timestamp("us"), "auction": pa.int32(), "bidder": pa.int32(), "price": pa.int64()}
+    bids = pa.table({name: column.cast(types[name]) for name, column in columns.items()})
+    target.mkdir()
+    for part, start in enumerate((0, bids.num_rows // 3)):
+        length = bids.num_rows // 3 if part == 0 else None
+        pq.write_table(bids.slice(start, length), target / f"part-{part}.parquet")
 
 
 def listing_iii_1(directory: Path, quiet_ms: int = 20, loops: int = 3) -> ExperimentFile:

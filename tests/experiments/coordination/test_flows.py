@@ -5,7 +5,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.experiments.coordination.flow_case import ROWS, listing_iii_1, ran, written_nexmark
+from tests.experiments.coordination.flow_case import (
+    ROWS,
+    bids_as_parquet,
+    csv_as_yaml,
+    listing_iii_1,
+    ran,
+    written_nexmark,
+)
 
 from measures.coordination.tracing import overhead
 from shoal.experiments.coordination.nodes.held_streams import HeldStreams
@@ -36,11 +43,23 @@ experiments:
 """
 
 
-def flow_file(directory: Path, *tasks: str) -> ExperimentFile:
+DATASETS = {
+    "csv": "{id: 8, file: bids.csv, type: csv}",
+    "yaml": "{id: 8, file: bids.yaml, type: yaml}",
+    "parquet": "{id: 8, file: bids, format: parquet, stream: Bid}",
+}
+
+
+def flow_file(directory: Path, *tasks: str, dataset: str = "csv") -> ExperimentFile:
     """A file with a flow, and its dataset."""
     written_nexmark(directory / "bids.csv")
+    if dataset == "yaml":
+        csv_as_yaml(directory / "bids.csv", directory / "bids.yaml")
+    elif dataset == "parquet":
+        bids_as_parquet(directory / "bids.csv", directory / "bids")
     path = directory / "f.yaml"
-    path.write_text(HEAD + "".join(f"  - {{{task}}}\n" for task in tasks))
+    head = HEAD.replace(DATASETS["csv"], DATASETS[dataset])
+    path.write_text(head + "".join(f"  - {{{task}}}\n" for task in tasks))
     return load_experiments(path)
 
 
@@ -105,7 +124,8 @@ def test_parallel_tasks_go_on_at_the_same_time(tmp_path: Path) -> None:
         "sendDsAsSpecificStream, arguments: [8, 3]",
     ],
 )
-def test_all_ways_to_send_a_dataset_give_the_same_results(send: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_all_ways_to_send_a_dataset_give_the_same_results(dataset: str, send: str, tmp_path: Path) -> None:
     tasks = [
         "task: addNextHop, node: 1, arguments: [[1, 2, 3], 2]",
         "task: deployQueries, node: 2, arguments: [1]",
@@ -113,7 +133,7 @@ def test_all_ways_to_send_a_dataset_give_the_same_results(send: str, tmp_path: P
     ]
     expected = ran(flow_file(tmp_path, *tasks, "task: sendDsAsStream, node: 1, arguments: [8]"), engine="duckdb")
     name, _, rest = send.partition(",")
-    outcome = ran(flow_file(tmp_path, *tasks, f"task: {name}, node: 1,{rest}"))
+    outcome = ran(flow_file(tmp_path, *tasks, f"task: {name}, node: 1,{rest}", dataset=dataset))
     assert (outcome.failure, outcome.answers) == ("", expected.answers)
     assert set(outcome.answers) == {"Out at node 2"}
 
