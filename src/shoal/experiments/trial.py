@@ -7,6 +7,7 @@ A trial that raises has a failure as its outcome; its traceback goes to stderr.
 
 import importlib.util
 import math
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -101,10 +102,16 @@ def _flat(numbers: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def function_of(path: Path, name: str) -> Callable[..., Any]:
-    """A function of a Python file, which may import the modules beside it, and those of the package that it is in."""
+    """A function of a Python file, which may import the modules beside it, and those of the package that it is in.
+
+    So may processes that are started from now on, such as Spark's workers, to which classes of these modules are sent.
+    """
     if not path.is_file():
         raise ConfigError(f"measure function {name} must be in a Python file; there is none at {path}")
-    sys.path[:0] = [str(path.parent), str(_root_of(path))]
+    found = [str(path.parent.absolute()), str(_root_of(path).absolute())]
+    sys.path[:0] = found
+    known = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([*found, known] if known else found)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"measure function {name} must be in a Python file; got {path}")

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from shoal.connectors.sources.source import Cursor, Slice, Source, close_cursor, open_partitions, rows_of
-from shoal.errors import CheckpointError, RunError
+from shoal.errors import CheckpointError, RunError, SourceError
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.collector import freeze_what_stays
@@ -124,6 +124,36 @@ class ShoalStreamReader(DataSourceStreamReader):
         return Checkpoint(self._feed.checkpoint).source_location(self._feed.stream)
 
 
+class Unreadable(DataSourceStreamReader):
+    """Stands for a source that cannot be made where Spark runs it: says why as soon as it is asked."""
+
+    def __init__(self, error: Exception) -> None:
+        """The error with which the source was not made."""
+        self._error = error
+
+    def initialOffset(self) -> dict[str, object]:  # noqa: N802  (Spark's name)
+        """Raises the error."""
+        raise self._refusal()
+
+    def latestOffset(self, start: dict[str, object], limit: object) -> dict[str, object]:  # noqa: ARG002, N802
+        """Raises the error."""
+        raise self._refusal()
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:  # noqa: ARG002
+        """Raises the error."""
+        raise self._refusal()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Raises the error."""
+        raise self._refusal()
+
+    def _refusal(self) -> SourceError:
+        return SourceError(
+            f"a source cannot be loaded by Spark's Python processes: {type(self._error).__name__}: {self._error}; "
+            "its class must be in the job file, or in a module that they can import (PYTHONPATH)"
+        )
+
+
 class ShoalSource(DataSource):
     """Spark data source that wraps any Shoal source."""
 
@@ -136,9 +166,12 @@ class ShoalSource(DataSource):
         """Wire rows, always."""
         return wire.SCHEMA
 
-    def streamReader(self, schema: StructType) -> ShoalStreamReader:  # noqa: ARG002, N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
         """A reader for the feed in the options."""
-        return ShoalStreamReader(cloudpickle.loads(base64.b64decode(self.options["feed"])))
+        try:
+            return ShoalStreamReader(cloudpickle.loads(base64.b64decode(self.options["feed"])))
+        except Exception as error:  # noqa: BLE001  (PySpark would report that it has no reader, and not why)
+            return Unreadable(error)
 
 
 def asked_epoch(directory: Directory) -> int | None:
