@@ -6,16 +6,17 @@ one call takes, as a share of the processor time of a run.
 """
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
+from measures.pairs import in_pairs, overhead_percent
 from shoal.experiments.coordination.node_link import NeighbourNodes
 from shoal.experiments.coordination.nodes.flow_node import FlowNode, NodeSetup
 from shoal.experiments.coordination.nodes.node_tasks import FINISH, perform
 from shoal.experiments.coordination.nodes.node_trace import RECEIVED, Trace
 from shoal.experiments.experiment import TrialOutcome
 from shoal.experiments.language.experiment_file import read_declared
-from shoal.experiments.results.sample_statistics import Sample
 
 BID, OUT, DATASET, QUERY = 3, 4, 1, 1
 FILE = """
@@ -32,31 +33,30 @@ experiments: []
 
 def overhead(events: int = 500_000, rate: float = 1_000_000, pairs: int = 7) -> TrialOutcome:
     """Processor seconds of pairs of runs, one traced and one not, in turns; their results must be equal."""
-    spent: dict[bool, list[float]] = {True: [], False: []}
     digests: set[str] = set()
-    records = rows = calls = 0
-    for at in range(2 * pairs + 2):
-        traced = at % 4 in (1, 2)  # either kind is the first of a pair as often
-        cpu_s, digest, taken, called, rows = _run(events, rate, traced)
+
+    def run(traced: bool) -> Mapping[str, float]:
+        cpu_s, digest, records, calls, rows = _run(events, rate, traced)
         digests.add(digest)
-        records, calls = max(records, taken), max(calls, called)
-        if at > 1:  # the first of each kind also loads and compiles
-            spent[traced].append(cpu_s)
+        return {"cpu_s": cpu_s, "records": records, "calls": calls, "rows": rows}
+
+    on, off = in_pairs(run, pairs)
     if len(digests) != 1:
         return TrialOutcome(failure="results with and without tracing differ")
-    ratios = Sample(tuple(on / off for on, off in zip(spent[True], spent[False], strict=True)))
-    call_ns = _call_ns()
+    traced_s, untraced_s = [one["cpu_s"] for one in on], [one["cpu_s"] for one in off]
+    overhead = overhead_percent("overhead", traced_s, untraced_s)
+    rows, calls, call_ns = on[0]["rows"], max(one["calls"] for one in on), _call_ns()
     return TrialOutcome(
         metrics={
-            "overhead_percent": 100 * (ratios.median - 1),
-            "overhead_percent.low": 100 * (ratios.interval.low - 1),
-            "overhead_percent.high": 100 * (ratios.interval.high - 1),
-            "calls_percent": 100 * calls * call_ns / (median(spent[False]) * 1e9),
-            "traced_cpu_ns_per_row": median(spent[True]) / rows * 1e9,
-            "untraced_cpu_ns_per_row": median(spent[False]) / rows * 1e9,
-            "calls": float(calls),
+            "overhead_percent": overhead["overhead.percent"],
+            "overhead_percent.low": overhead["overhead.low"],
+            "overhead_percent.high": overhead["overhead.high"],
+            "calls_percent": 100 * calls * call_ns / (median(untraced_s) * 1e9),
+            "traced_cpu_ns_per_row": median(traced_s) / rows * 1e9,
+            "untraced_cpu_ns_per_row": median(untraced_s) / rows * 1e9,
+            "calls": calls,
             "call_ns": call_ns,
-            "records": float(records),
+            "records": max(one["records"] for one in on),
         },
         answers={"dear": digests.pop()},
     )

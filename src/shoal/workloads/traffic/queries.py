@@ -29,20 +29,22 @@ SCHEMA = {
 }
 
 
-def vehicles(lateness_s: float = 0.0) -> Stream:
+def vehicles(lateness_s: float = 0.0, nullable: bool = False) -> Stream:
     """The stream all traffic queries read."""
-    return Stream(STREAM, not_null(SCHEMA), time="ts", lateness_s=lateness_s)
+    return Stream(STREAM, SCHEMA if nullable else not_null(SCHEMA), time="ts", lateness_s=lateness_s)
 
 
-def queries(regions: int, lateness_s: float = 0.0) -> Iterator[Query]:
+def queries(regions: int, lateness_s: float = 0.0, nullable: bool = False) -> Iterator[Query]:
     """Average speed, number of vehicles and top speeds of every region: three queries each.
+
+    Columns that are `nullable` have the same values; that is what nulls cost where there are none.
 
     >>> from shoal.model.query.graph import Graph
     >>> graph = Graph.of(queries(100))
     >>> len(graph.queries), len(graph.operators)
     (300, 1201)
     """
-    stream = vehicles(lateness_s)
+    stream = vehicles(lateness_s, nullable)
     for region in range(regions):
         part = stream.filter(col("region") == region)
         speeds = part.select("ts", "region", "vehicle_type", "speed").key_by("region", "vehicle_type")
