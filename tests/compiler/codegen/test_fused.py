@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.compiler.codegen.random_chains import TYPES, chains, wild_block
 
 from shoal.compiler.codegen.fused import Chain, fused, prepare, types_after
+from shoal.compiler.codegen.loop_run import LASTING_ROWS
 from shoal.compiler.program import compile_graph
 from shoal.compiler.steps import Assign, Attach, DispatchByGroup, DispatchByValue, Filter, Select, Step
 from shoal.kernels.columns.block import Block
@@ -383,3 +384,15 @@ def test_the_types_behind_steps_are_those_of_their_blocks() -> None:
     steps: list[Step] = [OWN, DispatchByGroup(("i",), 2)]
     assert types_after(steps, TYPES) == {"i": "int64", "x": "float64", INSTANCE: "int64"}
     assert types_after([Select((("a", col("missing")),))], TYPES) is None
+
+
+@pytest.mark.parametrize("share", [1.0, 0.9, 0.2], ids=["all rows", "most rows", "few rows"])
+def test_the_result_of_many_rows_is_not_overwritten_by_the_next(share: float) -> None:
+    steps: list[Step] = [Filter(col("x") < share), Select((("y", col("x") * 2), ("n", col("n"))))]
+    chain = fused(steps, {"x": "float64", "n": "int64"})
+    assert chain is not None
+    prepare([chain])
+    drawn = np.random.default_rng(1).random((3, LASTING_ROWS))
+    blocks = [Block({"x": x, "n": np.arange(x.size)}, x.size) for x in drawn]
+    for block, made in [(block, chain.apply(block)) for block in blocks]:
+        check_same(made, one_by_one(steps, block))

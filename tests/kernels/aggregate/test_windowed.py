@@ -218,10 +218,10 @@ def keyed_block(rows: Sequence[tuple[int, int, int, float]]) -> Block:
     return Block({"ts": times, INSTANCE: keys % 2, "key": keys, "i": integers, "v": floats}, len(rows))
 
 
-def test_rows_lifted_singly_keep_no_memory_of_the_block() -> None:
+def test_rows_lifted_singly_keep_no_memory_of_the_block_once_they_are_owned() -> None:
     kernel = kernel_of(Window(10, 10))
     memory = np.arange(6).reshape(3, 2)
     block = Block(dict(zip(("ts", INSTANCE, "v"), memory, strict=True)), 2)
-    table = kernel.lift_singly(0, block)[0]
+    table = kernel.lift_singly(0, block)[0].owned()
     memory[:] = 99
     assert (table.instance.tolist(), table.pane.tolist(), table.slots[1].tolist()) == ([2, 3], [0, 0], [4, 5])

@@ -93,7 +93,8 @@ class Model:
         watermark = int(times.max()) if step.rows else newest + 1
         stamp = Stamp(watermark, number, number if step.marked else None)
         columns = columns_of(step.layout, self.rows, times) if step.rows else {}
-        self.channel.write(Block(self._lent(columns) if step.borrowed else columns, step.rows), stamp)
+        given = self._lent(columns) if step.borrowed else columns
+        self.channel.write(Block(given, step.rows), stamp, lasting=not step.borrowed)
         for memory in self.scratch.values():
             memory[:] = NOBODY
         self.written.append(Written(self.rows, self.rows + step.rows, step.layout, times, stamp))

@@ -14,9 +14,15 @@ from shoal.kernels.columns.block import Block, Column, encoded, take
 from shoal.kernels.columns.nullable import NULL_CODE, Nullable, Valid, text_codes, valid_of, values_of
 from shoal.kernels.expression.evaluate import repeated
 
+LASTING_ROWS = 16_384
+"""Results of blocks with so many rows are not overwritten, so that they can be passed on without a copy."""
+
 
 class LoopRun:
-    """A compiled loop that is applied to one block after another; a result lasts until the next one is made."""
+    """A compiled loop that is applied to one block after another.
+
+    A result lasts until the next one is made, that of a block of `LASTING_ROWS` or more for good.
+    """
 
     def __init__(self, loop: Loop) -> None:
         """Compile the loop, or load it."""
@@ -35,6 +41,8 @@ class LoopRun:
         buffers = self._buffers_for(block.length * loop.most)
         length = self._function(block.length, *arrays, *buffers)
         made = [array[:length] for array in buffers]
+        if block.length >= LASTING_ROWS:
+            made = self._given_away(made)
         same_rows = loop.same_rows or (loop.most == 1 and length == block.length)
         rows = made.pop() if loop.writes_rows else np.empty(0, np.int64)
         numbers = {id(number): array for number, array in zip(loop.written, made, strict=True)}
@@ -61,6 +69,13 @@ class LoopRun:
         if not self._buffers or self._buffers[0].size < rows:
             self._buffers = [np.empty(rows, dtype) for dtype in self.loop.dtypes]
         return self._buffers
+
+    def _given_away(self, made: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """What was written, in memory that is not written again: the buffers themselves if they are well filled."""
+        if made and 2 * made[0].size < self._buffers[0].size:
+            return [array.copy() for array in made]
+        self._buffers = []
+        return made
 
     def _array(self, argument: Argument, block: Block) -> NDArray[Any]:
         """What the function gets for an argument."""

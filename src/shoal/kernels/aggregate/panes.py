@@ -24,7 +24,7 @@ from shoal.kernels.aggregate.slots import (
 )
 from shoal.kernels.columns.block import Block, Column, as_column, concat, take
 from shoal.kernels.columns.numbering import numbered
-from shoal.kernels.columns.table import from_arrow, to_arrow
+from shoal.kernels.columns.table import from_arrow, owned_column, to_arrow
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.window import Window
 
@@ -110,8 +110,9 @@ class PaneTable:
         return total
 
     def owned(self) -> "PaneTable":
-        """The table itself: aggregation has copied all its values."""
-        return self
+        """The table with copies of the columns that are views of other memory; slots never are."""
+        keys = tuple(owned_column(key) for key in self.keys)
+        return PaneTable(owned_column(self.instance), self.pane, keys, self.slots)
 
     def to_arrow(self) -> pa.RecordBatch:
         """The table as an Arrow batch, the inverse of `from_arrow`."""

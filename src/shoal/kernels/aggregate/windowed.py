@@ -23,7 +23,7 @@ from shoal.kernels.aggregate.panes import (
 from shoal.kernels.aggregate.slots import single_values
 from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.shared_values import Shared
-from shoal.kernels.columns.table import INSTANCE, Tables, owned_column
+from shoal.kernels.columns.table import INSTANCE, Tables
 from shoal.kernels.error_bounds import NONE_LOST, ErrorBounds
 from shoal.kernels.kernel import ResultsPer, State
 from shoal.kernels.stateful_kernel import StatefulKernel
@@ -84,12 +84,12 @@ class AggregateKernel(StatefulKernel):
         return {0: self.partial(block, self.panes(block))} if block.length else {}
 
     def lift_singly(self, port: int, block: Block) -> Tables:
-        """Partial aggregates of every event by itself, if all of its running values are numbers."""
+        """Partial aggregates of every event by itself, if all its running values are numbers; keys are not copied."""
         slots = single_values(self.shape.slots, block) if block.length else None
         if slots is None:
             return self.lift(port, block)
-        instance, *keys = (owned_column(block.columns[name]) for name in (INSTANCE, *self.shape.keys))
-        return {0: PaneTable(instance, self.panes(block), tuple(keys), tuple(slots))}
+        keys = tuple(block.columns[name] for name in self.shape.keys)
+        return {0: PaneTable(block.columns[INSTANCE], self.panes(block), keys, tuple(slots))}
 
     def merged(self, tables: Sequence[Tables]) -> Tables:
         """Merge partial aggregates."""

@@ -90,7 +90,7 @@ class LinearRoadEvents:
     def columns(self, start: int, stop: int) -> dict[str, Ints]:
         """The same events as plain arrays, times in microseconds."""
         check_slice("linear road", start, stop)
-        columns = np.empty((len(NAMES), stop - start), np.int64)
+        columns = tuple(np.empty(stop - start, np.int64) for _ in NAMES)
         _fill(columns, start, np.uint64(self.seed), self.expressways, self.vehicles, self.start_us)
         return dict(zip(NAMES, columns, strict=True))
 
@@ -169,13 +169,15 @@ def _report(
 
 
 @compiled
-def _fill(columns: Ints, start: int, seed: np.uint64, expressways: int, vehicles: int, start_us: int) -> None:
+def _fill(
+    columns: tuple[Ints, ...], start: int, seed: np.uint64, expressways: int, vehicles: int, start_us: int
+) -> None:
     """Fill the columns with the events from number `start` on."""
     ts, kind, vid, speed, xway, lane, direction, seg, pos = columns
     slots = expressways * vehicles
     vids_per_trip = -(-slots // ROUND_S) * ROUND_S
     stream = mix(seed)
-    for n in range(columns.shape[1]):
+    for n in range(ts.size):
         index = start + n
         turn, rank = divmod(index - (index + 1) // OTHER_EVERY, slots)
         second, slot = _turn(rank, slots)

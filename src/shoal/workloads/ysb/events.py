@@ -91,7 +91,7 @@ class YsbEvents:
     def columns(self, start: int, stop: int) -> dict[str, Ints]:
         """The same events as plain arrays, times in microseconds."""
         check_slice("ysb", start, stop)
-        columns = np.empty((len(NAMES), stop - start), np.int64)
+        columns = tuple(np.empty(stop - start, np.int64) for _ in NAMES)
         _fill(columns, start, np.uint64(self.seed), self.ads, self.per_s, self.start_us)
         if self.views != A_THIRD:
             moments = np.array([self.start_us + round(moment * MICROSECONDS) for moment, _ in self.shares])
@@ -109,11 +109,11 @@ class YsbEvents:
 
 
 @compiled
-def _fill(columns: Ints, start: int, seed: np.uint64, ads: int, per_s: int, start_us: int) -> None:
+def _fill(columns: tuple[Ints, ...], start: int, seed: np.uint64, ads: int, per_s: int, start_us: int) -> None:
     """Fill the columns with the events from number `start` on."""
     user_id, page_id, ad_id, ad_type, event_type, event_time, ip, spare = columns
     stream = mix(seed)
-    for n in range(columns.shape[1]):
+    for n in range(event_time.size):
         first = mix(stream ^ np.uint64(start + n))
         other = mix(first)
         event_type[n] = below(EVENT_TYPES, first)
@@ -127,7 +127,7 @@ def _fill(columns: Ints, start: int, seed: np.uint64, ads: int, per_s: int, star
 
 
 @compiled
-def _choose_views(columns: Ints, seed: np.uint64, moments: Ints, limits: npt.NDArray[np.float64]) -> None:
+def _choose_views(columns: tuple[Ints, ...], seed: np.uint64, moments: Ints, limits: npt.NDArray[np.float64]) -> None:
     """Make a share of the events views; the share changes at given moments."""
     event_type, event_time, spare = columns[4], columns[5], columns[7]
     stream = mix(mix(seed))

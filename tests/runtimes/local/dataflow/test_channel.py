@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tests.random_expressions import Draw
 from tests.runtimes.local.channel_model import LAYOUTS, Model, Read, Write
 
 from shoal.kernels.columns.block import Block
-from shoal.runtimes.local.dataflow.channel import FEWEST_ROWS, Channel, Packet, Stamp
+from shoal.runtimes.local.dataflow.channel import FEWEST_ROWS, PASSED_ROWS, Channel, Packet, Stamp
 from shoal.runtimes.local.memory.blocks import ChunkAllocator, Layout, Pool, Sizes
 
 
@@ -73,6 +74,26 @@ def test_every_event_is_read_once_in_order_and_as_it_was_written(
 @given(scripts(st.integers(FEWEST_ROWS + 1, 5 * FEWEST_ROWS)), KEEPERS)
 def test_the_same_holds_while_blocks_grow(script: tuple[Sizes, list[Write | Read]], allocator: Any) -> None:
     check(script, allocator)
+
+
+@settings(max_examples=100, deadline=None)
+@given(scripts(st.integers(1, 64)), KEEPERS, st.integers(1, 40))
+def test_the_same_holds_where_events_that_last_are_passed_on(
+    script: tuple[Sizes, list[Write | Read]], allocator: Any, passed_rows: int
+) -> None:
+    with patch("shoal.runtimes.local.dataflow.channel.PASSED_ROWS", passed_rows):
+        check(script, allocator)
+
+
+def test_many_events_that_last_are_not_copied() -> None:
+    sizes = Sizes()
+    channel = Channel(sizes, Pool(sizes, Asleep()))  # type: ignore[arg-type]
+    column = np.arange(PASSED_ROWS)
+    channel.write(Block({"n": column}, column.size), Stamp(1, 0.0), lasting=True)
+    channel.write(Block({"n": column}, column.size), Stamp(2, 0.0))
+    packets = [channel.read(column.size), channel.read(column.size)]
+    is_same = [each is not None and np.shares_memory(each.block.columns["n"], column) for each in packets]
+    assert is_same == [True, False]
 
 
 @settings(max_examples=50, deadline=None)

@@ -1,5 +1,8 @@
 """No operator keeps references to reused memory: results are the same though it is overwritten at once."""
 
+from contextlib import ExitStack
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from tests.runtimes.local.scribbling import Scribbling
@@ -51,6 +54,13 @@ FLOWS = {
     ),
 }
 
+LIMITS = (
+    "runtimes.local.dataflow.channel.PASSED_ROWS",
+    "runtimes.local.dataflow.node.LASTING_ROWS",
+    "compiler.codegen.loop_run.LASTING_ROWS",
+)
+"""From how many rows on blocks are passed on without a copy."""
+
 
 @pytest.mark.parametrize("kind", ["state-based", "worker-queue"])
 @pytest.mark.parametrize("flow", [pytest.param(flow, id=name) for name, flow in FLOWS.items()])
@@ -58,6 +68,16 @@ def test_an_operator_has_the_same_results_in_memory_that_is_overwritten(flow: Fl
     graph = Graph.of([flow.sink("t")])
     for sizes in SIZES:
         check((graph, {"s": ROWS}), Choice(kind, sizes=sizes, at_once=20))
+
+
+@pytest.mark.parametrize("kind", ["state-based", "worker-queue"])
+@pytest.mark.parametrize("flow", [pytest.param(flow, id=name) for name, flow in FLOWS.items()])
+def test_an_operator_has_the_same_results_where_blocks_are_passed_on(flow: Flow, kind: str) -> None:
+    graph = Graph.of([flow.sink("t")])
+    with ExitStack() as patches:
+        for limit in LIMITS:
+            patches.enter_context(patch(f"shoal.{limit}", 6))
+        check((graph, {"s": ROWS}), Choice(kind, sizes=SIZES[2], at_once=20))
 
 
 def test_what_was_read_is_written_over_when_more_is_read() -> None:

@@ -2,7 +2,7 @@
 
 Each counter has one writer: the producer counts events written, the consumer events read, so that both can read the
 other's without a lock. Events lie in blocks of the channel's chunks, where the reader follows the writer. Texts, lists
-and results larger than a block are passed by reference.
+and results larger than a block are passed by reference, and so are many events at once that nobody will overwrite.
 """
 
 from collections import deque
@@ -19,6 +19,8 @@ from shoal.runtimes.local.memory.blocks import Chunk, Layout, Pool, Sizes, layou
 
 FEWEST_ROWS = 256
 """Events per block at first; blocks grow until they hold twice as many as are written at a time."""
+PASSED_ROWS = 16_384
+"""From so many events on, copying them costs more than reading them as a packet of their own."""
 
 
 class Stamp(NamedTuple):
@@ -126,8 +128,8 @@ class Channel:
         except IndexError:
             return NEVER_US
 
-    def write(self, block: Block, stamp: Stamp) -> None:
-        """Add events; only the one writer calls this.
+    def write(self, block: Block, stamp: Stamp, *, lasting: bool = False) -> None:
+        """Add events; only the one writer calls this. `lasting`: nobody will overwrite them, so they may be passed on.
 
         If they have to be divided, only the last part carries their watermark.
         """
@@ -135,6 +137,8 @@ class Channel:
             block = Block({name: c for name, c in block.columns.items() if name in self._wanted}, block.length)
         if self._sizes.memory == "queue" and block.length:
             self._write_entries(block, stamp)
+        elif lasting and block.length >= PASSED_ROWS:
+            self._append(_Span(block.columns, 0, block.length, stamp, None, ends_block=False))
         elif (layout := self._layout(block)) is None:
             self._append(_Span(_owned(block.columns, 0), 0, block.length, stamp, None, ends_block=False))
         else:

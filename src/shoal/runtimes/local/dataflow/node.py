@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from shoal.compiler.codegen.fused import Chain
+from shoal.compiler.codegen.loop_run import LASTING_ROWS
 from shoal.compiler.lane import Outlet
 from shoal.compiler.steps import Step
 from shoal.kernels.columns.block import Block
@@ -122,10 +123,11 @@ class Node(ABC):
     def close(self) -> None:  # noqa: B027  (most nodes have nothing to close)
         """Release what the node has opened; called once, when no worker runs it any more."""
 
-    def _send(self, block: Block, stamp: Stamp) -> None:
+    def _send(self, block: Block, stamp: Stamp, *, lasting: bool = True) -> None:
+        """Write to all outputs; `lasting` unless the events lie in memory that somebody will overwrite."""
         self.produced += block.length
         for channel in self.outputs:
-            channel.write(block, stamp)
+            channel.write(block, stamp, lasting=lasting)
 
     def _take(self, number: int, taken: int, events: int) -> Packet | None:
         """The next packet of an input; None if enough was taken or an output is full."""
@@ -169,7 +171,7 @@ class StepNode(Node):
             except Exception as error:  # noqa: BLE001  (raised again unless the queries behind are parked)
                 self.on_failure(packet.owned, error)
                 self._running, applied = (Nothing(),), EMPTY
-            self._send(applied, packet.stamp)
+            self._send(applied, packet.stamp, lasting=packet.block.length >= LASTING_ROWS and not packet.shared)
         self.consumed += taken
         return taken
 

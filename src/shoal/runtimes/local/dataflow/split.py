@@ -63,7 +63,8 @@ class MovingSplit(Node):
         for worker, (start, stop) in enumerate(pairwise(self._starts.tolist())):
             if start < stop:
                 part = block if stop - start == block.length else block.take(rows[start:stop])
-                self.outputs[worker].write(part, packet.stamp)
+                taken = stop - start < block.length
+                self.outputs[worker].write(part, packet.stamp, lasting=taken or not packet.shared)
             elif not owners.asleep[worker]:
                 self.outputs[worker].write(EMPTY, packet.stamp)
 
