@@ -111,17 +111,28 @@ def merge_int(rows: Ints, cells: Ints, partial: Ints, sums: Ints) -> None:
 
 
 @compiled
+def _add_sum(sums: Floats, cell: int, partial: Floats, row: int) -> None:
+    """Add a three-part sum to another."""
+    sums[cell, 0], error = two_sum(sums[cell, 0], partial[row, 0])
+    sums[cell, 1], error = two_sum(sums[cell, 1], error)
+    sums[cell, 2] += error
+    sums[cell, 1], error = two_sum(sums[cell, 1], partial[row, 1])
+    sums[cell, 2] += error
+    sums[cell, 2] += partial[row, 2]
+
+
+@compiled
 def merge_float(rows: Ints, cells: Ints, partial: Floats, sums: Floats) -> None:
     """Merge partial float sums, errors included."""
     for i in range(cells.size):
-        cell = cells[i]
-        row = rows[i]
-        sums[cell, 0], error = two_sum(sums[cell, 0], partial[row, 0])
-        sums[cell, 1], error = two_sum(sums[cell, 1], error)
-        sums[cell, 2] += error
-        sums[cell, 1], error = two_sum(sums[cell, 1], partial[row, 1])
-        sums[cell, 2] += error
-        sums[cell, 2] += partial[row, 2]
+        _add_sum(sums, cells[i], partial, rows[i])
+
+
+@compiled
+def merge_floats(cells: Ints, partial: Floats, sums: Floats) -> None:
+    """Merge partial float sums, errors included, each into one cell."""
+    for row in range(cells.size):
+        _add_sum(sums, cells[row], partial, row)
 
 
 @compiled
@@ -132,7 +143,9 @@ def round_sums(sums: Floats, out: Floats) -> None:
     """
     for i in range(out.size):
         high, middle, low = sums[i, 0], sums[i, 1], sums[i, 2]
-        if np.isfinite(high):
+        if middle == 0.0 and low == 0.0:
+            high += 0.0  # turns -0.0 into 0.0
+        elif np.isfinite(high):
             middle, low = two_sum(middle, low)
             high, middle = two_sum(high, middle)
             middle, low = two_sum(middle, low)
@@ -182,6 +195,89 @@ def combine(cells: Ints, codes: Ints, size: int) -> None:
     """Refine cells by one more key: cell * size + code."""
     for i in range(cells.size):
         cells[i] = cells[i] * size + codes[i]
+
+
+@compiled
+def refine(cells: Ints, values: Ints, low: int, size: int) -> None:
+    """Refine cells by a column of numbers from `low` on, less than `low + size`."""
+    for i in range(cells.size):
+        cells[i] = cells[i] * size + (values[i] - low)
+
+
+@compiled
+def place(cells: Ints, values: Numbers, into: Numbers) -> None:
+    """Put each value into its cell."""
+    for i in range(cells.size):
+        into[cells[i]] = values[i]
+
+
+@compiled
+def divide_distinct(pairs: Ints, size: int, low: int, owners: Ints, values: Ints) -> int:
+    """Divide each of some sorted numbers once by a size; returns how many there are."""
+    found = 0
+    owner = begin = pairs[0] // size
+    begin *= size
+    for i in range(pairs.size):
+        if i and pairs[i] == pairs[i - 1]:
+            continue
+        if pairs[i] >= begin + size:
+            owner = pairs[i] // size
+            begin = owner * size
+        owners[found] = owner
+        values[found] = pairs[i] - begin + low
+        found += 1
+    return found
+
+
+@compiled
+def count_buckets(codes: Ints, buckets: NDArray[np.uint8]) -> None:
+    """Count how many codes fall into each of the buckets, which are a power of two: none, one or several."""
+    mask = np.uint64(buckets.size - 1)
+    for i in range(codes.size):
+        mixed = np.uint64(codes[i]) * np.uint64(0x9E3779B97F4A7C15)
+        bucket = (mixed ^ (mixed >> np.uint64(32))) & mask
+        buckets[bucket] = min(buckets[bucket] + 1, 2)
+
+
+@compiled
+def in_full_buckets(codes: Ints, buckets: NDArray[np.uint8], rows: Ints) -> int:
+    """List the codes that share their bucket; returns how many."""
+    mask = np.uint64(buckets.size - 1)
+    found = 0
+    for i in range(codes.size):
+        mixed = np.uint64(codes[i]) * np.uint64(0x9E3779B97F4A7C15)
+        bucket = (mixed ^ (mixed >> np.uint64(32))) & mask
+        rows[found] = i
+        found += buckets[bucket] > 1
+    return found
+
+
+@compiled
+def rows_between(values: Ints, first: int, stop: int) -> tuple[int, int, int]:
+    """The first row of the values first .. stop - 1, the row behind the last, and the number of such rows."""
+    begin = end = rows = 0
+    for i in range(values.size):
+        if first <= values[i] < stop:
+            begin = begin if rows else i
+            end = i + 1
+            rows += 1
+    return begin, end, rows
+
+
+@compiled
+def longest_run(values: Ints) -> int:
+    """The length of the longest run of equal values; 0 if they do not ascend."""
+    longest = begin = 0
+    before = values[0]
+    for i in range(1, values.size):
+        value = values[i]
+        if value != before:
+            if value < before:
+                return 0
+            longest = max(longest, i - begin)
+            begin = i
+            before = value
+    return max(longest, values.size - begin)
 
 
 @compiled

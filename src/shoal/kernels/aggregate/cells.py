@@ -99,9 +99,14 @@ def cells_of(columns: Sequence[Codes], rows: int) -> Cells:
             cells, size = _renumbered(cells)
         loops.combine(cells, column.codes, column.size)
         size *= column.size
-    if size > max(FEW_CELLS, min(DENSE_CELLS, CELLS_PER_ROW * rows)):
+    if not is_dense(size, rows):
         cells, size = _renumbered(cells)
     return Cells(cells, size)
+
+
+def is_dense(size: int, rows: int) -> bool:
+    """Whether arrays with an entry per combination, of which there are `size`, are worth it for some rows."""
+    return size <= max(FEW_CELLS, min(DENSE_CELLS, CELLS_PER_ROW * rows))
 
 
 def _renumbered(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import Codes, cells_of, codes_of
-from shoal.kernels.aggregate.panes import Ints, PaneShape, PaneTable, key_codes
+from shoal.kernels.aggregate.panes import Ints, PaneShape, PaneTable, repeated_keys
 from shoal.kernels.aggregate.slots import Array, each_once, filled_values, merged_values, result_columns
 from shoal.kernels.columns.block import Block, Column, concat, take
 from shoal.kernels.expression.evaluate import holds
@@ -39,19 +39,20 @@ def closed_windows(
     shape: PaneShape, table: PaneTable, first: int, last: int, having: Expression | None = None
 ) -> ClosedWindows:
     """The windows number first..last of a merged table that have an event and whose aggregates satisfy `having`."""
-    concerned = np.flatnonzero((table.pane + shape.window.panes >= first) & (table.pane < last))
-    if first > last or not concerned.size:
+    if first > last:
+        return _concat_closed(shape, [])
+    table = table.of_panes(first - shape.window.panes, last)
+    if not len(table):
         return _concat_closed(shape, [])
     if shape.window.panes == 1:
-        return _concat_closed(shape, list(_of_single_rows(shape, table, concerned, (first, last), having)))
-    if concerned.size < len(table):
-        table = table.take(concerned)
-    keys = key_codes(shape, table)
-    single = np.bincount(keys.codes, minlength=keys.size)[keys.codes] == 1
-    parts = list(_of_single_rows(shape, table, np.flatnonzero(single), (first, last), having))
-    if not single.all():
-        several = np.flatnonzero(~single)
-        table, keys = table.take(several), keys.take(several)
+        return _concat_closed(shape, list(_of_single_rows(shape, table, None, (first, last), having)))
+    several, keys = repeated_keys(shape, table)
+    single = np.ones(len(table), bool)
+    single[several] = False
+    rows = np.flatnonzero(single) if several.size else None
+    parts = list(_of_single_rows(shape, table, rows, (first, last), having))
+    if several.size:
+        table = table.take(several)
         limit = LARGEST_EXPANSION // shape.width
         runs = _runs(table.pane, shape.window.panes, first, last, limit)
         parts += [_closed_run(shape, table, keys, having, run) for run in runs]
@@ -59,10 +60,15 @@ def closed_windows(
 
 
 def _of_single_rows(
-    shape: PaneShape, table: PaneTable, rows: Ints, windows: tuple[int, int], having: Expression | None
+    shape: PaneShape, table: PaneTable, rows: Ints | None, windows: tuple[int, int], having: Expression | None
 ) -> Iterator[ClosedWindows]:
-    """The windows of rows that are the only ones of their key, in portions that fit in memory."""
+    """The windows of rows that are the only ones of their key, in portions that fit in memory; None means all rows."""
     limit = max(1, LARGEST_EXPANSION // (shape.width * shape.window.panes))
+    if rows is None and len(table) <= limit and having is None and shape.window.panes == 1:
+        keys = dict(zip(shape.keys, table.keys, strict=True))
+        yield ClosedWindows(table.instance, table.pane + 1, {**keys, **_aggregates(shape, table.slots)})
+        return
+    rows = np.arange(len(table)) if rows is None else rows
     for start in range(0, rows.size, limit):
         portion = rows[start : start + limit]
         is_whole = portion.size == len(table)
@@ -142,6 +148,8 @@ def _concat_closed(shape: PaneShape, parts: Sequence[ClosedWindows]) -> ClosedWi
         nothing = shape.empty()
         keys = dict(zip(shape.keys, nothing.keys, strict=True))
         return ClosedWindows(nothing.instance, nothing.pane, {**keys, **_aggregates(shape, nothing.slots)})
+    if len(parts) == 1:
+        return parts[0]
     return ClosedWindows(
         np.concatenate([part.instance for part in parts]),
         np.concatenate([part.window for part in parts]),

@@ -7,11 +7,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.errors import FunctionError
+from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import LARGEST_PRODUCT
 from shoal.kernels.columns.block import ARROW_TYPES, Column, as_column, encoded
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.expression.failing import failing_range, raised, shown
-from shoal.kernels.loops import range_of
 from shoal.model.query.schema import FieldType
 
 Ints = NDArray[np.int64]
@@ -24,23 +24,33 @@ def add_set(cells: Ints, column: Column, into: Objects) -> None:
         return
     owners, found = _distinct_pairs(cells, column)
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
-    for owner, first, last in zip(owners[firsts].tolist(), firsts, [*firsts[1:], owners.size], strict=True):
-        into[owner] = found[first:last]
+    begins = firsts.tolist()
+    sets = [found[first:last] for first, last in zip(begins, [*begins[1:], owners.size], strict=True)]
+    into[owners[firsts]] = np.fromiter(sets, object, len(sets))
 
 
 def _distinct_pairs(cells: Ints, column: Column) -> tuple[Ints, NDArray[Any]]:
     """The pairs of a cell and a value, each once, sorted by both; cells and values."""
     if isinstance(column, np.ndarray):
         numbers = np.ascontiguousarray(column, np.int64)
-        low, high = range_of(numbers)
+        low, high = loops.range_of(numbers)
         size = high - low + 1
         if (int(cells.max()) + 1) * size < LARGEST_PRODUCT:
-            pairs = np.sort(numbered(cells * size + (numbers - low))[1])
-            owners = pairs // size
-            return owners, pairs - owners * size + low
+            return _divided(cells * size + (numbers - low), size, low)
     values, codes = _coded(column)
-    owners, codes = np.divmod(np.sort(numbered(cells * len(values) + codes)[1]), len(values))
+    owners, codes = _divided(cells * len(values) + codes, len(values), 0)
     return owners, values[codes]
+
+
+def _divided(pairs: Ints, size: int, low: int) -> tuple[Ints, Ints]:
+    """The quotients of the distinct pairs by a size, and their rests from `low` on, sorted by both.
+
+    Sorting all pairs takes less time than finding the distinct ones by hashing.
+    """
+    pairs.sort()
+    owners, values = np.empty(pairs.size, np.int64), np.empty(pairs.size, np.int64)
+    found = loops.divide_distinct(pairs, size, low, owners, values)
+    return owners[:found], values[:found].copy()
 
 
 def _coded(column: Column) -> tuple[NDArray[Any], Ints]:

@@ -12,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import Cells, Codes, cells_of, codes_of
+from shoal.kernels.aggregate.row_groups import RowGroups, combined_codes, groups_of, repeated
 from shoal.kernels.aggregate.slots import (
     Array,
     Slot,
@@ -22,7 +24,7 @@ from shoal.kernels.aggregate.slots import (
     partial_values,
     slots_of,
 )
-from shoal.kernels.columns.block import Block, Column, as_column, concat, take
+from shoal.kernels.columns.block import Block, Column, as_column, between, concat, take
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.columns.table import from_arrow, owned_column, to_arrow
 from shoal.model.query.aggregate import Aggregate
@@ -99,6 +101,21 @@ class PaneTable:
         rows = np.flatnonzero(mask)
         return self if rows.size == len(self) else self.take(rows)
 
+    def of_panes(self, first: int, stop: int) -> "PaneTable":
+        """The rows of panes first .. stop - 1.
+
+        They are not copied if they are next to each other and at least half of the table, which they keep in memory.
+        """
+        begin, end, rows = loops.rows_between(self.pane, first, stop)
+        if rows == len(self):
+            return self
+        if rows < end - begin:
+            return self.take(np.flatnonzero((self.pane >= first) & (self.pane < stop)))
+        keys = tuple(between(key, begin, end) for key in self.keys)
+        slots = each_once(lambda slot: between(slot, begin, end), self.slots)
+        part = PaneTable(self.instance[begin:end], self.pane[begin:end], keys, slots)
+        return part if 2 * rows >= len(self) else part.owned()
+
     def with_instances(self, instance: Ints) -> "PaneTable":
         """The table under other instance numbers."""
         return PaneTable(instance, self.pane, self.keys, self.slots)
@@ -110,9 +127,10 @@ class PaneTable:
         return total
 
     def owned(self) -> "PaneTable":
-        """The table with copies of the columns that are views of other memory; slots never are."""
+        """The table with copies of the columns that are views of other memory."""
         keys = tuple(owned_column(key) for key in self.keys)
-        return PaneTable(owned_column(self.instance), self.pane, keys, self.slots)
+        slots = each_once(owned_column, self.slots)
+        return PaneTable(owned_column(self.instance), owned_column(self.pane), keys, slots)
 
     def to_arrow(self) -> pa.RecordBatch:
         """The table as an Arrow batch, the inverse of `from_arrow`."""
@@ -163,6 +181,10 @@ def partial(shape: PaneShape, block: Block, instance: Ints, panes: Ints, cells: 
 
 def merged_panes(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
     """Merge tables: one row per instance, pane and key."""
+    tables = [each for each in tables if len(each)]
+    groups = _groups_of(shape, tables) if tables else None
+    if groups is not None:
+        return concat_tables(shape, tables) if groups.size == sum(groups.lengths) else _merged(shape, tables, groups)
     table = concat_tables(shape, tables)
     if not len(table):
         return table
@@ -177,6 +199,32 @@ def merged_panes(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
     slots = filled_values(values, filled)
     kept = tuple(take(key, sample) for key in table.keys)
     return PaneTable(table.instance[sample], table.pane[sample], kept, slots)
+
+
+def _groups_of(shape: PaneShape, tables: Sequence[PaneTable]) -> RowGroups | None:
+    columns = [[each.keys[i] for each in tables] for i in range(len(shape.keys))]
+    instances = [[each.instance for each in tables]] if shape.by_instance else []
+    return groups_of(shape.slots, [*instances, *columns], [each.pane for each in tables])
+
+
+def _merged(shape: PaneShape, tables: Sequence[PaneTable], groups: RowGroups) -> PaneTable:
+    """One row per group."""
+    slots: list[Array] = []
+    for i, slot in enumerate(shape.slots):
+        if slot.kind == "present" and all(each.slots[i] is each.slots[0] for each in tables):
+            slots.append(slots[0])
+        else:
+            slots.append(groups.merged(slot, [each.slots[i] for each in tables]))
+    keys = tuple(groups.common([each.keys[i] for each in tables]) for i in range(len(shape.keys)))
+    instance = groups.common([each.instance for each in tables])
+    return PaneTable(instance, groups.common([each.pane for each in tables]), keys, tuple(slots))
+
+
+def repeated_keys(shape: PaneShape, table: PaneTable) -> tuple[Ints, Codes]:
+    """The rows whose key other rows have, too, and the codes of their keys."""
+    columns = [*([table.instance] if shape.by_instance else []), *table.keys]
+    codes = combined_codes([[column] for column in columns], len(table))
+    return repeated(key_codes(shape, table) if codes is None else codes)
 
 
 def key_codes(shape: PaneShape, table: PaneTable) -> Codes:

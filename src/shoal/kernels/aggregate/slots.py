@@ -155,7 +155,7 @@ def result_column(aggregate: Aggregate, slot: Slot, values: Array, counts: NDArr
     if slot.kind == "registers":
         return registers.estimates(values)
     if slot.kind == "set":
-        return np.array([value.size for value in values], np.int64)
+        return np.fromiter(map(len, values), np.int64, len(values))
     if slot.kind == "user":
         return collections.user_results(values, counts, load(slot.code)(), aggregate.type)
     if slot.kind == "sum" and slot.dtype == "float64":

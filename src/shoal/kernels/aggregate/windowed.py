@@ -34,6 +34,8 @@ from shoal.model.query.window import Window
 
 WINDOW_END = "window_end"
 """Column of every result that holds the end of the window."""
+NEVER_CLOSED = np.iinfo(np.int64).max
+"""A pane behind all others."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,8 @@ class AggregateKernel(StatefulKernel):
         closed = closed_windows(self.shape, table, first, last, self.having)
         ends = closed.window * self.window.slide_us
         columns = {INSTANCE: closed.instance, **closed.columns, WINDOW_END: ends, TIME: ends - 1}
-        return {0: table.where(table.pane + self.window.panes > last)}, Block(columns, ends.size)
+        kept = table.of_panes(last - self.window.panes + 1, NEVER_CLOSED)
+        return {0: kept if kept is table else kept.owned()}, Block(columns, ends.size)
 
     def lift_timely(self, port: int, block: Block, watermark_us: int, shared: Shared) -> tuple[Tables, Block]:  # noqa: ARG002
         """Partial aggregates of the rows that are not late; kernels share panes and cells where they agree."""

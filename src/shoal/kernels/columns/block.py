@@ -99,6 +99,13 @@ def take(column: Column, rows: NDArray[np.int64]) -> Column:
     return column.take(pa.array(rows))
 
 
+def between(column: Column, begin: int, end: int) -> Column:
+    """The rows begin .. end - 1 of a column, not copied."""
+    if isinstance(column, Nullable):
+        return nullable(column.values[begin:end], column.valid[begin:end])
+    return column[begin:end]
+
+
 def concat(columns: Sequence[Column]) -> Column:
     """Concatenate columns of one kind."""
     if len(columns) == 1:
