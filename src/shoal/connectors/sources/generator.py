@@ -36,6 +36,15 @@ class PlainEvents(Events, Protocol):
 
 
 @runtime_checkable
+class ConcurrentEvents(Events, Protocol):
+    """Events that say whether several threads may make some at the same time."""
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether threads may call `batch` and `columns` at the same time."""
+
+
+@runtime_checkable
 class CountedEvents(Events, Protocol):
     """Events that can be counted by the values of a column without making them."""
 
@@ -122,6 +131,11 @@ class Generator:
     def plain(self) -> PlainEvents | None:
         """The events as plain arrays, which need no admission, if available; sources ask for every block."""
         return self.made_by if isinstance(self.made_by, PlainEvents) else None
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may make events at the same time; events that do not say so may not."""
+        return isinstance(self.made_by, ConcurrentEvents) and self.made_by.concurrent
 
     @property
     def counted(self) -> CountedEvents | None:

@@ -216,11 +216,17 @@ class LocalRuntime(WallClock):
             parts=most,
             parking=self._parking,
             shedding=setup.shedding,
+            helpers=self._helpers(binding.workers),
         )
         self._nodes = wiring.wire(setup.sources, location)
         for node in self._nodes:
             left_behind.callback(node.close)
         prepare(wiring.chains, setup.say)
+
+    def _helpers(self, workers: int) -> int:
+        """How many workers may help a source: all but its own, where any worker may run any node."""
+        chosen = self._setup.queues is None and not isinstance(self._setup.scheduling, Threads)
+        return workers - 1 if chosen else 0
 
     def _delivery_of(self) -> Delivery:
         return Delivery(self._nodes, self._setup.sink, self._setup.sink_buffer_bytes)

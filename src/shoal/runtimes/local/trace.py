@@ -134,6 +134,10 @@ class TracedRuntime(LocalRuntime):
         for trace in self.traces:
             self._record(trace, loop)
 
+    def _helpers(self, workers: int) -> int:  # noqa: ARG002
+        """None: a turn of a source has to be the work on its events."""
+        return 0
+
     def _record(self, trace: TurnTrace, loop: _Loop | None) -> None:
         """Replace the turn of a node by one that records what the plain turn did."""
         node, plain = trace.node, trace.node.turn

@@ -72,6 +72,11 @@ class LinearRoadEvents:
         """Reject settings beyond their limits."""
         check_limits("linear road", self, LIMITS)
 
+    @property
+    def concurrent(self) -> bool:
+        """Threads may make events at the same time: nothing is kept between calls."""
+        return True
+
     @staticmethod
     def schema() -> pa.Schema:
         """Columns of every batch.

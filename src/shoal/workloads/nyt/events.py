@@ -96,6 +96,11 @@ class NytEvents:
         """Reject settings beyond their limits."""
         check_limits("nyt", self, LIMITS)
 
+    @property
+    def concurrent(self) -> bool:
+        """Threads may make events at the same time: nothing is kept between calls."""
+        return True
+
     @staticmethod
     def schema() -> pa.Schema:
         """Columns of every batch.

@@ -73,6 +73,11 @@ class YsbEvents:
         """Seconds of event time, and the share of views from then on."""
         return ((0.0, 1 / EVENT_TYPES),) if self.views == A_THIRD else steps_of(self.views) or ()
 
+    @property
+    def concurrent(self) -> bool:
+        """Threads may make events at the same time: nothing is kept between calls."""
+        return True
+
     @staticmethod
     def schema() -> pa.Schema:
         """Columns of every batch.

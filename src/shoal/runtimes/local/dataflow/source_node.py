@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Generator as Generating
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from shoal.compiler.program import Input
 from shoal.compiler.watermarks import IDLE, Reading, advanced_stream, partition_us
-from shoal.connectors.admission import EARLIEST_US, LATEST_US, admit, admitted_rows, dead_letters, file_letter
+from shoal.connectors.admission import EARLIEST_US, LATEST_US, Admitted, admit, admitted_rows, dead_letters, file_letter
 from shoal.connectors.sources.generator import Generator, GeneratorCursor
 from shoal.connectors.sources.source import (
     BadFile,
@@ -35,6 +36,7 @@ from shoal.kernels.loops import range_of
 from shoal.model.control.shedding import StreamShedding
 from shoal.runtimes.local.dataflow.channel import Stamp
 from shoal.runtimes.local.dataflow.node import EMPTY, Node
+from shoal.runtimes.local.dataflow.production import Helper, Production
 from shoal.runtimes.local.memory.block_size import block_rows as rows_per_block
 from shoal.runtimes.local.memory.blocks import Sizes
 from shoal.runtimes.shedder import Positions, Shedder
@@ -49,6 +51,21 @@ UNPACED_S = 1.0
 """How late events count that come without a rate, while there are any: they need all workers."""
 PIECES = 8
 """The largest number of slices per read of files; generated events are made block by block."""
+
+
+class Entry(NamedTuple):
+    """A batch, which of its rows are admitted, and these as a block."""
+
+    raw: RawBatch
+    admitted: Admitted
+    block: Block
+
+
+class NotYet:
+    """Another worker makes what comes next."""
+
+
+Made = RawBatch | BadFile | Block | Entry
 
 
 class SourceNode(Node):
@@ -66,8 +83,12 @@ class SourceNode(Node):
         home: int = 0,
         shedding: StreamShedding | None = None,
         target_s: float = Sizes.target_ms / 1e3,
+        helpers: int = 0,
     ) -> None:
-        """Open the source; nothing is read yet. `shedding`: which rows are dropped, if any may be."""
+        """Open the source; nothing is read yet. `shedding`: which rows are dropped, if any may be.
+
+        `helpers`: how many workers may help to make events, if the source allows it.
+        """
         super().__init__(f"source {input_.stream}", home=home)
         full = arrow_schema(input_.schema)
         self.stream_name = input_.stream
@@ -78,12 +99,16 @@ class SourceNode(Node):
         self._expected = pa.schema([full.field(name) for name in columns])
         self._cursor: Cursor = source.cursor(location)
         self._offset = source.start()
-        self._batches: Iterator[RawBatch | BadFile | Block] = iter(())
+        self._batches: Iterator[Made | NotYet] = iter(())
         self._types = {field.name: _plain_type(field.type) for field in self._expected}
         self._block_rows = block_rows
         self._target_s = target_s
         self._blocks: deque[tuple[Block, int]] = deque()
         self._generated = isinstance(self._cursor, GeneratorCursor)
+        helped = isinstance(source, Generator) and source.concurrent
+        self._production = Production[list[Made]](self._made_of, helpers if helped else 0)
+        self.helpers = [Helper(input_.stream, self._production) for _ in range(helpers if helped else 0)]
+        """Nodes that make events while this one sends others."""
         self.paced = isinstance(source, Generator) and source.rate is not None
         """Whether it is known when every event is due."""
         self._marks: dict[str, int] = {}
@@ -93,12 +118,9 @@ class SourceNode(Node):
         self._portion = 0
         self._watermark_us = NEVER_US
         self._idle = False
-        self._sent_s = 0.0
         self._due_s: float | None = None
-        self._next_poll_s = 0.0
-        self._polled = False
-        self._unread = False
-        self._marked_s = 0.0
+        self._polled = self._unread = False
+        self._sent_s = self._marked_s = self._next_poll_s = 0.0
         self.ended = False
         self.stopping = False
         self.lag_s = 0.0
@@ -111,7 +133,7 @@ class SourceNode(Node):
     def ready(self) -> bool:
         """Whether the outputs have room, and events may be available."""
         awake = self.stopping or self._unread or time.time() >= self._next_poll_s
-        return awake and not self.ended and not self.blocked
+        return awake and not self.ended and not self.blocked and not self._production.stuck
 
     @property
     def behind_s(self) -> float:
@@ -129,6 +151,13 @@ class SourceNode(Node):
 
     def turn(self, events: int) -> int:
         """Read about `events` events."""
+        self._production.in_turn = True
+        try:
+            return self._turn(events)
+        finally:
+            self._production.in_turn = False
+
+    def _turn(self, events: int) -> int:
         taken, self._polled = 0, False
         while taken < events and not self.blocked and not self.ended:
             if not self._blocks and not self._fill():
@@ -164,6 +193,8 @@ class SourceNode(Node):
                 self._advance()
             self._unread = False
             return self._poll()
+        if isinstance(item, NotYet):
+            return False
         if isinstance(item, Block):
             self._cut(item, self._made_at)
             self.consumed += item.length
@@ -172,7 +203,7 @@ class SourceNode(Node):
             self.results.refused["file"] += 1
             self.results.reject(file_letter(self.stream_name, item))
             return True
-        self._admit(item)
+        self._enter(item if isinstance(item, Entry) else self._entry_of(item))
         return True
 
     def _poll(self) -> bool:
@@ -219,22 +250,35 @@ class SourceNode(Node):
             self._update(())
             self._send(EMPTY, Stamp(self._watermark_us, now_s, idle=self._idle))
 
-    def _read(self, start: Offset, end: Offset) -> Iterator[RawBatch | BadFile | Block]:
-        """The rows between two offsets; slices of a generator set when their events were due."""
+    def _read(self, start: Offset, end: Offset) -> Iterator[Made | NotYet]:
+        """The rows between two offsets."""
         cursor = self._cursor
-        generated = cursor if isinstance(cursor, GeneratorCursor) else None
-        pieces = PIECES
-        if generated is not None:
-            pieces = max(1, -(-(end["position"] - start["position"]) // self._rows_due(generated, start, end)))
-        for piece in cursor.slices(start, end, pieces):
-            self._due_s = None if generated is None else generated.scheduled_s(piece)
-            self._partition = piece.partition
-            block = self._plain_block(piece)
-            if block is not None:
-                self._made_at = self._positions(piece)
-                yield block
-            else:
-                yield from rows_of(self._source, piece, self._wanted)
+        if isinstance(cursor, GeneratorCursor):
+            yield from self._produced(cursor, start, end)
+            return
+        for piece in cursor.slices(start, end, PIECES):
+            self._due_s, self._partition = None, piece.partition
+            yield from rows_of(self._source, piece, self._wanted)
+
+    def _produced(self, cursor: GeneratorCursor, start: Offset, end: Offset) -> Iterator[Made | NotYet]:
+        """Generated events between two offsets, and when they were due."""
+        pieces = max(1, -(-(end["position"] - start["position"]) // self._rows_due(cursor, start, end)))
+        slices = cursor.slices(start, end, pieces)
+        self._production.offer(slices)
+        for piece in slices:
+            while (made := self._production.take()) is None:
+                yield NotYet()
+            self._due_s, self._partition = cursor.scheduled_s(piece), piece.partition
+            self._made_at = self._positions(piece)
+            yield from made
+
+    def _made_of(self, piece: Slice) -> list[Made]:
+        """The events of a slice of generated ones; any thread may call this."""
+        block = self._plain_block(piece)
+        if block is not None:
+            return [block]
+        read = rows_of(self._source, piece, self._wanted)
+        return [item if isinstance(item, BadFile) else self._entry_of(item) for item in read]
 
     def _rows_due(self, cursor: GeneratorCursor, start: Offset, end: Offset) -> int:
         """The events per block of those between two offsets; blocks are as large as allowed without a rate."""
@@ -270,8 +314,12 @@ class SourceNode(Node):
         ahead = self._input.max_ahead_us
         return None if ahead is None else time.time_ns() // 1000 + ahead
 
-    def _admit(self, raw: RawBatch) -> None:
+    def _entry_of(self, raw: RawBatch) -> Entry:
         admitted = admit(raw, self._expected, self._input.time, self._limit_us(), self._wanted.checked)
+        return Entry(raw, admitted, Block.from_arrow(admitted.batch))
+
+    def _enter(self, entry: Entry) -> None:
+        raw, admitted = entry.raw, entry.admitted
         self.consumed += raw.batch.num_rows
         for refusal in admitted.refusals:
             self.results.refused[refusal.reason] += int(refusal.rows.size)
@@ -280,7 +328,7 @@ class SourceNode(Node):
         if admitted.batch.num_rows:
             shed = self.shedder is not None
             positions = Positions.of(raw, admitted_rows(raw, admitted.refusals)) if shed else None
-            self._cut(Block.from_arrow(admitted.batch), positions)
+            self._cut(entry.block, positions)
 
     def _cut(self, whole: Block, positions: Positions | None) -> None:
         """Divide admitted events into blocks, each with its watermark; those that are shed count for it, too."""

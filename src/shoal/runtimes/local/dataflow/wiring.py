@@ -57,6 +57,8 @@ class Wiring:
     """What becomes of queries that fail; without it, any failure is raised as it is."""
     shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
     """Streams of which rows may be shed."""
+    helpers: int = 0
+    """How many workers may help a source to make events."""
     nodes: list[Node] = field(default_factory=list)
     chains: list[Chain] = field(default_factory=list)
     """Chains of steps that must be compiled before the run starts."""
@@ -74,8 +76,10 @@ class Wiring:
             directory = f"{location}/{stream}"
             home, shedding = number % workers, self.shedding.get(stream)
             rows, target_s = self.sizes.block_rows, self.sizes.target_ms / 1e3
-            node = SourceNode(input_, sources[stream], columns, directory, rows, home, shedding, target_s)
+            source, helpers = sources[stream], self.helpers
+            node = SourceNode(input_, source, columns, directory, rows, home, shedding, target_s, helpers)
             node.stream = number
+            self.nodes += node.helpers
             self._add((stream, ()), node)
         lanes = sorted(self.program.lanes, key=lambda lane: lane.depth)
         for lane in lanes:
