@@ -5,7 +5,6 @@ of this operator: its own cost and that of everything downstream, over the share
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol, Self
 
@@ -16,8 +15,7 @@ BLOCK_EVENTS = 16_384
 """Events in a turn of the policies without thresholds."""
 
 
-@dataclass(frozen=True)
-class OperatorCost:
+class OperatorCost(NamedTuple):
     """The measured cost of an operator; `downstream` are the positions of its readers in the list of operators."""
 
     cost_s: float
@@ -76,15 +74,12 @@ class Steady:
 
 def output_selectivity(operators: Sequence[OperatorCost]) -> list[float]:
     """The number of results per event of each operator, along the most productive path."""
-    found: dict[int, float] = {}
-
-    def of(position: int) -> float:
-        if position not in found:
-            behind = max((of(next_) for next_ in operators[position].downstream), default=1.0)
-            found[position] = max(operators[position].selectivity, 1e-6) * behind
-        return found[position]
-
-    return [of(position) for position in range(len(operators))]
+    found = [1.0] * len(operators)
+    for position in _readers_first(tuple(one.downstream for one in operators)):
+        own, readers = operators[position].selectivity, operators[position].downstream
+        behind = max([found[next_] for next_ in readers]) if readers else 1.0
+        found[position] = max(own, 1e-6) * behind
+    return found
 
 
 def output_cost_s(operators: Sequence[OperatorCost]) -> list[float]:
@@ -98,6 +93,13 @@ def output_cost_s(operators: Sequence[OperatorCost]) -> list[float]:
 def downstream(operators: Sequence[OperatorCost], position: int) -> frozenset[int]:
     """The positions of all operators downstream of one, each once."""
     return _all_downstream(tuple(one.downstream for one in operators))[position]
+
+
+@lru_cache(maxsize=16)
+def _readers_first(readers: tuple[tuple[int, ...], ...]) -> list[int]:
+    """The positions of all operators, each after those of its readers; the same in every measurement of a run."""
+    behind = _all_downstream(readers)
+    return sorted(range(len(readers)), key=lambda position: len(behind[position]))
 
 
 @lru_cache(maxsize=16)
@@ -118,6 +120,8 @@ def _all_downstream(readers: tuple[tuple[int, ...], ...]) -> list[frozenset[int]
 
 def first(candidates: Sequence[Candidate], key: Callable[[Candidate], float]) -> Candidate:
     """The candidate with the largest key; sources only if there is no other, the one that was idle longest."""
+    if len(candidates) == 1:
+        return candidates[0]
     return max(candidates, key=lambda one: (not one.is_source, one.idle_s if one.is_source else key(one)))
 
 

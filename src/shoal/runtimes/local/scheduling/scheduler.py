@@ -83,7 +83,9 @@ class Scheduler(WorkerPool):
         self._stats = [
             _NodeStats(node, tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))) for node in nodes
         ]
-        self._queues = [_queues_of(node) for node in nodes]
+        queues = [_queues_of(node) for node in nodes]
+        self._queues = [(index, queue) for index, each in enumerate(queues) for queue in each]
+        self._asked = [index for index, each in enumerate(queues) if not each]
         self._latencies = [_Latency(node, index) for index, node in enumerate(nodes) if isinstance(node, OutletNode)]
         self._priorities: list[float] = []
         self._measured_s = 0.0
@@ -112,17 +114,12 @@ class Scheduler(WorkerPool):
     def _decide(self, now_s: float) -> Turn | None:
         if now_s - self._measured_s >= MEASURE_S or not self._priorities:
             self._measure(now_s)
-        running, candidates = self.running, []
-        for index, queues in enumerate(self._queues):
-            if running[index]:
+        running, before, candidates = self.running, -1, []
+        waiting = [index for index, queue in self._queues if queue]  # few of all nodes; the rest is asked of these
+        for index in self._asked + waiting:
+            if index == before or running[index]:
                 continue
-            for queue in queues:
-                if queue:
-                    break
-            else:
-                if queues:
-                    continue  # nothing waits, as at most nodes; the rest is asked of few
-            stats = self._stats[index]
+            before, stats = index, self._stats[index]
             if stats.node.ready:
                 candidates.append(self._candidate(index, stats, now_s))
         return self.policy.choose(candidates, TURN_S) if candidates else None
