@@ -53,7 +53,7 @@ PIECES = 8
 """The largest number of slices per read of files; generated events are made block by block."""
 
 
-class Entry(NamedTuple):
+class AdmittedBatch(NamedTuple):
     """A batch, which of its rows are admitted, and these as a block."""
 
     raw: RawBatch
@@ -65,7 +65,7 @@ class NotYet:
     """Another worker makes what comes next."""
 
 
-Made = RawBatch | BadFile | Block | Entry
+Made = RawBatch | BadFile | Block | AdmittedBatch
 
 
 class SourceNode(Node):
@@ -203,7 +203,7 @@ class SourceNode(Node):
             self.results.refused["file"] += 1
             self.results.reject(file_letter(self.stream_name, item))
             return True
-        self._enter(item if isinstance(item, Entry) else self._entry_of(item))
+        self._enter(item if isinstance(item, AdmittedBatch) else self._entry_of(item))
         return True
 
     def _poll(self) -> bool:
@@ -314,11 +314,11 @@ class SourceNode(Node):
         ahead = self._input.max_ahead_us
         return None if ahead is None else time.time_ns() // 1000 + ahead
 
-    def _entry_of(self, raw: RawBatch) -> Entry:
+    def _entry_of(self, raw: RawBatch) -> AdmittedBatch:
         admitted = admit(raw, self._expected, self._input.time, self._limit_us(), self._wanted.checked)
-        return Entry(raw, admitted, Block.from_arrow(admitted.batch))
+        return AdmittedBatch(raw, admitted, Block.from_arrow(admitted.batch))
 
-    def _enter(self, entry: Entry) -> None:
+    def _enter(self, entry: AdmittedBatch) -> None:
         raw, admitted = entry.raw, entry.admitted
         self.consumed += raw.batch.num_rows
         for refusal in admitted.refusals:
