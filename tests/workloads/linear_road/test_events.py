@@ -38,6 +38,16 @@ def test_an_event_is_the_same_however_the_stream_is_cut(events: LinearRoadEvents
     assert parts.combine_chunks() == pa.Table.from_batches([events.batch(start, stop)])
 
 
+@untimed
+@given(streams, st.integers(0, 10**9), st.integers(1, 250))
+def test_events_made_one_after_another_are_those_made_one_by_one(
+    events: LinearRoadEvents, start: int, number: int
+) -> None:
+    alone = [events.columns(index, index + 1) for index in range(start, start + number)]
+    for name, column in events.columns(start, start + number).items():
+        assert column.tolist() == [each[name][0] for each in alone]
+
+
 def test_batches_have_the_declared_schema() -> None:
     assert LinearRoadEvents().batch(0, 5).schema == LinearRoadEvents.schema()
     assert LinearRoadEvents().batch(5, 5).num_rows == 0

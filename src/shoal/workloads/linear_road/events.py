@@ -177,16 +177,26 @@ def _report(
 def _fill(
     columns: tuple[Ints, ...], start: int, seed: np.uint64, expressways: int, vehicles: int, start_us: int
 ) -> None:
-    """Fill the columns with the events from number `start` on."""
+    """Fill the columns with the events from number `start` on; who reports when is counted on, not divided anew."""
     ts, kind, vid, speed, xway, lane, direction, seg, pos = columns
     slots = expressways * vehicles
     vids_per_trip = -(-slots // ROUND_S) * ROUND_S
     stream = mix(seed)
+    turn, rank = divmod(start - (start + 1) // OTHER_EVERY, slots)
+    second, slot = _turn(rank, slots)
+    road, local = divmod(slot, vehicles)
     for n in range(ts.size):
         index = start + n
-        turn, rank = divmod(index - (index + 1) // OTHER_EVERY, slots)
-        second, slot = _turn(rank, slots)
-        road, local = divmod(slot, vehicles)
+        if n and (index + 1) % OTHER_EVERY != 0:  # others follow a report of the same vehicle
+            slot, local = slot + ROUND_S, local + ROUND_S
+            if slot >= slots:
+                second += 1
+                if second >= min(ROUND_S, slots):
+                    turn, second = turn + 1, 0
+                slot = local = second
+                road = 0
+            while local >= vehicles:
+                road, local = road + 1, local - vehicles
         trip, mph, track, way, feet = _report(stream, turn, road, local, expressways, vehicles)
         ts[n] = start_us + (turn * ROUND_S + second) * MICROSECONDS
         vid[n] = trip * vids_per_trip + slot
