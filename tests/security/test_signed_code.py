@@ -23,7 +23,7 @@ from shoal.model.query.functions import Function, Udf
 from shoal.model.query.graph import Graph
 from shoal.runtimes.spark.rebinding import mailbox as mailboxes
 from shoal.runtimes.spark.rebinding.mailbox import REQUESTS, Add, Mailbox, MailboxClient
-from shoal.runtimes.spark.state.checkpoint import GRAPHS, Checkpoint, StoredGraph, program
+from shoal.runtimes.spark.state.checkpoint import GRAPHS, Checkpoint, StoredGraph, compiled, program
 from shoal.runtimes.spark.state.signed_code import code_digest
 from shoal.session.job import Job
 from shoal.session.run import start
@@ -47,7 +47,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def fresh() -> None:
         monkeypatch.setattr(codes, "_TRUSTED", set())
         load.cache_clear()
-        program.cache_clear()
+        compiled.cache_clear()
 
     return fresh
 

@@ -83,5 +83,5 @@ def _on_local(job: Job) -> tuple[float, float, str]:
 
 
 def _on_spark(job: Job) -> tuple[float, float, str]:
-    measured = on_shoal.follow(on_plain_spark.session(WORKERS), job, WORKERS).measured()
+    measured = on_shoal.follow(on_plain_spark.session(WORKERS, for_shoal=True), job, WORKERS).measured()
     return measured.cpu_s, measured.elapsed_s, result_digest(measured.tables)

@@ -98,7 +98,7 @@ def run(workload: str, minutes: float, rate: int, interval_s: float = 10.0, work
     with tempfile.TemporaryDirectory(prefix="experiment-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         samples, sink = Samples(directory / "checkpoint"), shoal.ParquetSink(str(directory / "results"))
-        spark = on_plain_spark.session(workers)
+        spark = on_plain_spark.session(workers, for_shoal=True)
         started = shoal.start(task.job, spark=spark, workers=workers, checkpoint=str(samples.checkpoint), sink=sink)
         done = threading.Event()
         sampler = threading.Thread(target=samples.keep_taking, args=(interval_s, done))

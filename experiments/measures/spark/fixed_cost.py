@@ -34,7 +34,7 @@ def epochs(step: str, epochs: int = 60, warm_up_epochs: int = 20, runs: int = 2,
         raise ConfigError(f"step must be one of {', '.join(steps)}; got {step!r}")
     rows = TrafficEvents(vehicles=1, regions=1)
     data = made("ticks", rows, warm_up_epochs + epochs, rows_per_file=1, groups=1)
-    spark = on_plain_spark.session(workers)
+    spark = on_plain_spark.session(workers, for_shoal=steps[step] is None)
     spark.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
     chosen = steps[step]
     metrics: dict[str, float] = {}

@@ -68,7 +68,7 @@ def files(
 
 def _contender(engine: str, form: str, workers: int) -> Contender:
     if engine == "shoal-spark" and form == "panes":
-        return Contender(partial(_on_shoal, on_plain_spark.session(workers), workers))
+        return Contender(partial(_on_shoal, on_plain_spark.session(workers, for_shoal=True), workers))
     if engine == "spark-sql" and form in ("panes", "windows"):
         return Contender(partial(_on_spark, on_plain_spark.session(workers), form == "panes"), emits_all=False)
     if engine == "duckdb" and form in ("panes", "windows"):

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from measures.spark.engine_run import EngineRun
 from shoal.experiments.machine import cpu_s
-from shoal.runtimes.spark.cluster.session import spark_session
+from shoal.runtimes.spark.cluster.session import FULL_COMPILER, spark_session
 
 # Settings that help plain Spark here; they have no effect on Shoal. The default state store takes a tenth to a
 # quarter less CPU time than RocksDB; top-3 aggregates fall back to sorting at 128 keys by default; and large
@@ -19,9 +19,10 @@ from shoal.runtimes.spark.cluster.session import spark_session
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
 
-def session(cores: int) -> SparkSession:
-    """One session for every engine that needs Spark: Shoal's settings, of which plain Spark profits too."""
+def session(cores: int, *, for_shoal: bool = False) -> SparkSession:
+    """Shoal's settings, of which plain Spark profits too, but for the compilers of the JVM, of which it gets all."""
     settings = {
+        **({} if for_shoal else FULL_COMPILER),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.streaming.stateStore.providerClass": STATE_STORE,

@@ -33,7 +33,7 @@ def epochs(
     data = _data(queries, events_per_epoch, warm_up_epochs + epochs)
     source = shoal.Files(str(data.path), rows_per_epoch=events_per_epoch, follow=False)
     job = shoal.Job.of("scaling", _asked(queries), {STREAM: source})
-    followed = on_shoal.follow(on_plain_spark.session(cores), job, workers)
+    followed = on_shoal.follow(on_plain_spark.session(cores, for_shoal=True), job, workers)
     tables, all_expected = followed.measured().tables, expected(data.glob)
     wanted = {"avg_speed": all_expected["avg_speed"]} if queries == 1 else all_expected
     wrong = differences(tables, wanted)

@@ -100,7 +100,7 @@ def _on_shoal(data: Dataset, epochs: tuple[int, ...], cores: int) -> tuple[Chang
     query = seconds.aggregate(n=shoal.count(), speed=shoal.mean("speed")).sink("speeds")
     source = shoal.Files(str(data.path), rows_per_epoch=data.rows_per_file, follow=False)
     job = shoal.Job.of("workers", [query], {STREAM: source})
-    spark, found = on_plain_spark.session(cores), Changes()
+    spark, found = on_plain_spark.session(cores, for_shoal=True), Changes()
     later = list(zip(WORKERS, epochs, strict=True))
     _, left = later.pop(0)
 

@@ -49,7 +49,7 @@ def files(
 
 def _contender(engine: str, workers: int) -> Contender:
     if engine == "shoal-spark":
-        return Contender(partial(_on_shoal, on_plain_spark.session(workers), workers))
+        return Contender(partial(_on_shoal, on_plain_spark.session(workers, for_shoal=True), workers))
     if engine == "spark-sql":
         return Contender(partial(_on_spark, on_plain_spark.session(workers)), emits_all=False)
     if engine == "duckdb":

@@ -26,7 +26,7 @@ from shoal.policies.binding.static import round_robin, shuffled
 from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.driver.runtime import SparkRuntime, SparkSetup
 from shoal.runtimes.spark.driver.small_epochs import SmallEpochs
-from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, compiled, program
 from shoal.runtimes.spark.state.store import hot_directory, open_store
 from shoal.runtimes.spark.tasks import task as tasks
 from shoal.runtimes.spark.tasks import wire
@@ -137,7 +137,7 @@ class SmallRun:
     def started(self) -> SparkRuntime:
         """A runtime at the position where the last one left off, as a new process would find it."""
         open_store.cache_clear()
-        program.cache_clear()
+        compiled.cache_clear()
         source = Generator(city_events(), self.epochs * self.rows_per_epoch)
         session = cast(SparkSession, Session())
         setup = SparkSetup(

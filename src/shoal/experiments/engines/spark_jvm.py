@@ -19,13 +19,13 @@ def shared_spark(workers: int, settings: Mapping[str, str]) -> "SparkSession":
     """The session of this process; settings that a running one cannot change are those of the first caller."""
     from pyspark.sql import SparkSession
 
-    from shoal.runtimes.spark.cluster.session import spark_session
+    from shoal.runtimes.spark.cluster.session import FULL_COMPILER, spark_session
 
     with _LOCK:
         active = SparkSession.getActiveSession()
         if active is None and _STARTED:
             return _STARTED[0]
-        session = spark_session({**SETTINGS, **settings}, workers)
+        session = spark_session({**FULL_COMPILER, **SETTINGS, **settings}, workers)
         if active is None:
             _STARTED.append(session)
         return session

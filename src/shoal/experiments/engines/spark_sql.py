@@ -28,7 +28,7 @@ def run(
 
     `report` is called with Spark's progress of every micro-batch.
     """
-    from shoal.runtimes.spark.cluster.session import spark_session
+    from shoal.runtimes.spark.cluster.session import FULL_COMPILER, spark_session
 
     query = peer_query(trial.workload, trial.engine, trial.settings)
     source = files.generator(made, trial)
@@ -37,7 +37,8 @@ def run(
         (directory / "events").mkdir()
         files.write(made, trial, directory / "events", "parquet")
         _write_last(directory / "events")
-        spark = spark_session({**SETTINGS, "spark.sql.shuffle.partitions": str(trial.workers)}, trial.workers)
+        settings = {**FULL_COMPILER, **SETTINGS, "spark.sql.shuffle.partitions": str(trial.workers)}
+        spark = spark_session(settings, trial.workers)
         schema = ", ".join(f"{name} {TYPES[kind]}" for name, kind in query.columns)
         stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory / "events"))
         stream.withWatermark(query.time, "0 seconds").createOrReplaceTempView("events")

@@ -16,6 +16,7 @@ from shoal.connectors.sinks import ParquetSink
 from shoal.connectors.sources.generator import Generator
 from shoal.errors import CheckpointError, RunError
 from shoal.model.control.messages import EpochCommitted
+from shoal.runtimes.spark.driver import runtime
 from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.session.digest import differences
@@ -110,6 +111,17 @@ def test_adaptive_execution_of_the_users_own_session_changes_nothing(spark: Spar
         run.wait()
     finally:
         spark.conf.set("spark.sql.adaptive.enabled", before)
+    assert differences(result_tables(run), ready.expected(run.consumed)) == []
+
+
+def test_a_run_ends_as_soon_as_its_input_has_been_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver is told, and does not wait until it looks again."""
+    monkeypatch.setattr(runtime, "POLL_S", 3600.0)
+    ready = city()
+    run = start(ready.job, spark=spark, checkpoint=str(tmp_path / "checkpoint"))
+    assert [event.epoch for event in epochs_of(run)] == [0, 1, 2, 3]
     assert differences(result_tables(run), ready.expected(run.consumed)) == []
 
 

@@ -13,7 +13,15 @@ from shoal.language.python.stream import Stream
 from shoal.model.control.partitioning import SLOTS, Partitioning
 from shoal.model.query.expression import col
 from shoal.model.query.graph import Graph, InstanceId
-from shoal.runtimes.spark.state.checkpoint import KEPT_MANIFESTS, Checkpoint, EpochPlan, Goal, Manifest, StateRef
+from shoal.runtimes.spark.state.checkpoint import (
+    KEPT_MANIFESTS,
+    Checkpoint,
+    EpochPlan,
+    Goal,
+    Manifest,
+    StateRef,
+    program,
+)
 from shoal.runtimes.spark.tasks.reports import SliceRead
 from shoal.storage.record import sealed, unsealed
 from shoal.workloads.traffic.queries import queries
@@ -68,6 +76,14 @@ def test_a_graph_comes_back_under_its_digest(checkpoint: Checkpoint) -> None:
     graph = Graph.of(queries(2))
     checkpoint.write_graph(graph)
     assert checkpoint.graph(graph.digest).digest == graph.digest
+
+
+def test_a_graph_is_compiled_once_however_it_is_asked_for(checkpoint: Checkpoint) -> None:
+    graph = Graph.of(queries(2))
+    checkpoint.write_graph(graph)
+    found = program(checkpoint.uri, graph.digest)
+    assert program(checkpoint.uri, graph.digest, Partitioning()) is found
+    assert program(checkpoint.uri, graph.digest, told="") is found
 
 
 def test_the_last_epoch_is_the_highest_number_whatever_its_length(checkpoint: Checkpoint) -> None:

@@ -31,7 +31,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     "spark.shuffle.reduceLocality.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.driver.extraJavaOptions": "-Xss16m",
+    "spark.driver.extraJavaOptions": "-Xss16m -XX:TieredStopAtLevel=1",
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -39,6 +39,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.log.level": "WARN",
 }
+FULL_COMPILER: Mapping[str, str] = {"spark.driver.extraJavaOptions": "-Xss16m"}
+"""For a session whose JVM works on rows, as plain Spark's does: Java also makes code that is slow to compile."""
 _SOME_PYTHON = "python3"
 """What Spark runs if PYSPARK_PYTHON is not set."""
 CHANGEABLE = (

@@ -72,14 +72,14 @@ class EpochRunner:
 
     def warm_up(self, spark: SparkSession) -> None:
         """Start the Python workers and load machine code, theirs and what small epochs need, before the first event."""
-        digest = self.keep_graph()
+        digest, partitioning = self.keep_graph(), self.position.partitioning
         code = code_digest(self.position.graph.operators.values())
         tasks = spark.sparkContext.defaultParallelism
         with ThreadPoolExecutor(1) as beside:
             here = None
             if self._small is not None and not code:
-                here = beside.submit(lambda: warm_up(program(self.checkpoint.uri, digest)))
-            work = rehearsal(self.checkpoint.uri, digest, code)
+                here = beside.submit(lambda: warm_up(program(self.checkpoint.uri, digest, partitioning)))
+            work = rehearsal(self.checkpoint.uri, digest, partitioning, code)
             spark.range(0, tasks, 1, tasks).mapInArrow(work, wire.SCHEMA).collect()
             if here is not None:
                 here.result()

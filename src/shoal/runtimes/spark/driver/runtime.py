@@ -115,6 +115,7 @@ class SparkRuntime(WallClock, Unmeasured):
         self._runner: EpochRunner
         self._failure: Exception | None = None
         self._stopping = threading.Event()
+        self._over = threading.Event()
         self._in_epoch = threading.Lock()
 
     @property
@@ -187,6 +188,7 @@ class SparkRuntime(WallClock, Unmeasured):
     def stop(self) -> None:
         """End after the running epoch; a later run resumes there."""
         self._stopping.set()
+        self._over.set()
 
     def _begin(self, graph: Graph, binding: Binding) -> Position:
         """The position to start from: a new one, or the checkpoint's with the current graph of the job."""
@@ -253,7 +255,7 @@ class SparkRuntime(WallClock, Unmeasured):
                     ticks.ask(self._last, self._waits_for_epoch)
                 finally:
                     self._in_epoch.release()
-            self._stopping.wait(POLL_S)
+            self._over.wait(POLL_S)
         ticks.withdraw()
         ended_by_plan = self._stopping.is_set() or self._all_ended()
         self._stopping_now(query)
@@ -341,6 +343,8 @@ class SparkRuntime(WallClock, Unmeasured):
         self._events.put(replace(event, policy_s=decided_s, replayed=replay))
         for each in finished:
             self._events.put(each)
+        if self._all_ended():
+            self._over.set()
 
     def _run_or_park(
         self, rows: DataFrame, plan: EpochPlan, *, final: bool

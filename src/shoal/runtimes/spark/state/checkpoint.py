@@ -326,7 +326,12 @@ def _check_content(path: Path) -> None:
         )
 
 
-@lru_cache(maxsize=8)
 def program(uri: str, digest: str, partitioning: Partitioning = DECLARED, told: str = "") -> Program:
     """The compiled program of a checkpoint's graph, cached in this process; `told`: see `StoredGraph.graph`."""
+    return compiled(uri, digest, partitioning, told)
+
+
+@lru_cache(maxsize=8)
+def compiled(uri: str, digest: str, partitioning: Partitioning, told: str) -> Program:
+    """What `program` caches; a cache of `program` itself would compile again for a call that leaves out defaults."""
     return compile_graph(Checkpoint(uri).graph(digest, told), partitioning)

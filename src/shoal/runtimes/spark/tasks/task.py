@@ -7,6 +7,7 @@ from pyspark import TaskContext
 
 from shoal.compiler.warm_up import warm_up
 from shoal.connectors.sources.source import RawBatch
+from shoal.model.control.partitioning import DECLARED, Partitioning
 from shoal.runtimes.spark.cluster.executors import here
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, program
 from shoal.runtimes.spark.state.store import open_store
@@ -75,12 +76,12 @@ def prework(checkpoint: str, stream: str) -> Task:
     return work
 
 
-def rehearsal(checkpoint: str, digest: str, told: str = "") -> Task:
+def rehearsal(checkpoint: str, digest: str, partitioning: Partitioning = DECLARED, told: str = "") -> Task:
     """Load all machine code that a graph needs, before the first event; `told`: the digest of the user's code in it."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            warm_up(program(checkpoint, digest, told=told))
+            warm_up(program(checkpoint, digest, partitioning, told))
         yield wire.rows([])
         freeze_what_stays()
 
