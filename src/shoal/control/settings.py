@@ -13,7 +13,7 @@ from shoal.errors import ConfigError, did_you_mean
 from shoal.policies.binding.deadline_aware import NAME as DEADLINE_AWARE
 from shoal.policies.partitioning.splitting import Splitting
 from shoal.policies.partitioning.swarm.decision_stages import BETA
-from shoal.policies.partitioning.swarm.rounds import MERGE_ROUNDS, Swarm
+from shoal.policies.partitioning.swarm.rounds import MERGE_ROUNDS, REBALANCE, Swarm
 from shoal.policies.scaling import Utilisation
 
 DECISIONS = {
@@ -126,6 +126,10 @@ class ControlSettings:
     """The policy swarm merges partitions of one worker that form a rectangle after this many rounds."""
     cost: str = "product"
     """What a rectangle costs the policies swarm and history-grid: product, as in the study, or measured."""
+    rebalance: str = "stages"
+    """When the policy swarm rebalances: by stages, as in the study, or whenever workers are uneven."""
+    reductions: int = 1
+    """The policy swarm makes at most this many moves and splits after a round; in the study it makes one."""
     patience: int = 3
     """Observations in a row that must agree before the number of workers changes."""
     deadline_ms: str = ""
@@ -145,8 +149,13 @@ class ControlSettings:
         forecast_of(self.forecast)
         leaving_of(self.leave)
         _ = self.weights
-        _ = self.model, self.scaling, self.splitting, Swarm(self.beta, self.merge_rounds)
-        for name, choices in (("decision", DECISIONS), ("cost", COSTS), ("departures", DEPARTURES)):
+        _ = self.model, self.scaling, self.splitting, self.swarm
+        for name, choices in (
+            ("decision", DECISIONS),
+            ("cost", COSTS),
+            ("departures", DEPARTURES),
+            ("rebalance", REBALANCE),
+        ):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
         for name in ("window_s", "horizon_s", "full", "rest_s", "profile_s", "round_s"):
@@ -176,6 +185,11 @@ class ControlSettings:
     def splitting(self) -> Splitting | None:
         """When instances are split and merged; None if never."""
         return Splitting(self.horizon_s, over=self.split) if self.split else None
+
+    @property
+    def swarm(self) -> Swarm:
+        """The policy swarm."""
+        return Swarm(self.beta, self.merge_rounds, self.rebalance, self.reductions)
 
     @property
     def scaling(self) -> Utilisation | None:

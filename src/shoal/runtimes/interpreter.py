@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from shoal.compiler.lane import Lane
@@ -128,14 +129,20 @@ class Interpreted:
             self.refused[reason] += number
 
 
+def held_bytes(state: Tables, size: int) -> npt.NDArray[np.float64]:
+    """The bytes of the state of each of so many instances; rows of a table count alike."""
+    held = np.zeros(size)
+    for table in state.values():
+        held += np.bincount(table.instance, minlength=size) * (table.nbytes / max(1, len(table)))
+    return held
+
+
 def _loads(lane: Lane, fresh: Tables, state: Tables, results: Block, took_s: float) -> dict[InstanceId, InstanceLoad]:
     """The load of each instance of a lane; time is divided in proportion to events and results."""
     size = len(lane.instances)
-    events, held = np.zeros(size), np.zeros(size)
+    events, held = np.zeros(size), held_bytes(state, size)
     for table in fresh.values():
         events += table.events(size)
-    for table in state.values():
-        held += np.bincount(table.instance, minlength=size) * (table.nbytes / max(1, len(table)))
     emitted = np.bincount(results.columns[INSTANCE], minlength=size)
     cost_s = took_s * (events + emitted) / max(1.0, float((events + emitted).sum()))
     values = zip(events.tolist(), cost_s.tolist(), emitted.tolist(), held.tolist(), strict=True)

@@ -16,7 +16,7 @@ from shoal.model.spatial.arrivals import BEGUN, POINTS, TileArrivals
 from shoal.model.spatial.tiles import Tile, halvings
 from shoal.policies.partitioning.swarm.decision_stages import LAST, MIDDLE, DecisionStages
 from shoal.policies.partitioning.swarm.plane import Plane, PlanePartition
-from shoal.policies.partitioning.swarm.reduction import reduction, searched, subset
+from shoal.policies.partitioning.swarm.reduction import reduced, reduction, reductions, searched, subset
 from shoal.policies.partitioning.swarm.rounds import Swarm, SwarmMemory, laid_out, merges
 
 OPERATOR = OperatorId("ab12")
@@ -164,7 +164,7 @@ def test_merges_wait_for_their_round() -> None:
     swarm, memory, quiet = Swarm(merge_rounds=2), SwarmMemory(), plane([1, 1, 1, 1], [0, 0, 1, 1])
     memory, first = swarm.decided(memory, quiet, 1.0)
     _, second = swarm.decided(memory, quiet, 0.5)
-    assert first is None
+    assert first == ()
     assert second == (Merge((instance(0), instance(1))), Merge((instance(2), instance(3))))
 
 
@@ -179,3 +179,31 @@ def test_a_sample_gives_partitions_that_no_reduction_improves() -> None:
 def test_rounds_below_one_are_rejected() -> None:
     with pytest.raises(ConfigError, match="at least 1; got 0 and 240"):
         Swarm(beta=0)
+
+
+def test_reductions_of_a_round_follow_from_each_other() -> None:
+    before = plane([800, 20, 400, 10], [0, 1, 2, 3])
+    found = reductions(before, 5)
+    assert len(found) > 1
+    costs = [max(before.costs)]
+    for each in found:
+        assert each.before == (before.costs[each.source], before.costs[each.target])
+        before, moved = reduced(before, each)
+        assert {p.worker for p in before.partitions if p.instance in moved} == {each.target}
+        costs.append(max(before.costs))
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_workers_that_are_even_enough_give_nothing() -> None:
+    before = plane([110, 100, 100, 100], [0, 1, 2, 3])
+    assert reductions(before, 3)
+    assert reductions(before, 3, uneven=0.2) == ()
+
+
+def test_uneven_workers_are_rebalanced_after_every_round_if_wanted() -> None:
+    before = plane([800, 20], [0, 1])
+    assert Swarm().decided(SwarmMemory(), before, 1.0)[1] == ()
+    _, found = Swarm(rebalance="uneven", reductions=4).decided(SwarmMemory(), before, 1.0)
+    assert 1 <= len(found) <= 4
+    with pytest.raises(ConfigError, match="reductions must be at least 1; got 0"):
+        Swarm(reductions=0)

@@ -22,8 +22,8 @@ from shoal.model.query.graph import Graph, InstanceId
 from shoal.policies.catalog import SPATIAL_POLICIES
 from shoal.policies.partitioning.replication import REPLICATED
 from shoal.policies.partitioning.swarm.plane import Plane
-from shoal.policies.partitioning.swarm.reduction import Reduction
-from shoal.policies.partitioning.swarm.rounds import Swarm, SwarmMemory, laid_out
+from shoal.policies.partitioning.swarm.reduction import Reduction, reduced
+from shoal.policies.partitioning.swarm.rounds import SwarmMemory, laid_out
 
 GIVEN_UP_S = 30.0
 """A change that has not been observed after this time is not waited for any longer."""
@@ -61,7 +61,7 @@ class Rebalancing:
     _divided: bool = False
     _sampled: bool = False
     _asked: tuple[Partitioning, float] | None = None
-    _last: Rebalanced | None = None
+    _last: tuple[Rebalanced, ...] = ()
 
     @classmethod
     def of(cls, policy: str, graph: Graph, settings: ControlSettings) -> "Rebalancing | None":
@@ -124,7 +124,7 @@ class Rebalancing:
 
     def refuse(self) -> None:
         """Note that the runtime has refused the last change."""
-        self._asked, self._last = None, None
+        self._asked, self._last = None, ()
 
     def _waits(self, partitioning: Partitioning, now_s: float) -> bool:
         """Whether a change was asked for and is not there yet."""
@@ -155,20 +155,32 @@ class Rebalancing:
         period_s, self._began_s = event.at_s - (self._began_s or 0.0), event.at_s
         plane = self._closed(event, now)
         measured = self._measured(event, plane)
-        swarm = Swarm(self.settings.beta, self.settings.merge_rounds)
-        self._memory, found = swarm.decided(self._memory, plane, period_s)
-        if found is None:
-            return Rebalance(measured) if measured else None
-        if not isinstance(found, Reduction):
-            return self._merged(event, now, found, measured)
-        self._last = entry = self._reduced(event, now, found)
-        if found.cut is None:
-            moved = {instance: WorkerId(found.target) for instance in found.instances}
-            binding = event.snapshot.binding
-            return Rebalance((*measured, entry), binding=Binding({**binding.worker_of, **moved}, binding.workers))
-        _, new = plane.cut(found.cut, found.target)
-        command = Repartition((found.cut,), {new: found.target})
-        return self._repartitioned(event, now, command, (*measured, entry))
+        self._memory, found = self.settings.swarm.decided(self._memory, plane, period_s)
+        merged = tuple(each for each in found if isinstance(each, Merge))
+        if merged:
+            return self._merged(event, now, merged, measured)
+        reductions = tuple(each for each in found if isinstance(each, Reduction))
+        if reductions:
+            return self._reduced(event, now, plane, reductions, measured)
+        return Rebalance(measured) if measured else None
+
+    def _reduced(
+        self,
+        event: EpochCommitted,
+        now: RunNow,
+        plane: Plane,
+        found: tuple[Reduction, ...],
+        measured: tuple[RebalanceMeasured, ...],
+    ) -> Rebalance:
+        """All reductions of a round at once; an instance that moves more than once goes to the last of its workers."""
+        entries, worker_of = list[Rebalanced](), dict[InstanceId, int]()
+        for each in found:
+            entries.append(self._reduction_entry(event, now.names, each))
+            plane, moved = reduced(plane, each)
+            worker_of |= dict.fromkeys(moved, each.target)
+        self._last = tuple(entries)
+        changes = tuple(each.cut for each in found if each.cut is not None)
+        return self._repartitioned(event, now, Repartition(changes, worker_of), (*measured, *entries))
 
     def _closed(self, event: EpochCommitted, now: RunNow) -> Plane:
         self._statistics.close()
@@ -212,11 +224,11 @@ class Rebalancing:
         moved = {instance: WorkerId(worker) for instance, worker in command.worker_of.items()}
         return Rebalance(entries, binding=Binding({**binding.worker_of, **moved}, binding.workers))
 
-    def _reduced(self, event: EpochCommitted, now: RunNow, found: Reduction) -> Rebalanced:
+    def _reduction_entry(self, event: EpochCommitted, names: Mapping[InstanceId, str], found: Reduction) -> Rebalanced:
         where = "" if found.cut is None else f"before {found.cut.axis} {found.cut.at}"
-        names = tuple(now.names.get(each, str(each)) for each in found.instances)
+        named = tuple(names.get(each, str(each)) for each in found.instances)
         workers, costs = (found.source, found.target), (*found.before, *found.after)
-        return self._entry(event, found.kind, where, workers, names, costs)
+        return self._entry(event, found.kind, where, workers, named, costs)
 
     def _entry(
         self,
@@ -231,12 +243,12 @@ class Rebalancing:
         return Rebalanced(event.at_s, event.epoch, self.policy, change, *workers, instances, where, *rounded)
 
     def _measured(self, event: EpochCommitted, plane: Plane) -> tuple[RebalanceMeasured, ...]:
-        """What the last change has brought, by the first round after it."""
-        last, self._last = self._last, None
-        if last is None or max(last.source, last.target) >= plane.workers:
-            return ()
-        source, target = (float(f"{plane.costs[worker]:.4g}") for worker in (last.source, last.target))
-        before = last.cost_source, last.cost_target
-        return (
-            RebalanceMeasured(event.at_s, event.epoch, last.change, last.source, last.target, *before, source, target),
-        )
+        """What the last changes have brought, by the first round after them."""
+        last, self._last = self._last, ()
+        return tuple(_measurement(event, each, plane) for each in last if max(each.source, each.target) < plane.workers)
+
+
+def _measurement(event: EpochCommitted, last: Rebalanced, plane: Plane) -> RebalanceMeasured:
+    source, target = (float(f"{plane.costs[worker]:.4g}") for worker in (last.source, last.target))
+    before = last.cost_source, last.cost_target
+    return RebalanceMeasured(event.at_s, event.epoch, last.change, last.source, last.target, *before, source, target)

@@ -26,6 +26,7 @@ from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.protocol import refuse_dataframes
 from shoal.runtimes.simulated.commanded import ENDING, CommandedRun
+from shoal.runtimes.simulated.division import Division, only_cuts
 from shoal.runtimes.simulated.engine.simulation import Simulation, StepInput
 from shoal.runtimes.simulated.input.real import RealInput
 from shoal.runtimes.simulated.input.statistical import StatisticalInput
@@ -97,16 +98,12 @@ class SimulatedRuntime(CommandedRun):
 
     def _lay_out(self, at_s: float) -> None:
         """Make tasks and workers for the arrangement, at a time at which nothing is under way."""
-        self._plan = TaskPlan(self._now.program)
-        self._input.planned(self._plan)
-        settings, workers = self.settings, self._now.binding.workers
-        limited = self._limited
-        delays = settings.delays(self._now.program, limited=limited)
-        self._costs = TaskCosts(self._plan, delays, settings.seed, settings.work_factor, workers)
-        outside = self.settings.source == "outside"
+        self._plan_tasks()
+        settings, limited = self.settings, self._limited
+        outside = settings.source == "outside"
         owners = self._plan.owners(self._now.binding, outside=outside)
         cores = [self._workers.cores[owner] if owner >= 0 else owner for owner in owners]
-        rules = self.settings.rules(limited=limited)
+        rules = settings.rules(limited=limited)
         machine = settings.machine_at(limited=limited)
         simulation = Simulation(
             self._costs.tasks(), machine, cores, self._workers.cores, rules, at_s, failed=self._use.failed
@@ -115,9 +112,23 @@ class SimulatedRuntime(CommandedRun):
             simulation.poll(source, at_s)
         self._simulation = simulation
         self._state_bytes = np.zeros(len(self._plan.instances))
-        self._reports.follow(self._plan, simulation)
-        self._use.follow(simulation)
-        policy = SCHEDULING[settings.scheduling] if rules.order == "priority" else None
+        self._follow()
+
+    def _plan_tasks(self) -> None:
+        """Plan the tasks of the arrangement, and what they cost."""
+        settings, program = self.settings, self._now.program
+        self._plan = TaskPlan(program)
+        self._input.planned(self._plan)
+        delays = settings.delays(program, limited=self._limited)
+        workers = self._now.binding.workers
+        self._costs = TaskCosts(self._plan, delays, settings.seed, settings.work_factor, workers)
+
+    def _follow(self) -> None:
+        """Report what the simulation does from now on, and rank its tasks if its queues go by priority."""
+        self._reports.follow(self._plan, self._simulated)
+        self._use.follow(self._simulated)
+        rules = self.settings.rules(limited=self._limited)
+        policy = SCHEDULING[self.settings.scheduling] if rules.order == "priority" else None
         self._ranks = None if policy is None else Ranks(policy, self._plan)
 
     def now_s(self) -> float:
@@ -257,7 +268,31 @@ class SimulatedRuntime(CommandedRun):
             yield from self._rebind(command, self._now.after(command, set(self._sources)))
 
     def _changed(self, command: Command) -> Iterator[Event]:
+        if only_cuts(command) and self._rebinding is None and isinstance(self._input, RealInput):
+            self._divide(self._now.after(command, set(self._sources)), self._input)
+            return iter(())
         return self._arranged(lambda now: now.after(command, set(self._sources)))
+
+    def _divide(self, after: Arrangement, input_: RealInput) -> None:
+        """Cut rectangles at once: what was read before stays with the instances that it was read for.
+
+        The new ones begin at the workers of those, and go to their own with their state.
+        """
+        before, simulation, heirs = self._plan, self._simulated, self._now.partitioning.heirs
+        division_of = heirs(after.partitioning, after.graph)
+        input_.arranged(self._now, after)
+        self._now = after
+        self._plan_tasks()
+        division = Division(before, self._plan, division_of)
+        owners = division.owners(simulation.owners()).tolist()
+        simulation.renumber(self._costs.tasks(), owners, division.task_of, division.unit_of)
+        self._state_bytes = input_.state_bytes(self._plan)
+        simulation.set_state(self._state_bytes)
+        for unit, instance in enumerate(self._plan.instances):
+            wanted = self._workers.cores[after.binding.worker_of[instance]]
+            if owners[unit] != wanted:
+                simulation.move(unit, wanted)
+        self._follow()
 
     def _arranged(self, made: Callable[[Arrangement], Arrangement]) -> Iterator[Event]:
         """Make another arrangement once everything that was read has been processed and every move made.

@@ -42,6 +42,29 @@ def reduction(plane: Plane) -> Reduction | None:
     return None
 
 
+def reductions(plane: Plane, most: int, uneven: float = 0.0) -> tuple[Reduction, ...]:
+    """Reductions one after another, each of what the one before has left; at most so many.
+
+    There are no more once no worker costs more than the mean by a larger share than `uneven`.
+    """
+    found = list[Reduction]()
+    while len(found) < most and max(plane.costs) > (1 + uneven) * sum(plane.costs) / plane.workers:
+        each = reduction(plane)
+        if each is None:
+            break
+        plane, _ = reduced(plane, each)
+        found.append(each)
+    return tuple(found)
+
+
+def reduced(plane: Plane, change: Reduction) -> tuple[Plane, tuple[InstanceId, ...]]:
+    """The plane after a reduction, and the instances that have gone to its target."""
+    if change.cut is None:
+        return plane.moved(change.instances, change.target), change.instances
+    after, new = plane.cut(change.cut, change.target)
+    return after, (new,)
+
+
 def _subset(plane: Plane, source: int, target: int) -> Reduction | None:
     """Whole partitions, the costliest first, that do not make the target costlier than the source."""
     before = plane.costs[source], plane.costs[target]

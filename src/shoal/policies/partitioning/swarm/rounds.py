@@ -8,10 +8,17 @@ from shoal.model.query.graph import InstanceId
 from shoal.model.spatial.tiles import joined
 from shoal.policies.partitioning.swarm.decision_stages import BETA, DecisionStages
 from shoal.policies.partitioning.swarm.plane import Plane
-from shoal.policies.partitioning.swarm.reduction import Reduction, reduction
+from shoal.policies.partitioning.swarm.reduction import Reduction, reduced, reduction, reductions
 
 MERGE_ROUNDS = 240
 """Rounds between two searches for rectangles that can be merged."""
+REBALANCE = {
+    "stages": "while throughput rises, by the five stages of the study",
+    "uneven": "after every round in which a worker costs 5 % more than the mean",
+}
+"""When a round rebalances."""
+UNEVEN = 0.05
+"""How much more than the mean, as a share of it, the costliest worker may cost with `uneven`."""
 MOST_STEPS = 200
 """Reductions that are applied to a sample at most."""
 
@@ -36,30 +43,42 @@ class SampleLayout:
 
 @dataclass(frozen=True)
 class Swarm:
-    """Moves and splits partitions while that raises throughput, and now and then merges those of one worker."""
+    """Moves and splits partitions, and now and then merges those of one worker.
+
+    `rebalance`: after which rounds, a key of `REBALANCE`. `reductions`: how many at most after a round, each from the
+    costliest worker to the cheapest.
+    """
 
     beta: int = BETA
     merge_rounds: int = MERGE_ROUNDS
+    rebalance: str = "stages"
+    reductions: int = 1
 
     def __post_init__(self) -> None:
         """Reject numbers of rounds below one."""
         if self.beta < 1 or self.merge_rounds < 1:
             raise ConfigError(f"beta and merge_rounds must be at least 1; got {self.beta} and {self.merge_rounds}")
+        if self.reductions < 1:
+            raise ConfigError(f"reductions must be at least 1; got {self.reductions}")
 
     def decided(
         self, memory: SwarmMemory, plane: Plane, period_s: float
-    ) -> tuple[SwarmMemory, Reduction | tuple[Merge, ...] | None]:
-        """What to remember, and what to change: a reduction, merges, or nothing. Called when a round is closed.
+    ) -> tuple[SwarmMemory, tuple[Reduction, ...] | tuple[Merge, ...]]:
+        """What to remember, and what to change: reductions, merges, or nothing. Called when a round is closed.
 
         Throughput is received points and ranges per second, since rounds need not be equally long.
         """
         stages = memory.stages.after(plane.received / period_s if period_s > 0 else 0.0, self.beta)
         memory = SwarmMemory(stages, memory.rounds + 1)
-        if stages.rebalances and (found := reduction(plane)) is not None:
-            return memory, found
-        if memory.rounds % self.merge_rounds == 0:
-            return memory, merges(plane) or None
-        return memory, None
+        found = self._reductions(plane, stages)
+        if not found and memory.rounds % self.merge_rounds == 0:
+            return memory, merges(plane)
+        return memory, found
+
+    def _reductions(self, plane: Plane, stages: DecisionStages) -> tuple[Reduction, ...]:
+        if self.rebalance == "uneven":
+            return reductions(plane, self.reductions, UNEVEN)
+        return reductions(plane, self.reductions) if stages.rebalances else ()
 
 
 def merges(plane: Plane) -> tuple[Merge, ...]:
@@ -88,10 +107,7 @@ def laid_out(plane: Plane) -> SampleLayout:
         found = reduction(plane)
         if found is None:
             break
-        if found.cut is None:
-            plane = plane.moved(found.instances, found.target)
-        else:
-            plane, _new = plane.cut(found.cut, found.target)
-            changes.append(found.cut)
+        plane, _ = reduced(plane, found)
+        changes += [] if found.cut is None else [found.cut]
     worker_of = {each.instance: each.worker for each in plane.partitions}
     return SampleLayout(tuple(changes), worker_of, before, plane.costs)

@@ -27,7 +27,7 @@ from shoal.runtimes.simulated.engine.arrays import (
 
 REACHED, READ, FULL = range(3)
 """Why the loop returned: the time is reached, a source has to be read, an array has to grow."""
-ADVANCE, FEED, START_READ, GIVE_BACK, NEXT_POLL, MOVE, SWITCH, PLAN, FAIL, REORDER = range(10)
+ADVANCE, FEED, START_READ, GIVE_BACK, NEXT_POLL, MOVE, SWITCH, PLAN, FAIL, REORDER, PRESENT = range(11)
 """What the core can be asked to do."""
 
 
@@ -57,6 +57,8 @@ def act(world: Any, action: int, first: int, second: int, time_s: float) -> int:
         moves.switch_host(world, first, second)
     elif action == REORDER:
         turns.reorder(world)
+    elif action == PRESENT:
+        turns.arrived(world, first, second)
     else:
         agenda.add(world, time_s, HOST if first < 0 else LINK, -1 - first if first < 0 else first, second)
     return REACHED

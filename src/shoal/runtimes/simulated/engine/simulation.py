@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.runtimes.simulated.engine import arrays as a
 from shoal.runtimes.simulated.engine import loop, memory
+from shoal.runtimes.simulated.engine.renumbering import renumbered
 from shoal.runtimes.simulated.engine.world import (
     NO_LIMIT,
     ORDERS,
@@ -82,6 +83,19 @@ class Simulation:
         self._plan_outages(at_s)
         for host in failed:
             self.fail(host)
+
+    def renumber(self, tasks: Tasks, owner: Sequence[int], task_of: Ints, unit_of: Ints) -> None:
+        """Go on with more tasks and units; those that were there have new numbers, and what they have to do.
+
+        `owner`: the core of every unit; those of old units stay as they are.
+        """
+        cores = sorted(self.cores())
+        new = first_world(tasks, self.machine, owner, cores, self.rules, None)
+        world, ready = renumbered(self.world, new, tasks.edges, task_of, unit_of)
+        self.tasks = tasks
+        self._use_arrays(world)
+        for row, task in ready.tolist():
+            self._act(loop.PRESENT, row, task)
 
     def _use_arrays(self, world: a.World) -> None:
         self.world = world

@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.compiler.watermarks import Reading, advanced
 from shoal.connectors.sources.generator import Generator
@@ -15,11 +16,13 @@ from shoal.kernels.columns.table import Tables
 from shoal.model.control.snapshot import InstanceLoad
 from shoal.model.query.graph import InstanceId
 from shoal.runtimes.arrangement import Arrangement, state_after
-from shoal.runtimes.interpreter import Interpreted
+from shoal.runtimes.interpreter import Interpreted, held_bytes
 from shoal.runtimes.shedder import after_reading
 from shoal.runtimes.simulated.input.merges import CountedEpoch, Merges
 from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
 from shoal.runtimes.simulated.input.timed import TimedInput
+
+Floats = NDArray[np.float64]
 
 
 class RealInput(TimedInput):
@@ -42,6 +45,13 @@ class RealInput(TimedInput):
         """Convert the state to another arrangement."""
         self._state = state_after(before, after, self._state)
         self._merges.forget()
+
+    def state_bytes(self, plan: TaskPlan) -> Floats:
+        """The size of the state of every instance."""
+        found = np.zeros(plan.number)
+        for lane in plan.lanes:
+            found[plan.places(lane)] = held_bytes(self._state.get(lane.number, {}), plan.width(lane))
+        return found[plan.instance_tasks]
 
     def _step(self, plan: TaskPlan, source: int, now: Arrangement, end: Offset | None, due_s: float) -> Counts:
         """Read up to an offset, or close all windows, and compute; nothing is changed if a query fails."""
