@@ -26,7 +26,7 @@ from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.protocol import refuse_dataframes
 from shoal.runtimes.simulated.commanded import ENDING, CommandedRun
-from shoal.runtimes.simulated.division import Division, only_cuts
+from shoal.runtimes.simulated.cut_tasks import CutTasks, only_cuts
 from shoal.runtimes.simulated.engine.simulation import Simulation, StepInput
 from shoal.runtimes.simulated.input.real import RealInput
 from shoal.runtimes.simulated.input.statistical import StatisticalInput
@@ -279,19 +279,19 @@ class SimulatedRuntime(CommandedRun):
         The new ones begin at the workers of those, and go to their own with their state.
         """
         before, simulation, heirs = self._plan, self._simulated, self._now.partitioning.heirs
-        division_of = heirs(after.partitioning, after.graph)
+        heirs_of = heirs(after.partitioning, after.graph)
         input_.arranged(self._now, after)
         self._now = after
         self._plan_tasks()
-        division = Division(before, self._plan, division_of)
-        owners = division.owners(simulation.owners()).tolist()
-        simulation.renumber(self._costs.tasks(), owners, division.task_of, division.unit_of)
+        cut = CutTasks(before, self._plan, heirs_of)
+        owners = cut.owners(simulation.owners()).tolist()
+        simulation.renumber(self._costs.tasks(), owners, cut.task_of, cut.unit_of)
         self._state_bytes = input_.state_bytes(self._plan)
         simulation.set_state(self._state_bytes)
         for unit, instance in enumerate(self._plan.instances):
-            wanted = self._workers.cores[after.binding.worker_of[instance]]
-            if owners[unit] != wanted:
-                simulation.move(unit, wanted)
+            worker = after.binding.worker_of.get(instance)  # None of one that is declared and has no keys
+            if worker is not None and owners[unit] != self._workers.cores[worker]:
+                simulation.move(unit, self._workers.cores[worker])
         self._follow()
 
     def _arranged(self, made: Callable[[Arrangement], Arrangement]) -> Iterator[Event]:

@@ -9,7 +9,7 @@ from tests.small_city import result_tables
 from shoal.model.control.messages import EpochCommitted, Repartition
 from shoal.model.control.partitioning import Cut, Merge, Partitioning, instance_id
 from shoal.model.query.graph import Graph, InstanceId
-from shoal.runtimes.simulated.division import only_cuts
+from shoal.runtimes.simulated.cut_tasks import only_cuts
 from shoal.session.digest import differences
 from shoal.session.run import Run, start
 from shoal.workloads.catalog import workload
@@ -44,7 +44,7 @@ def cut_run(topology: str, seed: int) -> tuple[Run, list[EpochCommitted]]:
 
     def cut(run: Run, epoch: EpochCommitted) -> None:
         epochs.append(epoch)
-        if len(epochs) % 3 == 1 and len(epoch.snapshot.binding.worker_of) < 60:
+        if len(epochs) % 2 and len(epoch.snapshot.binding.worker_of) < 60:
             run.runtime.apply(random_cuts(run.graph, epoch.snapshot.partitioning, draw))
 
     run = start(ready.job, on="simulated", topology=topology, policy="round-robin", conf=CONF)
@@ -57,9 +57,9 @@ def cut_run(topology: str, seed: int) -> tuple[Run, list[EpochCommitted]]:
 def test_cuts_under_way_change_no_result_and_stop_no_source(topology: str) -> None:
     _, epochs = cut_run(topology, 1)
     instances = [len(epoch.snapshot.binding.worker_of) for epoch in epochs]
-    assert instances[-1] > instances[0] + 10
+    assert instances[-1] > instances[0] + 5
     assert sum(epoch.moves for epoch in epochs) > 5
-    reading = np.flatnonzero([epoch.rows for epoch in epochs])
+    reading = np.flatnonzero([epoch.rows for epoch in epochs])[1:]  # the first takes in all subscriptions
     assert reading[-1] - reading[0] + 1 == len(reading)
 
 

@@ -1,4 +1,4 @@
-"""Division: what becomes of the tasks and units of a run when rectangles are cut while it goes on."""
+"""Cut tasks: what becomes of the tasks and units of a run when rectangles are cut while it goes on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ def only_cuts(command: Command) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Division:
+class CutTasks:
     """The numbers of tasks and units before and after; `heirs`: the instances that have the keys of one that was cut.
 
     All instances from before are there afterwards, and so are all streams and lanes, by the same numbers.
