@@ -11,7 +11,7 @@ def small(policy: str) -> TrialOutcome:
 
 
 def test_swarm_does_more_work_in_a_hotspot_than_a_grid_by_history() -> None:
-    swarm, history = small("swarm+measured"), small("history-grid")
+    swarm, history = small("swarm+uneven"), small("history-grid")
     assert (swarm.oracle, history.oracle) == ("equal", "equal")
     assert swarm.metrics["work_hot"] > 1.8 * history.metrics["work_hot"]
     assert swarm.metrics["latency_ms_hot"] < 0.75 * history.metrics["latency_ms_hot"]

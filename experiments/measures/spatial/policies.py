@@ -5,7 +5,7 @@ a minute. Sources are outside of the machine and wait while too many rows are on
 The machine is slowed down by `SLOWER`, so that an hour of events takes about a minute at full load: a round of 15 s is
 one of 0.25 s then, and an epoch of a second one of 1/60 s. History is what came before the hotspot.
 
-Points are far fewer for each subscription than in the study: 480,000 in an hour for 20,000, instead of hundreds of
+Points are far fewer for each subscription than in the study: 1.9 M in an hour for 20,000, instead of hundreds of
 thousands in a second for a million. So that a minute in which subscriptions come is not spent on them alone, a change
 of a subscription costs a hundredth of what it was measured to cost (`COST_OF_CHANGES`).
 """
@@ -50,6 +50,13 @@ HOTSPOTS = {
     "none": ("none", "uniform"),
 }
 """Scenario and spread by name."""
+BLOCKS = 15
+"""Blocks, of the points of a second each, that are on their way when sources wait."""
+OPTIONS = {
+    "measured": {"cost": "measured"},
+    "uneven": {"cost": "measured", "rebalance": "uneven", "reductions": "8"},
+}
+"""Settings of the controller by what is behind the + of a policy's name."""
 RECOVERED = 0.9
 """Work has recovered when it reaches this share of the work before the hotspot."""
 
@@ -91,15 +98,12 @@ class HotspotRun:
 
     @property
     def conf(self) -> dict[str, str]:
-        """The settings of the simulated machine; sources wait while ten blocks are on their way.
-
-        The runtime processes all that it has read before it divides a rectangle, so that few rows should be.
-        """
-        block = max(20, self.per_s // 2)
+        """The settings of the simulated machine."""
+        block = max(20, self.per_s)
         found = {"source": "outside", "alignment": "event-time", "step_s": 0.001, "epoch_s": 1 / SLOWER}
         found |= {
             "block_rows": block,
-            "buffer_rows": 10 * block,
+            "buffer_rows": BLOCKS * block,
             "work_factor": self.work_factor,
             "weights": COST_OF_CHANGES,
         }
@@ -167,18 +171,19 @@ class Course:
 def hotspot(
     hotspot: str,
     policy: str,
-    per_s: int = 133,
+    per_s: int = 532,
     subscriptions: int = 20_000,
-    work_factor: float = 2500.0,
+    work_factor: float = 1250.0,
     minutes: int = 60,
     workers: int = 22,
     cells: int = 200,
     history_s: float = 4.0,
 ) -> TrialOutcome:
-    """A run under a policy; `swarm+measured` stands for the policy with measured costs."""
+    """A run under a policy; `swarm+measured` stands for the policy with the settings of that name in `OPTIONS`."""
     asked = HotspotRun(hotspot, policy, per_s, subscriptions, work_factor, minutes, workers, cells)
-    name, _, cost = policy.partition("+")
-    control = {"round_s": str(15 / SLOWER), "profile_s": str(history_s), "cost": cost or "product"}
+    name, _, options = policy.partition("+")
+    control = {"round_s": str(15 / SLOWER), "profile_s": str(history_s)}
+    control |= OPTIONS[options] if options else {}
     amount = Amount(per_s * minutes * MINUTE, None, int(asked.conf["block_rows"]))
     ready, course = workload("geo-pubsub").ready(0, amount, asked.settings), Course()
     run = start(
