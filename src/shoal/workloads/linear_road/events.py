@@ -177,7 +177,7 @@ def _report(
 def _fill(
     columns: tuple[Ints, ...], start: int, seed: np.uint64, expressways: int, vehicles: int, start_us: int
 ) -> None:
-    """Fill the columns with the events from number `start` on; who reports when is counted on, not divided anew."""
+    """Fill the columns with the events from number `start` on; who reports when is counted on, not divided again."""
     ts, kind, vid, speed, xway, lane, direction, seg, pos = columns
     slots = expressways * vehicles
     vids_per_trip = -(-slots // ROUND_S) * ROUND_S
