@@ -37,10 +37,10 @@ def prepare(job: dict[str, Any]) -> Callable[[], list[tuple[str, Any]]]:
             tables.execute_sql(f"DROP TEMPORARY VIEW IF EXISTS `{query['output']}`")
             made = tables.sql_query(select)
             tables.create_temporary_view(query["output"], made)
+            schema = made.get_schema()
+            types = {name: _arrow_type(schema.get_field_data_type(name)) for name in schema.get_field_names()}
         except Exception as error:
             raise ValueError(f"query {query['name']!r}: {_cause(error)}") from error
-        schema = made.get_schema()
-        types = {name: _arrow_type(schema.get_field_data_type(name)) for name in schema.get_field_names()}
         selects.append((query["output"], _with_whole_times(select, types), types))
 
     def run() -> list[tuple[str, Any]]:
