@@ -3,6 +3,7 @@
 A worker is lost if an error occurs outside of a node's turn; the others then take over its work.
 """
 
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -16,6 +17,12 @@ from shoal.runtimes.local.scheduling.barrier import Barrier
 
 IDLE_WAIT_S = 0.0003
 """How long an idle thread waits before it asks for a turn again, unless it is notified."""
+STARVED_S = 0.0005
+"""A worker that is in a turn for longer, while another ends one that was shorter, may be waiting for the lock."""
+ASIDE_S = 0.00003
+"""How long the other one then sleeps, so that the waiting thread wakes up and finds the lock free."""
+ASIDE_EVERY_S = 0.0002
+"""How long it works in between, since a worker that is in a turn for long may as well be in a long call."""
 
 
 class WorkerPool(ABC):
@@ -37,6 +44,8 @@ class WorkerPool(ABC):
         self.worked_s = [0.0] * self.max_threads
         self.stopped_s = [0.0] * self.max_threads
         self.current_node: list[int | None] = [None] * self.max_threads
+        self._turn_began_s = [math.inf] * self.max_threads
+        self._aside_until_s = [0.0] * self.max_threads
         self.error: Exception | None = None
         self.lost: deque[tuple[int, BaseException]] = deque()
         self.running = [False] * len(self.nodes)
@@ -223,8 +232,23 @@ class WorkerPool(ABC):
                 with self.changed:
                     self.changed.wait(IDLE_WAIT_S)
             else:
-                self.worked_s[worker] += self._run(*turn)
+                self._turn_began_s[worker] = time.perf_counter()
+                took_s = self._run(*turn)
+                self._turn_began_s[worker] = math.inf
+                self.worked_s[worker] += took_s
                 self.current_node[worker] = None
+                if took_s < STARVED_S:
+                    self._step_aside(worker)
+
+    def _step_aside(self, worker: int) -> None:
+        """Sleep for a moment if another worker is in a turn for long: it may be waiting for the interpreter lock.
+
+        A thread that takes short turns releases the lock and has it back before one that waits has woken up.
+        """
+        now_s = time.perf_counter()
+        if min(self._turn_began_s) < now_s - STARVED_S and now_s >= self._aside_until_s[worker] + ASIDE_EVERY_S:
+            time.sleep(ASIDE_S)
+            self._aside_until_s[worker] = time.perf_counter()
 
     def _run(self, index: int, events: int) -> float:
         """Run a turn of a node; returns how long it took."""
