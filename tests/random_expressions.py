@@ -167,8 +167,8 @@ def _from_float(draw: Draw, types: Types, name: str) -> Expression:
 
 
 def _number(name: str) -> Expression:
-    """A float, or 0 if it is NaN, the largest number of all, which is no integer."""
-    return if_(col(name) < 1e9, col(name), 0.0)
+    """A float that is near an integer, or 0: not NaN, which is the largest of all, and nothing beyond 64 bits."""
+    return if_((col(name) < 1e9) & (col(name) > -1e9), col(name), 0.0)
 
 
 def _from_text(draw: Draw, types: Types, name: str) -> Expression:
