@@ -23,6 +23,7 @@ from shoal.control.settings import ControlSettings
 from shoal.errors import RunError
 from shoal.experiments.experiment import TrialOutcome
 from shoal.model.control.messages import EpochCommitted
+from shoal.model.control.partitioning import operator_of
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.results import written_results
@@ -125,6 +126,25 @@ class HotspotRun:
         return np.any([(minutes >= begin) & (minutes < end) for begin, end in spans], axis=0)
 
 
+@dataclass(frozen=True)
+class Executed:
+    """What the instances that match did in an epoch: rows, seconds of work, and rows that waited times seconds."""
+
+    rows: int
+    busy_s: float
+    waiting_s: float
+
+    @classmethod
+    def of(cls, epoch: EpochCommitted) -> "Executed":
+        """Of the instances of spatial operators; rows wait from when they come to an executor until they are done."""
+        graph, loads = epoch.snapshot.graph, epoch.snapshot.loads
+        assert graph is not None
+        matching = {operator.id for operator in graph.spatial_operators}
+        found = [load for instance, load in loads.items() if operator_of(instance) in matching]
+        waiting = sum(load.backlog for load in found)
+        return cls(sum(each.events for each in found), sum(each.cost_s for each in found), waiting * epoch.duration_s)
+
+
 @dataclass
 class Course:
     """What epochs have shown: times, how far points were read, latencies and the use of workers."""
@@ -133,6 +153,7 @@ class Course:
     minute: list[float] = field(default_factory=lambda: [0.0])
     latency_s: list[tuple[float, int]] = field(default_factory=list)
     busy_s: list[tuple[float, ...]] = field(default_factory=list)
+    executed: list[Executed] = field(default_factory=list)
     state_bytes: int = 0
     partitions: int = 0
 
@@ -143,6 +164,7 @@ class Course:
         self.at_s.append(epoch.at_s)
         self.latency_s.append((epoch.latency.sum_s, epoch.latency.total) if epoch.latency else (0.0, 0))
         self.busy_s.append(epoch.snapshot.busy_s)
+        self.executed.append(Executed.of(epoch))
         self.state_bytes = max(self.state_bytes, epoch.state_bytes)
         self.partitions = len(epoch.snapshot.binding.worker_of)
 
@@ -155,6 +177,15 @@ class Course:
         chosen = self._between(begin_s, end_s)
         sums, numbers = (np.array([each[at] for each in self.latency_s])[chosen].sum() for at in (0, 1))
         return float(sums / max(1, numbers))
+
+    def execution(self, begin_s: float, end_s: float) -> tuple[float, float]:
+        """Of a row between two times, the mean time at an executor, and the part of it that is spent on its work.
+
+        The first is by Little's law: the rows that are there at the ends of epochs, over the rows per second.
+        """
+        chosen = [self.executed[place] for place in np.flatnonzero(self._between(begin_s, end_s))]
+        rows = max(1, sum(each.rows for each in chosen))
+        return sum(each.waiting_s for each in chosen) / rows, sum(each.busy_s for each in chosen) / rows
 
     def busy(self, begin_s: float, end_s: float) -> Floats:
         """The share of the time between two times that every worker was busy."""
@@ -230,11 +261,14 @@ def metrics(asked: HotspotRun, course: Course) -> dict[str, float]:
     first, last = minutes[hot][0] - 0.5, minutes[hot][-1] + 0.5
     begin_s, end_s, ended_s = course.seconds(np.array([first, last, float(asked.minutes)])).tolist()
     busy = course.busy(begin_s, end_s)
+    at_executor_s, execute_s = course.execution(begin_s, end_s)
     found = {
         "work_before": float(work[calm].mean()) / 1e6,
         "work_hot": float(work[hot].mean()) / 1e6,
         "points_per_s_hot": asked.per_s * MINUTE * int(hot.sum()) / (end_s - begin_s),
         "latency_ms_hot": 1000 * course.latency(begin_s, end_s),
+        "executor_ms_hot": 1000 * at_executor_s,
+        "execute_us_hot": 1e6 * execute_s,
         "busy_percent.mean": 100 * float(busy.mean()),
         "busy_percent.min": 100 * float(busy.min()),
         "busy_percent.max": 100 * float(busy.max()),
