@@ -31,8 +31,8 @@ class Events(Protocol):
 class PlainEvents(Events, Protocol):
     """Events that are also available as plain arrays: numbers and times in microseconds, without nulls."""
 
-    def columns(self, start: int, stop: int) -> Mapping[str, NDArray[np.generic]]:
-        """Events number start .. stop - 1, a NumPy array per column."""
+    def columns(self, start: int, stop: int) -> Mapping[str, NDArray[np.generic] | pa.DictionaryArray]:
+        """Events number start .. stop - 1: a NumPy array per column, a dictionary of distinct entries for texts."""
 
 
 @runtime_checkable

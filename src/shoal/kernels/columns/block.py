@@ -86,6 +86,8 @@ def as_arrow(column: Column, type_: pa.DataType) -> pa.Array:
     """A kernel's column as an Arrow array of the given type."""
     if isinstance(column, np.ndarray | Nullable):
         array = pa.array(column) if isinstance(column, np.ndarray) else column.to_arrow()
+        if array.type == type_:
+            return array
         return array.view(type_) if pa.types.is_timestamp(type_) and array.type == pa.int64() else array.cast(type_)
     return column if column.type == type_ else column.cast(type_)
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shoal.kernels.columns.block import Column, as_arrow
 from shoal.kernels.compiled import compiled
 from shoal.workloads.limits import PER_S, SEED, START_US, check_limits, check_slice
 from shoal.workloads.scatter import mix
@@ -22,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 
 MICROSECONDS = 1_000_000
 MICRODEGREES = 1_000_000
-VENDORS = ("CMT", "VTS")
+VENDOR_NAMES = pa.array(["CMT", "VTS"])
 COORDINATES = ("pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude")
 SCHEMA = pa.schema(
     {
@@ -112,21 +113,26 @@ class NytEvents:
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         """Events number `start` to `stop` - 1; a pure function of its arguments."""
+        columns = self.columns(start, stop)
+        arrays = [as_arrow(columns[field.name], field.type) for field in SCHEMA]
+        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+    def columns(self, start: int, stop: int) -> dict[str, Column]:
+        """The same events as plain arrays, times in microseconds, vendors as a dictionary."""
         check_slice("nyt", start, stop)
         size = stop - start
         ts, passengers = np.empty(size, np.int64), np.empty(size, np.int64)
         vendor, amounts = np.empty(size, np.int8), np.empty((2 + len(COORDINATES), size))
         _fill((ts, vendor, passengers, amounts), start, np.uint64(self.seed), self.per_s, self.start_us)
-        distance, fare, *coordinates = (pa.array(column) for column in amounts)
-        arrays = [
-            pa.array(ts).view(SCHEMA.field("ts").type),
-            pa.DictionaryArray.from_arrays(vendor, pa.array(VENDORS)),
-            distance,
-            *coordinates,
-            fare,
-            pa.array(passengers),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+        distance, fare, *coordinates = amounts
+        return {
+            "ts": ts,
+            "vendor": pa.DictionaryArray.from_arrays(vendor, VENDOR_NAMES),
+            "distance": distance,
+            **dict(zip(COORDINATES, coordinates, strict=True)),
+            "fare": fare,
+            "passengers": passengers,
+        }
 
 
 @compiled

@@ -96,6 +96,19 @@ def test_many_events_that_last_are_not_copied() -> None:
     assert is_same == [True, False]
 
 
+def test_results_of_one_turn_are_not_divided() -> None:
+    sizes = Sizes()
+    channel = Channel(sizes, Pool(sizes, Prompt()), to_sink=True)  # type: ignore[arg-type]
+    column = np.arange(2 * FEWEST_ROWS)[FEWEST_ROWS // 2 :]
+    for _ in range(3):
+        channel.write(Block({"n": column}, column.size), Stamp(1, 0.0), lasting=True)
+    for _ in range(3):
+        packet = channel.read(10 * column.size)
+        assert packet is not None
+        assert packet.block.columns["n"].tolist() == column.tolist()
+        assert not np.shares_memory(packet.block.columns["n"], column)  # a sink may keep them, but not all of the state
+
+
 @settings(max_examples=50, deadline=None)
 @given(scripts(st.integers(1, 64)))
 def test_a_reader_gets_only_the_columns_it_wants(script: tuple[Sizes, list[Write | Read]]) -> None:

@@ -16,6 +16,7 @@ from shoal.connectors.sources.rate import Rate
 from shoal.connectors.sources.source import RawBatch, Slice
 from shoal.errors import RunError
 from shoal.language.python.stream import Stream
+from shoal.model.query.expression import col
 from shoal.model.query.functions import udf
 from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.digest import differences
@@ -114,6 +115,22 @@ class Boxed:
 
 
 @dataclass(frozen=True)
+class Named:
+    """Events with a text, of which one may be null."""
+
+    null: bool
+
+    def columns(self, start: int, stop: int) -> Mapping[str, Any]:
+        numbers = np.arange(start, stop)
+        codes = pa.array(numbers % 2, pa.int8(), mask=(numbers == 100) & self.null)
+        return {"ts": numbers * 1000, "who": pa.DictionaryArray.from_arrays(codes, ["a", "b"])}
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        columns = self.columns(start, stop)
+        return pa.record_batch({"ts": pa.array(columns["ts"]).cast(pa.timestamp("us")), "who": columns["who"]})
+
+
+@dataclass(frozen=True)
 class Remembered(Generator):
     """A generated stream that records which events were made as Arrow batches."""
 
@@ -140,6 +157,18 @@ def test_every_event_comes_once_and_in_order_however_it_is_made(made_by: Any, bl
     assert numbers == list(range(500))
     assert run.consumed == 500
     assert bool(source.boxed[0]) == (made_by != Counted())  # only events of the right types need no checks
+
+
+@pytest.mark.parametrize(("null", "boxed"), [(False, False), (True, True)], ids=["all known", "one null"])
+def test_texts_are_plain_as_a_dictionary_without_nulls(*, null: bool, boxed: bool) -> None:
+    source = Remembered(Named(null=null), events=500, rows_per_epoch=130, boxed=([],))
+    query = (
+        Stream("s", {"ts": "timestamp", "who": "string"}, time="ts").filter(col("who") == "b").select("who").sink("t")
+    )
+    run = start(Job.of("j", [query], {"s": source}), on="local")
+    run.wait()
+    assert result_tables(run)["t"]["who"].to_pylist() == ["b"] * 250
+    assert bool(source.boxed[0]) == boxed
 
 
 def test_plain_events_with_a_time_that_cannot_be_are_refused_one_by_one() -> None:

@@ -1,9 +1,10 @@
-"""Stepping aside: a worker with short turns lets one go first that may be waiting for the interpreter lock."""
+"""Stepping aside: a worker lets a thread go first that may be waiting for the interpreter lock."""
 
 import threading
 import time
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 from tests.runtimes.local.scheduling.test_worker_pool import PATIENCE_S, Relay, Spring, bound, channel_of, run
 
@@ -64,3 +65,20 @@ def test_a_worker_alone_does_not_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     run(bound([node], "worker-queue", workers=1))
     assert len(node.observed) == 600
     assert not asked
+
+
+class Emitting(Relay):
+    """Emits a result in every turn."""
+
+    def turn(self, events: int) -> int:
+        self.results.emit("t", pa.record_batch({"n": [1]}), 0.0)
+        return super().turn(events)
+
+
+def test_a_worker_that_has_results_lets_the_thread_go_first_that_delivers_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr("shoal.runtimes.local.scheduling.worker_pool.time.sleep", asked.append)
+    node = Emitting(channel_of(*range(20)))
+    run(bound([node], "worker-queue", workers=1))
+    assert len(node.observed) == 60
+    assert asked == [ASIDE_S]  # nobody has taken the first ones, so that more make no difference

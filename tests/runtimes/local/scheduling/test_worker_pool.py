@@ -263,11 +263,28 @@ def test_a_node_whose_reader_is_too_far_behind_waits(kind: str) -> None:
     assert all_turns(pool) == [0]
 
 
+def _beside_a_busy_node(node: Relay, policy: str) -> Scheduler:
+    """A pool whose first node asks far too soon, with far too little to do, while the second is in a turn."""
+    pool = scheduled([node, Relay(channel_of())], policy)
+    pool.last_run_s[0] = time.time() + 1000
+    pool.running[1] = True
+    return pool
+
+
+@pytest.mark.parametrize("policy", ["state-based", "min-cost"])
+def test_a_node_that_is_not_worth_a_turn_has_one_while_nobody_else_is_busy(policy: str) -> None:
+    pool = _beside_a_busy_node(Relay(channel_of(1)), policy)
+    assert pool.next_turn(0) is None
+    pool.running[1] = False
+    turn = pool.next_turn(0)
+    assert turn is not None
+    assert turn[0] == 0
+
+
 @pytest.mark.parametrize("policy", ["state-based", "min-cost"])
 def test_a_policy_with_thresholds_lets_a_node_run_that_holds_others_back(policy: str) -> None:
     node = Relay(channel_of(*range(10)))
-    pool = scheduled([node], policy)
-    pool.last_run_s[0] = time.time() + 1000  # far too soon, with far too little to do
+    pool = _beside_a_busy_node(node, policy)
     assert pool.next_turn(0) is None
     node.inputs[0].write(Block({"n": np.arange(3)}, 3), Stamp(10, 0.0))
     assert node.inputs[0].full

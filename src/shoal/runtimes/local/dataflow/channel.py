@@ -21,6 +21,8 @@ FEWEST_ROWS = 256
 """Events per block at first; blocks grow until they hold twice as many as are written at a time."""
 PASSED_ROWS = 16_384
 """From so many events on, copying them costs more than reading them as a packet of their own."""
+WHOLE_ROWS = 64
+"""From so many results on, those of one turn are not divided: a sink has a fixed cost for each packet."""
 
 
 class Stamp(NamedTuple):
@@ -72,9 +74,12 @@ class _Span(NamedTuple):
 class Channel:
     """A bounded queue of events; a full one holds its writer back, never its reader."""
 
-    def __init__(self, sizes: Sizes, pool: Pool, wanted: frozenset[str] | None = None) -> None:
-        """An empty channel; `wanted` names the columns that its reader needs, if not all."""
+    def __init__(
+        self, sizes: Sizes, pool: Pool, wanted: frozenset[str] | None = None, *, to_sink: bool = False
+    ) -> None:
+        """An empty channel; `wanted` names the columns that its reader needs, if not all; `to_sink`: of results."""
         self._wanted = wanted
+        self._whole_rows = WHOLE_ROWS if to_sink else sizes.block_rows + 1
         self.watermark_us = NEVER_US
         self.phase = 0
         self.idle = False
@@ -188,7 +193,7 @@ class Channel:
             self.write(packet.block, packet.stamp)
 
     def _layout(self, block: Block) -> Layout | None:
-        return layout_of(block) if 0 < block.length <= self._sizes.block_rows else None
+        return layout_of(block) if 0 < block.length < min(self._whole_rows, self._sizes.block_rows + 1) else None
 
     def _part(self, stamp: Stamp, *, last: bool) -> Stamp:
         if last:

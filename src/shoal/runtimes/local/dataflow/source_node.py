@@ -30,7 +30,7 @@ from shoal.connectors.sources.source import (
     open_partitions,
     rows_of,
 )
-from shoal.kernels.columns.block import Block, arrow_schema
+from shoal.kernels.columns.block import Block, Column, arrow_schema
 from shoal.kernels.kernel import FOREVER_US, NEVER_US
 from shoal.kernels.loops import range_of
 from shoal.model.control.shedding import StreamShedding
@@ -297,7 +297,7 @@ class SourceNode(Node):
             return None
         made = plain.columns(start, stop)
         columns = {name: made[name] for name in self._columns if name in made}
-        if {name: column.dtype for name, column in columns.items()} != self._types:
+        if {name: _type_of(column) for name, column in columns.items()} != self._types:
             return None
         earliest, latest = range_of(columns[self._input.time].view(np.int64))
         limit = self._limit_us()
@@ -352,6 +352,14 @@ class SourceNode(Node):
         keeps = shedder.keeps(whole, positions) if shedding.ranges else None
         shedder.shedding = shedding.read(int(newest))
         return keeps
+
+
+def _type_of(column: Column) -> np.dtype[np.generic] | None:
+    """The NumPy type of a generated column, objects for a dictionary of texts; None for others."""
+    if isinstance(column, np.ndarray):
+        return column.dtype
+    texts = isinstance(column, pa.DictionaryArray) and column.type.value_type == pa.string() and not column.null_count
+    return np.dtype(object) if texts else None
 
 
 def _plain_type(type_: pa.DataType) -> np.dtype[np.generic]:

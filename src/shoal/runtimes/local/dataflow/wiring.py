@@ -155,8 +155,8 @@ class Wiring:
         schema = self.program.inputs[stream].schema
         return types_after(steps, {name: schema.type_of(name) for name in self.program.columns(stream)})
 
-    def _from(self, node: Node, wanted: frozenset[str] | None = None) -> Channel:
-        channel = Channel(self.sizes, Pool(self.sizes, self.allocator), wanted)
+    def _from(self, node: Node, wanted: frozenset[str] | None = None, *, to_sink: bool = False) -> Channel:
+        channel = Channel(self.sizes, Pool(self.sizes, self.allocator), wanted, to_sink=to_sink)
         channel.phase = node.phase
         node.outputs.append(channel)
         self._columns_read.setdefault(node, []).append(wanted)
@@ -217,7 +217,7 @@ class Wiring:
             before = [node for feed in lane.feeds for node in self._after(feed.origin, feed.steps)]
         for node in before:
             for outlet in lane.outlets:
-                made = OutletNode(outlet, self._from(node), node.home)
+                made = OutletNode(outlet, self._from(node, to_sink=True), node.home)
                 if self.parking is not None:
                     made.on_failure = self.parking.of_outlet(outlet)
                 self.nodes.append(made)

@@ -1,5 +1,6 @@
 """The scheduler: worker threads that run the nodes that a policy chooses, each node on one worker at a time."""
 
+import math
 import threading
 import time
 from collections.abc import Sequence, Sized
@@ -102,7 +103,10 @@ class Scheduler(WorkerPool):
         return self._concurrency.active
 
     def next_turn(self, worker: int) -> tuple[int, int] | None:
-        """The node that the policy chooses."""
+        """The node that the policy chooses; while no other worker is busy, also one that is not worth a turn yet.
+
+        Such a node waits for more events, so that turns are fewer. Nobody gains by that if all workers wait.
+        """
         with self._deciding:
             self._asked_s = time.perf_counter()
             turn = self._decide(time.time())
@@ -122,7 +126,10 @@ class Scheduler(WorkerPool):
             before, stats = index, self._stats[index]
             if stats.node.ready:
                 candidates.append(self._candidate(index, stats, now_s))
-        return self.policy.choose(candidates, TURN_S) if candidates else None
+        turn = self.policy.choose(candidates, TURN_S) if candidates else None
+        if turn is None and candidates and not any(running):
+            turn = self.policy.choose([each._replace(idle_s=math.inf) for each in candidates], TURN_S)
+        return turn
 
     def _candidate(self, index: int, stats: _NodeStats, now_s: float) -> Candidate:
         """The input of `SchedulingPolicy.choose` for a node."""

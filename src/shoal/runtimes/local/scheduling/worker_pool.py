@@ -233,11 +233,15 @@ class WorkerPool(ABC):
                     self.changed.wait(IDLE_WAIT_S)
             else:
                 self._turn_began_s[worker] = time.perf_counter()
+                arrived = self.nodes[turn[0]].results.buffer.arrived
+                waited = arrived.is_set()
                 took_s = self._run(*turn)
                 self._turn_began_s[worker] = math.inf
                 self.worked_s[worker] += took_s
                 self.current_node[worker] = None
-                if took_s < STARVED_S:
+                if arrived.is_set() and not waited:
+                    time.sleep(ASIDE_S)  # the thread that delivers results waits for the interpreter lock
+                elif took_s < STARVED_S:
                     self._step_aside(worker)
 
     def _step_aside(self, worker: int) -> None:
