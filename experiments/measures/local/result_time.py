@@ -9,9 +9,11 @@ source: of every node before, the last turn with events that had ended when the 
 4. `lock`: the rest of their time, in which the worker waited for the interpreter lock or for a processor;
 5. `sink`: from the end of the last turn until the sink has the result.
 
-Tracing costs a few microseconds per turn, so that results take a little longer than in usual runs.
+Tracing costs a few microseconds per turn, so that results take a little longer than in usual runs. Garbage is not
+collected meanwhile: traces are many objects, which every full collection would look at for milliseconds.
 """
 
+import gc
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -114,6 +116,7 @@ def parts(workload_name: str, rate: float, seconds: float = 8.0, workers: int = 
     ready = workload(workload_name).ready(0, Amount(int(rate * seconds), Rate.of(str(rate))), {})
     setup = LocalSetup(ready.job.sources, MemorySink())
     runtime = FollowedRuntime(setup)
+    gc.disable()
     runtime.start(ready.job.graph, round_robin(ready.job.graph, workers))
     for event in runtime.events():
         if isinstance(event, RunEnded) and event.error is not None:
