@@ -1,7 +1,7 @@
 """The hotspot under the policies that divide the plane, on the machine itself: two threads, or four slots of Spark.
 
 Rows come as fast as they are read. `hot_s` follows from the number of events, so that the hotspot is the middle half of
-the run, and `history-grid` has seen what came before it.
+the run. `history-grid` makes its partitions of what came before it: `profile_s` is shorter than a quarter of the run.
 """
 
 from dataclasses import dataclass
@@ -22,22 +22,22 @@ PER_S = 100_000
 
 @dataclass(frozen=True)
 class Machine:
-    """How a runtime of the machine is used: workers, rows per epoch, and the length of a round of the policies."""
+    """How a runtime of the machine is used: workers, rows per epoch, the length of a round of the policies, rows."""
 
     workers: int
     epoch_rows: int
     round_s: float
     profile_s: float
+    events: int
 
 
-MACHINES = {"local": Machine(2, 50_000, 0.2, 1.0), "spark": Machine(4, 100_000, 1.0, 4.0)}
+MACHINES = {"local": Machine(2, 50_000, 0.2, 0.4, 6_000_000), "spark": Machine(4, 100_000, 1.0, 4.0, 4_000_000)}
 
 
-def policies(
-    on: str, policy: str, events: int = 4_000_000, subscriptions: int = 5_000, side: float = 0.004
-) -> TrialOutcome:
-    """A run under a policy; `swarm+measured` stands for the policy with measured costs."""
+def policies(on: str, policy: str, events: int = 0, subscriptions: int = 5_000, side: float = 0.004) -> TrialOutcome:
+    """A run under a policy; `swarm+measured` stands for the policy with measured costs; 0 events: as many as usual."""
     machine = MACHINES[on]
+    events = events or machine.events
     name, _, cost = policy.partition("+")
     length_s = events / PER_S
     settings: dict[str, Any] = {"queries": "matches", "scenario": "step", "per_s": PER_S, "side": side}
