@@ -16,7 +16,8 @@ from shoal.model.spatial.arrivals import BEGUN, POINTS, TileArrivals
 from shoal.model.spatial.tiles import Tile, halvings
 from shoal.policies.partitioning.swarm.decision_stages import LAST, MIDDLE, DecisionStages
 from shoal.policies.partitioning.swarm.plane import Plane, PlanePartition
-from shoal.policies.partitioning.swarm.reduction import reduced, reduction, reductions, searched, subset
+from shoal.policies.partitioning.swarm.reduction import Reduction, reduced, reduction, reductions, searched, subset
+from shoal.policies.partitioning.swarm.relief import relieving
 from shoal.policies.partitioning.swarm.rounds import Swarm, SwarmMemory, laid_out, merges
 
 OPERATOR = OperatorId("ab12")
@@ -116,6 +117,41 @@ def test_the_next_worker_gives_if_the_costliest_cannot() -> None:
     found = reduction(Plane((cell, warm, cold), 3))
     assert found is not None
     assert (found.source, found.target) == (1, 2)
+
+
+def crowded() -> Plane:
+    """A worker has a rectangle of two dense cells, and costs a third more than the others, which have five each."""
+    dense = statistics(Tile(0, 0, 2, 1), 300, 20).with_cost(13.0).closing()
+    tiles = [Tile(2 + column, 0, 3 + column, 16) for column in range(10)]
+    others = [statistics(tile, 100).with_cost(2.0).closing() for tile in tiles]
+    partitions = [PlanePartition(instance(n + 1), 1 + n // 5, each) for n, each in enumerate(others)]
+    return Plane((PlanePartition(instance(0), 0, dense), *partitions), 3, measured=True)
+
+
+def test_a_worker_of_two_dense_cells_is_relieved_by_an_exchange() -> None:
+    assert max(_costs_after(crowded(), reductions(crowded(), 8, 0.05))) == max(crowded().costs)
+    found = relieving(crowded(), 8, 0.05)
+    assert (found[0].kind, found[0].source, found[0].instances) == ("split", 0, (instance(0),))
+    assert max(_costs_after(crowded(), found)) <= 0.95 * max(crowded().costs)
+
+
+def test_there_is_no_exchange_where_a_round_makes_one_reduction() -> None:
+    assert relieving(crowded(), 1) == reductions(crowded(), 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 3)), min_size=2, max_size=12), st.integers(1, 8))
+def test_an_exchange_leaves_no_worker_with_more_than_reductions_do(drawn: list[tuple[int, int]], most: int) -> None:
+    before = plane([points for points, _ in drawn], [worker for _, worker in drawn])
+    found = relieving(before, most)
+    assert len(found) <= most
+    assert max(_costs_after(before, found)) <= max(_costs_after(before, reductions(before, most))) * (1 + 1e-9)
+
+
+def _costs_after(before: Plane, found: Sequence[Reduction]) -> tuple[float, ...]:
+    for each in found:
+        before, _ = reduced(before, each)
+    return before.costs
 
 
 @pytest.mark.parametrize("points", [[0, 0], [100, 100]], ids=["nothing has come", "both cost the same"])

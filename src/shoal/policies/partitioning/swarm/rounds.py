@@ -8,7 +8,8 @@ from shoal.model.query.graph import InstanceId
 from shoal.model.spatial.tiles import joined
 from shoal.policies.partitioning.swarm.decision_stages import BETA, DecisionStages
 from shoal.policies.partitioning.swarm.plane import Plane
-from shoal.policies.partitioning.swarm.reduction import Reduction, reduced, reduction, reductions
+from shoal.policies.partitioning.swarm.reduction import Reduction, reduced, reduction
+from shoal.policies.partitioning.swarm.relief import relieving
 
 MERGE_ROUNDS = 240
 """Rounds between two searches for rectangles that can be merged."""
@@ -46,7 +47,7 @@ class Swarm:
     """Moves and splits partitions, and now and then merges those of one worker.
 
     `rebalance`: after which rounds, a key of `REBALANCE`. `reductions`: how many at most after a round, each from the
-    costliest worker to the cheapest.
+    costliest worker to the cheapest; with more than one, an exchange may take their place.
     """
 
     beta: int = BETA
@@ -77,8 +78,8 @@ class Swarm:
 
     def _reductions(self, plane: Plane, stages: DecisionStages) -> tuple[Reduction, ...]:
         if self.rebalance == "uneven":
-            return reductions(plane, self.reductions, UNEVEN)
-        return reductions(plane, self.reductions) if stages.rebalances else ()
+            return relieving(plane, self.reductions, UNEVEN)
+        return relieving(plane, self.reductions) if stages.rebalances else ()
 
 
 def merges(plane: Plane) -> tuple[Merge, ...]:
