@@ -79,6 +79,22 @@ def test_the_command_writes_a_picture_a_page_and_geojson(journal: str, tmp_path:
     assert "http" not in page.replace("<!doctype html>", "")
 
 
+def test_a_picture_is_a_png_whatever_its_name_and_folders_are_made(journal: str, tmp_path: Path) -> None:
+    files = tmp_path / "some" / "map.txt", tmp_path / "other" / "map.html"
+    result = CliRunner().invoke(cli, ["map", journal, "--png", str(files[0]), "--html", str(files[1])])
+    assert result.exit_code == 0, result.output
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    assert files[1].exists()
+
+
+@pytest.mark.parametrize("option", ["--png", "--html", "--geojson"])
+def test_a_file_that_cannot_be_written_gets_a_clear_message(option: str, journal: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(cli, ["map", journal, option, str(tmp_path / "file" / "map")])
+    assert result.exit_code != 0
+    assert f"cannot write {tmp_path / 'file' / 'map'}: " in str(result.output) + str(result.exception)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

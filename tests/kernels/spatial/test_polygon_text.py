@@ -18,6 +18,7 @@ def test_rings_of_all_parts_are_divided_by_nan() -> None:
     ("text", "fault"),
     [
         pytest.param("POLYGON 1 2", "must be a WKT text", id="a text that is no WKT"),
+        pytest.param("POLYGON ((0 0, 1 0, 1 1, 0 1))", "linestring", id="a ring that is not closed"),
         pytest.param("POINT (1 2)", "must be a POLYGON or MULTIPOLYGON", id="a point"),
         pytest.param("POLYGON EMPTY", "must be a POLYGON or MULTIPOLYGON", id="a polygon without corners"),
         pytest.param("POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))", "self-intersection", id="a ring that crosses itself"),

@@ -4,9 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shoal.errors import SchemaError
 from shoal.kernels.spatial.coverage import cells_of, covered
 from shoal.kernels.spatial.range_index import RangeIndex
-from shoal.kernels.spatial.shape_columns import coordinates, shapes_of
+from shoal.kernels.spatial.shape_columns import coordinates, polygon_shapes, shapes_of
 from shoal.model.spatial.grid import WORLD, Grid
 from shoal.model.spatial.shape import Shape, circle, polygon, rectangle
 
@@ -41,6 +42,7 @@ def found(shape: Shape, values: list[object], x: float, y: float, grid: Grid = G
         pytest.param(BOX, [-180, -90, 180, 90], [(180, 0), (-180, 90), (0, -90), (540, 0)], [], id="everywhere"),
         pytest.param(BOX, [-200, 0, 200, 1], [(180, 0), (0, 1)], [(0, 2)], id="more than once around"),
         pytest.param(RING, [179.9, 0, 50_000], [(-179.9, 0), (180, 0), (179.5, 0)], [(-179, 0)], id="circle at 180"),
+        pytest.param(RING, [0, 90.5, 500_000], [], [(0, 89), (180, 89), (0, 90)], id="circle beyond a pole"),
         pytest.param(RING, [0, 89.9, 50_000], [(180, 89.9), (90, 90), (-90, 89.8)], [(180, 89)], id="circle at a pole"),
         pytest.param(
             TEXT, ["POLYGON ((170 0, 180 0, 180 5, 170 0))"], [(180, 1), (-180, 4), (175, 1)], [(-179, 1)], id="polygon"
@@ -66,6 +68,12 @@ def test_what_a_range_in_degrees_contains(
 ) -> None:
     assert [place for place in inside if not found(shape, values, *place)] == []
     assert [place for place in outside if found(shape, values, *place)] == []
+
+
+def test_a_polygon_in_degrees_with_a_latitude_beyond_a_pole_is_rejected() -> None:
+    text = "POLYGON ((0 50, 9 50, 9 95, 0 95, 0 50))"
+    with pytest.raises(SchemaError, match="latitudes of a polygon must be from -90 to 90; got 95 in 'POLYGON"):
+        polygon_shapes([text], degrees=True)
 
 
 def test_a_polygon_has_holes_and_borders() -> None:

@@ -87,6 +87,12 @@ def test_the_box_of_a_circle_in_degrees(centre: tuple[float, float], radius: flo
     assert circle_boxes(*columns, degrees=True)[0] == pytest.approx(wanted, abs=1e-3)
 
 
+@pytest.mark.parametrize("latitude", [90.5, -91.0, 269.0])
+def test_a_circle_around_a_latitude_beyond_a_pole_is_nowhere(latitude: float) -> None:
+    box = circle_boxes(np.array([0.0]), np.array([latitude]), np.array([500_000.0]), degrees=True)
+    assert np.isnan(box).any()
+
+
 @st.composite
 def regions(draw: st.DrawFn) -> shapely.Geometry:
     """Any valid region: triangles that are united, cut off and cut out, so that it has parts and holes."""

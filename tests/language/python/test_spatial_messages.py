@@ -76,6 +76,11 @@ ROUND = circle("x", "x", "r")
             id="column of a range",
         ),
         pytest.param(
+            lambda: ZONES.near(ZONES, within=1, within_s=(0, 1), grid=GRID, at=("lon", "lat")),
+            "unknown column 'lon' of a point; .*; name the columns of points by at",
+            id="columns of points",
+        ),
+        pytest.param(
             lambda: CARS.match_ranges(ZONES, ROUND, grid=GRID, partitions=17),
             "can have up to 16 partitions, one for each cell; got 17",
             id="more partitions than cells",

@@ -31,11 +31,15 @@ def map_(
     if not (png or html or geojson):
         raise ConfigError("map needs a file to write: --png, --html or --geojson")
     courses = [course_of(read_journal(directory), directory, query) for directory in directories]
-    if png:
-        draw_maps(courses, Path(png))
-    if html:
-        Path(html).write_text(page(courses[0]), encoding="utf-8")
-    if geojson:
-        Path(geojson).write_text(json.dumps(features(courses[0])), encoding="utf-8")
-    for path in filter(None, (png, html, geojson)):
-        click.echo(f"wrote {path}")
+    for file in filter(None, (png, html, geojson)):
+        try:
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
+            if file == png:
+                draw_maps(courses, Path(file))
+            elif file == html:
+                Path(file).write_text(page(courses[0]), encoding="utf-8")
+            else:
+                Path(file).write_text(json.dumps(features(courses[0])), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot write {file}: {error.strerror}") from error
+        click.echo(f"wrote {file}")

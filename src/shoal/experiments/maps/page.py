@@ -5,7 +5,7 @@ from string import Template
 from typing import Any
 
 from shoal.experiments.maps.course import Course, borders, shares
-from shoal.experiments.maps.picture import COLOURS
+from shoal.experiments.maps.picture import COLOURS, DARK, INK
 
 
 def page(course: Course) -> str:
@@ -23,7 +23,7 @@ def _data(course: Course) -> dict[str, Any]:
             for tile, share in zip(each.tiles, shares(each), strict=True)
         ]
         frames.append({"t": _short(second), "rate": round(rate), "peak": _short(peak), "tiles": rows})
-    return {"space": list(first.space), "colours": list(COLOURS), "frames": frames}
+    return {"space": list(first.space), "colours": list(COLOURS), "ink": INK, "dark": DARK, "frames": frames}
 
 
 def _short(number: float) -> float:
@@ -84,7 +84,7 @@ function drawMap(frame) {
     g.lineWidth = 2;
     g.strokeRect(left, top, wide, high);
     if (wide > 60 && high > 40) {
-      g.fillStyle = "#1c2833";
+      g.fillStyle = share / most < data.dark ? data.ink : "#fff";
       g.font = "22px system-ui, sans-serif";
       g.textAlign = "center";
       g.fillText(worker, left + wide / 2, top + high / 2 + 8);

@@ -9,7 +9,9 @@ from shoal.errors import ConfigError
 from shoal.experiments.maps.course import Course, borders, shares
 
 PANELS = 4
-MUTED = "#5d6d7e"
+MUTED, INK = "#5d6d7e", "#1c2833"
+DARK = 0.5
+"""From this share of the work of the busiest tile on, text on a tile is white."""
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -25,6 +27,11 @@ COLOURS = ("#1b4f72", "#b9770e", "#1e8449", "#943126", "#6c3483", "#117a65", "#8
 def colour_of(worker: int) -> str:
     """The colour of a worker."""
     return COLOURS[worker % len(COLOURS)]
+
+
+def ink_on(darkness: float) -> str:
+    """The colour of text on a tile, by its share of the work of the busiest one."""
+    return INK if darkness < DARK else "white"
 
 
 def draw_maps(courses: Sequence[Course], path: Path) -> None:
@@ -45,8 +52,7 @@ def draw_maps(courses: Sequence[Course], path: Path) -> None:
             _map(axis, each, each.at_s - first.began_s)
         above.suptitle(f"{first.query}, policy {first.policy}: tiles by worker, darker with more work", color=MUTED)
         _lines(below, courses)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150)
+        figure.savefig(path, dpi=150, format="png")
 
 
 def _spread(maps: Sequence[Mapped], most: int) -> list[Mapped]:
@@ -69,7 +75,8 @@ def _map(axis: Any, map_: Mapped, second: float) -> None:
         )
         axis.add_patch(Rectangle((left, low), *size, fill=False, edgecolor="white", linewidth=0.8))
         if size[0] > (map_.space[2] - map_.space[0]) / 12 and size[1] > (map_.space[3] - map_.space[1]) / 12:
-            axis.text(left + size[0] / 2, low + size[1] / 2, tile.worker, ha="center", va="center", size=8)
+            centre = left + size[0] / 2, low + size[1] / 2
+            axis.text(*centre, tile.worker, ha="center", va="center", size=8, color=ink_on(share / largest))
     axis.set_xlim(map_.space[0], map_.space[2])
     axis.set_ylim(map_.space[1], map_.space[3])
     axis.grid(visible=False)

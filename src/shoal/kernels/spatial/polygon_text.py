@@ -21,8 +21,9 @@ def rings_of(text: str) -> Floats:
     try:
         region = shapely.from_wkt(text)
     except (shapely.errors.ShapelyError, TypeError) as error:
+        reason = f"{error}".strip().removeprefix("IllegalArgumentException: ").removeprefix("ParseException: ").lower()
         raise SchemaError(
-            f"a polygon must be a WKT text such as POLYGON ((0 0, 1 0, 0 1, 0 0)); got {text!r}"
+            f"a polygon must be a WKT text such as POLYGON ((0 0, 1 0, 0 1, 0 0)); got {text!r}: {reason}"
         ) from error
     if region is None or region.geom_type not in ("Polygon", "MultiPolygon") or region.is_empty:
         raise SchemaError(f"a polygon must be a POLYGON or MULTIPOLYGON with corners; got {text!r}")

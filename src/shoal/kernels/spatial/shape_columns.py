@@ -7,11 +7,12 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from shoal.errors import SchemaError
 from shoal.kernels.columns.block import Column, plain
 from shoal.kernels.columns.nullable import Nullable
 from shoal.kernels.spatial.coverage import around, unbounded
 from shoal.kernels.spatial.polygon_text import rings_of
-from shoal.kernels.spatial.shapes import Floats, Shapes
+from shoal.kernels.spatial.shapes import POLE, Floats, Shapes
 from shoal.model.spatial.grid import TURN, Grid
 from shoal.model.spatial.shape import Shape
 
@@ -67,6 +68,9 @@ def _rings(text: str, degrees: bool) -> Floats:
     """The coordinates of a polygon; in degrees its west is from -180 to below 180."""
     rings = rings_of(text)
     if degrees:
+        beyond = rings[1::2][np.abs(rings[1::2]) > POLE]
+        if len(beyond):
+            raise SchemaError(f"latitudes of a polygon must be from -90 to 90; got {beyond[0]:g} in {text!r}")
         west = np.nanmin(rings[::2], keepdims=True)
         rings[::2] += around(west) - west
     return rings

@@ -9,7 +9,7 @@ three numbers more (x, y, radius), a polygon the coordinates of its rings.
 - In degrees x is the longitude and y the latitude. Radii and distances are metres along a great circle. Edges of
   polygons are straight lines in longitude and latitude. A box with min_x > max_x crosses the date line; the longitudes
   of a polygon in such a box continue beyond 180.
-- NaN lies nowhere and contains nothing.
+- NaN lies nowhere and contains nothing. So does a latitude beyond a pole; a polygon that has one is rejected.
 """
 
 import math
@@ -31,6 +31,8 @@ Parts = tuple[float, float]
 RECTANGLE, CIRCLE, POLYGON = 0, 1, 2
 EARTH_RADIUS_M = 6371008.8
 """Mean radius of the earth."""
+POLE = 90.0
+"""The largest latitude."""
 _SLACK = 1e-12
 """Relative width by which boxes of circles are larger, so that rounding leaves no point of a circle outside its box."""
 _SPLITTER = 134217729.0
@@ -115,6 +117,8 @@ def read_only(*arrays: NDArray[Any]) -> list[NDArray[Any]]:
 def circle_boxes(x: Floats, y: Floats, radius: Floats, *, degrees: bool = False) -> Floats:
     """Boxes around circles; in degrees one that has a pole inside has all longitudes.
 
+    One around a latitude beyond a pole is nowhere: its box has NaN.
+
     >>> circle_boxes(np.array([179.5]), np.array([0.0]), np.array([111195.1]), degrees=True).round(3).tolist()
     [[178.5, -1.0, -179.5, 1.0]]
     """
@@ -131,7 +135,8 @@ def circle_boxes(x: Floats, y: Floats, radius: Floats, *, degrees: bool = False)
     west, east = np.where(low_x < -180, low_x + 360, low_x), np.where(high_x > 180, high_x - 360, high_x)
     everywhere |= 2 * aside >= 360
     west, east = np.where(everywhere, -180.0, west), np.where(everywhere, 180.0, east)
-    return np.column_stack([west, np.maximum(y - high, -90), east, np.minimum(y + high, 90)])
+    low = np.where(np.abs(y) > POLE, np.nan, np.maximum(y - high, -POLE))
+    return np.column_stack([west, low, east, np.minimum(y + high, POLE)])
 
 
 def polygon_boxes(starts: Ints, numbers: Floats, *, degrees: bool = False) -> Floats:

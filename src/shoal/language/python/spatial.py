@@ -41,10 +41,8 @@ def covering(flow: Flow, grid: Any, shape: Any, column: str) -> Flow:
     for name in shape.columns:
         if name not in flow.schema:
             names = flow.schema.names
-            raise GraphError(
-                f"{where}: unknown column {name!r} of a {shape.kind}; there are {', '.join(names)}"
-                f"{did_you_mean(name, names)}"
-            )
+            hint = did_you_mean(name, names) or ("; name the columns of points by at" if shape.kind == "point" else "")
+            raise GraphError(f"{where}: unknown column {name!r} of a {shape.kind}; there are {', '.join(names)}{hint}")
         type_ = flow.schema.type_of(name)
         wanted = ("string",) if shape.kind == "polygon" else ("float64", "int64")
         if type_ not in wanted:
