@@ -31,7 +31,7 @@ class Machine:
     events: int
 
 
-MACHINES = {"local": Machine(2, 50_000, 0.2, 0.4, 6_000_000), "spark": Machine(4, 100_000, 1.0, 4.0, 4_000_000)}
+MACHINES = {"local": Machine(2, 50_000, 0.2, 0.3, 4_000_000), "spark": Machine(4, 100_000, 1.0, 4.0, 4_000_000)}
 
 
 def policies(on: str, policy: str, events: int = 0, subscriptions: int = 5_000, side: float = 0.004) -> TrialOutcome:
