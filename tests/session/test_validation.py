@@ -16,6 +16,7 @@ from shoal.model.control.binding import Binding
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.messages import EpochCommitted
 from shoal.model.control.snapshot import Snapshot
+from shoal.runtimes.result_path import PARTS
 from shoal.session.job import Job
 from shoal.session.validation import (
     Figures,
@@ -77,7 +78,7 @@ def test_a_run_that_emits_nothing_between_warm_up_and_end_cannot_be_compared() -
 
 
 def test_errors_are_relative_to_the_real_run_and_judged_by_their_limits() -> None:
-    found = Validation("local", 2, "round-robin", (measures(100.0),), measures(120.0))
+    found = Validation("local", 2, "round-robin", (measures(100.0),), (measures(120.0),))
     assert found.error("mean_ms") == pytest.approx(0.2)
     assert [found.within(name) for name in ("mean_ms", "p50_ms", "p99_ms", "events_per_s")] == [
         False,
@@ -85,15 +86,22 @@ def test_errors_are_relative_to_the_real_run_and_judged_by_their_limits() -> Non
         True,
         False,
     ]
-    assert Validation("local", 2, "round-robin", (measures(0.0),), measures(1.0)).error("mean_ms") is None
+    assert Validation("local", 2, "round-robin", (measures(0.0),), (measures(1.0),)).error("mean_ms") is None
 
 
 def test_a_simulation_is_compared_with_the_median_of_the_real_runs() -> None:
     reals = tuple(measures(value) for value in (300.0, 100.0, 110.0))
-    found = Validation("local", 2, "round-robin", reals, measures(121.0))
+    found = Validation("local", 2, "round-robin", reals, (measures(121.0),))
     assert found.error("mean_ms") == pytest.approx(0.1)
     assert found.spread("p99_ms") == (100.0, 300.0)
     assert found.data()["compared"]["mean_ms"]["real_runs"] == [300.0, 100.0, 110.0]
+
+
+def test_of_several_simulated_runs_the_median_is_compared_as_well() -> None:
+    simulations = tuple(measures(value) for value in (90.0, 500.0, 110.0))
+    found = Validation("local", 2, "round-robin", (measures(100.0),), simulations)
+    assert found.error("mean_ms") == pytest.approx(0.1)
+    assert found.data()["compared"]["mean_ms"]["simulated_runs"] == [90.0, 500.0, 110.0]
 
 
 def test_results_of_an_epoch_without_a_histogram_have_the_latency_of_the_epoch() -> None:
@@ -102,8 +110,8 @@ def test_results_of_an_epoch_without_a_histogram_have_the_latency_of_the_epoch()
 
 
 def test_the_time_of_epochs_is_compared_on_spark_only() -> None:
-    assert "epoch_ms" not in Validation("local", 2, "round-robin", (measures(1.0),), measures(1.0)).compared
-    assert "epoch_ms" in Validation("spark", 2, "round-robin", (measures(1.0),), measures(1.0)).compared
+    assert "epoch_ms" not in Validation("local", 2, "round-robin", (measures(1.0),), (measures(1.0),)).compared
+    assert "epoch_ms" in Validation("spark", 2, "round-robin", (measures(1.0),), (measures(1.0),)).compared
 
 
 @pytest.mark.parametrize(
@@ -164,20 +172,30 @@ def test_the_command_prints_both_runs_and_finds_equal_results(
     profile = tmp_path / "profile.json"
     profile.write_text(json.dumps(profile_of(workload("ysb").ready(0, Amount(10), settings).job)))
     command = ["shoal", "validate", "ysb", "--profile", str(profile), "--events", "60000", "--rate", "100000"]
-    command += ["--set", "per_s=1000", "--set", "step_s=0.01", "--warm-up", "0.1", "--repeat", "2", "--json"]
+    command += ["--set", "per_s=1000", "--set", "step_s=0.01", "--warm-up", "0.1", "--repeat", "2", "--json", "--parts"]
     monkeypatch.setattr("sys.argv", command)
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 0
     found = json.loads(capsys.readouterr().out)
     assert found["results"] == "equal"
+    assert {len(row["simulated_runs"]) for row in found["compared"].values()} == {2}
     assert set(found["compared"]) == {"mean_ms", "p50_ms", "p99_ms", "events_per_s", "utilisation"}
     assert found["compared"]["events_per_s"]["simulated"] == pytest.approx(100_000, rel=0.1)
     assert all(row["real"] > 0 and row["simulated"] > 0 for row in found["compared"].values())
+    assert list(found["parts"]) == [*PARTS, "sum"]
+    assert found["parts"]["sum"]["simulated"] == pytest.approx(found["compared"]["mean_ms"]["simulated"], rel=1e-3)
+    assert found["parts"]["state_work"]["real"] > 0
+
+
+def test_parts_are_traced_on_local_only() -> None:
+    job = workload("ysb").ready(0, Amount(10), {}).job
+    with pytest.raises(ConfigError, match="where the time of results goes is traced on local; got spark"):
+        TwoRuns(job, "spark", parts=True)
 
 
 def test_what_other_programs_had_of_the_processors_is_reported_with_every_real_run() -> None:
-    found = Validation("local", 2, "round-robin", (measures(1.0),) * 2, measures(1.0), others=(0.25, 0.0))
+    found = Validation("local", 2, "round-robin", (measures(1.0),) * 2, (measures(1.0),), others=(0.25, 0.0))
     assert found.data()["others_share"] == [0.25, 0.0]
     before, after = ProcessorUse.now(), ProcessorUse.now()
     if before is not None and after is not None:

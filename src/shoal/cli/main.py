@@ -254,13 +254,14 @@ def profile(settings: Sequence[str], **options: object) -> None:
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Real runs, of which the median is compared.",
+    help="Real and simulated runs, of which the medians are compared.",
 )
 @click.option("--epoch-rows", type=click.IntRange(1), help="Maximum number of events per epoch.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated events.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the workload, or of the simulation."
 )
+@click.option("--parts", is_flag=True, help="Trace one more real run, and compare where the time of a result goes.")
 @code_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
 def validate(settings: Sequence[str], **options: object) -> None:

@@ -20,6 +20,7 @@ from shoal.model.control.partitioning import Partitioning
 from shoal.model.control.shedding import StreamShedding
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
+from shoal.runtimes.result_path import ResultTimes
 
 RemoteCommand = AddQuery | ReplaceQuery | RemoveQuery | Repartition
 """Commands that another process may send to a run."""
@@ -187,6 +188,9 @@ class Runtime(Protocol):
     def machine_report(self) -> Mapping[str, Any] | None:
         """How hosts and links of the machine were used, as plain data; None if the runtime does not know."""
 
+    def result_times(self) -> ResultTimes | None:
+        """Where the time of results went; called when the run has ended. None if it was not traced."""
+
 
 class Unmeasured:
     """Default methods for a runtime without measurements of its own."""
@@ -200,6 +204,10 @@ class Unmeasured:
 
     def machine_report(self) -> Mapping[str, Any] | None:
         """Not known."""
+        return None
+
+    def result_times(self) -> ResultTimes | None:
+        """Not traced."""
         return None
 
 

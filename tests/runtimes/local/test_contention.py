@@ -17,7 +17,7 @@ from shoal.runtimes.local.contention import (
     contention,
     node_factors,
     slowdown,
-    wake_ups,
+    turn_waits,
 )
 from shoal.runtimes.local.node_costs import node_costs
 from shoal.runtimes.local.trace import TracedTurn
@@ -33,7 +33,7 @@ def turns_with(work: list[float], turn: list[float], seed: int, size: int = 900)
     node, others = np.arange(size) % NODES, random.integers(0, len(work), size)
     fixed_s, work_s = np.array([1e-4, 3e-4, 5e-5])[node], random.uniform(0, 1e-3, size)
     wall_s = np.array(turn)[others] * fixed_s + np.array(work)[others] * work_s
-    return ContendedTurns(node, others, fixed_s, work_s, wall_s, np.full(size, np.nan))
+    return ContendedTurns(node, others, fixed_s, work_s, wall_s, np.full(size, np.nan), np.full(size, np.nan))
 
 
 @settings(max_examples=40)
@@ -103,18 +103,20 @@ def trace(node: Any, *turns: tuple[float, float, int]) -> Any:
 def test_a_worker_wakes_up_from_the_end_of_the_turn_that_gave_it_something_to_do() -> None:
     channel = object()
     writer, reader = SimpleNamespace(inputs=[], outputs=[channel]), SimpleNamespace(inputs=[channel], outputs=[])
-    found = wake_ups(
+    found = turn_waits(
         [trace(writer, (0.0, 1.0, 0), (2.0, 3.0, 0), (3.5, 4.5, 0)), trace(reader, (1.25, 2.5, 1), (3.125, 5.0, 1))]
     )
     assert np.isnan(found[0]).all()
-    assert found[1].tolist() == [0.25, 0.125]
+    assert found[1][:, 0].tolist() == [0.25, 0.125]
+    assert np.isnan(found[1][:, 1]).all()
 
 
 def test_a_worker_that_was_busy_had_not_to_wake_up() -> None:
     channel = object()
     writer, reader = SimpleNamespace(inputs=[], outputs=[channel]), SimpleNamespace(inputs=[channel], outputs=[])
-    found = wake_ups([trace(writer, (0.0, 1.0, 0), (1.0, 2.0, 0)), trace(reader, (1.5, 3.0, 1), (3.25, 4.0, 1))])
-    assert np.isnan(found[1][1])
+    found = turn_waits([trace(writer, (0.0, 1.0, 0), (1.0, 2.0, 0)), trace(reader, (1.5, 3.0, 1), (3.25, 4.0, 1))])
+    assert np.isnan(found[1][1, 0])
+    assert found[1][1, 1] == 0.25
 
 
 def test_contention_is_measured_at_rates_and_as_fast_as_possible() -> None:

@@ -16,7 +16,7 @@ RESULTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.floats(0, 
 def results_of(rows: list[tuple[int, int, float]]) -> NDArray[np.void]:
     results = np.zeros(len(rows), RESULT)
     for number, (task, step, latency_s) in enumerate(rows):
-        results[number] = (task, step, 1, step % 3, latency_s)
+        results[number] = (task, step, 0, 1, step % 3, 0.0, latency_s)
     return results
 
 

@@ -18,9 +18,10 @@ from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
 from shoal.runtimes.profile_file import read_profile
 from shoal.runtimes.registry import runtime_kind
+from shoal.runtimes.result_path import PARTS
 from shoal.session.job import Job
 from shoal.session.profile import profiled
-from shoal.session.validation import POLICY, TwoRuns, Validation, enough_events
+from shoal.session.validation import POLICY, PartTimes, TwoRuns, Validation, enough_events
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 
@@ -55,6 +56,7 @@ class ValidateOptions:
     settings: Mapping[str, str]
     functions: str | None
     allow_pickle: bool
+    parts: bool
     as_json: bool
 
 
@@ -72,7 +74,7 @@ def run_validation(options: ValidateOptions) -> int:
         options.seed,
         options.repeat,
     )
-    both = replace(both, watched=watched_others)
+    both = replace(both, watched=watched_others, parts=options.parts)
     with (
         Progress(quiet=options.as_json) as progress,
         tempfile.TemporaryDirectory(prefix="shoal-validate-") as directory,
@@ -151,6 +153,8 @@ def _print(found: Validation) -> None:
         runs = [" to ".join(map(form.format, found.spread(name)))] * several
         table.add_row(text, form.format(row["real"]), *runs, form.format(row["simulated"]), *_judged(row))
     console.print(table)
+    if found.parts is not None:
+        console.print(_table_of(found.parts, found.against))
     seconds, results = data["measured_s"], data["measured_results"]
     console.print(
         f"{found.workers} workers, policy {found.policy}; after the warm-up: {seconds['real']:.1f} s and "
@@ -163,6 +167,18 @@ def _print(found: Validation) -> None:
         busy = max(found.others) > QUIET
         again = "; the real runs are not to be trusted, run it again on a quiet machine" if busy else ""
         console.print(f"other programs had {shares} of the processors during the real runs{again}", soft_wrap=True)
+
+
+def _table_of(parts: PartTimes, against: str) -> Table:
+    """Where the time of results goes, of both runs."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for number, name in enumerate(("mean ms of a result", f"{against}, traced", "simulated", "difference", "")):
+        table.add_column(name, justify="right" if 0 < number < 4 else "left")
+    for part, row in parts.data().items():
+        real, simulated = row["real"], row["simulated"]
+        cells = (f"{real:.3g}", f"{simulated:.3g}", f"{simulated - real:+.3g}")
+        table.add_row(part.replace("_", " "), *cells, PARTS.get(part, ""))
+    return table
 
 
 def _judged(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -12,7 +12,8 @@ share memory and other programs on the machine count, too.
    first. Hiccups are as long in short turns as in long ones, so that nodes cannot share a distribution.
 5. A worker that is idle has to wake up and win the lock before it can begin a turn. How long that takes, from the end
    of the turn that gave it something to do, is measured where it was idle then.
-6. The thread that delivers results has to win the lock, too. How long that takes is measured by waking it.
+6. The thread that delivers results has to win the lock, too. How long that takes is measured by giving it results.
+7. A worker that has more to do takes some time between two turns: it decides, wins the lock, or steps aside.
 """
 
 import os
@@ -63,6 +64,7 @@ class ContendedTurns:
     """Turns on several workers, in columns: node, other workers in a turn, modelled fixed part and work, and time.
 
     `wake_s`: how long the worker took to begin it, from when there was something to do; not a number if it was busy.
+    `between_s`: how long it took from its turn before, if there was something to do by then; else not a number.
     """
 
     node: Ints
@@ -71,12 +73,13 @@ class ContendedTurns:
     work_s: Floats
     wall_s: Floats
     wake_s: Floats
+    between_s: Floats
 
     @classmethod
     def none(cls) -> "ContendedTurns":
         """No turns."""
         no, none = np.zeros(0, np.int64), np.zeros(0)
-        return cls(no, no, none, none, none, none)
+        return cls(no, no, none, none, none, none, none)
 
     def where(self, chosen: NDArray[np.bool_]) -> "ContendedTurns":
         """Some of the turns."""
@@ -95,7 +98,8 @@ class Slowdown:
 
     `waits`: how the fixed part of each node varies, factors that occur equally often, 1 on average; by its number.
     `wake_ups`: seconds until an idle worker begins a turn, values that occur equally often. `deliveries`: seconds from
-    the end of a turn with results until the sink has them.
+    the end of a turn with results until the sink has them. `between_s`: the mean seconds between two turns of a worker
+    that has more to do, None if that was not measured.
     """
 
     work: tuple[float, ...]
@@ -103,6 +107,7 @@ class Slowdown:
     waits: Mapping[int, tuple[float, ...]]
     wake_ups: tuple[tuple[float, ...], ...]
     deliveries: tuple[tuple[float, ...], ...]
+    between_s: float | None = None
 
     def data(self, names: Sequence[str]) -> dict[str, Any]:
         """The slowdown as plain data, with the names of nodes."""
@@ -164,7 +169,9 @@ def slowdown(
         taken = _equally_often(np.array([took_s for others, took_s in delivered if others == level]))
         deliveries.append(deliveries[-1] if taken is None else tuple(np.round(taken, 7).tolist()))
     factors = [tuple(np.round(each, 6).tolist()) for each in (work, turn)]
-    return Slowdown(factors[0], factors[1], _waits(own, work, turn), tuple(wake_ups[1:]), tuple(deliveries[1:]))
+    waits, between_s = _waits(own, work, turn), turns.between_s[~np.isnan(turns.between_s)]
+    mean_s = round(float(between_s.mean()), 9) if len(between_s) >= LEAST_TURNS else None
+    return Slowdown(factors[0], factors[1], waits, tuple(wake_ups[1:]), tuple(deliveries[1:]), mean_s)
 
 
 def _waits(turns: ContendedTurns, work: Floats, turn: Floats) -> dict[int, tuple[float, ...]]:
@@ -235,14 +242,14 @@ def _traced(
     number_of = {node["name"]: number for number, node in enumerate(nodes)}
     began_s = min((turn.began_s for trace in runtime.traces for turn in trace.turns), default=0.0)
     first_s = began_s + (BEGINNING_S if all(_has_rate(each) for each in sources.values()) else 0.0)
-    woken = wake_ups(runtime.traces)
+    waits = turn_waits(runtime.traces)
     found = ContendedTurns.none()
     for group in groups_of(runtime.nodes):
         number = number_of.get(group.name)
         turns = [
-            (turn, wake_s)
+            (turn, *waited_s)
             for place in group.places
-            for turn, wake_s in zip(runtime.traces[place].turns, woken[place].tolist(), strict=True)
+            for turn, waited_s in zip(runtime.traces[place].turns, waits[place].tolist(), strict=True)
             if not turn.empty and turn.began_s >= first_s
         ]
         if turns and number is not None:
@@ -269,27 +276,30 @@ def _has_rate(source: Source) -> bool:
     return isinstance(source, Generator) and source.rate is not None
 
 
-def _usual(number: int, turns: Sequence[tuple[TracedTurn, float]], cost: Floats, *, recurs: bool) -> ContendedTurns:
+def _usual(
+    number: int, turns: Sequence[tuple[TracedTurn, float, float]], cost: Floats, *, recurs: bool
+) -> ContendedTurns:
     """The turns of a node in columns, without exceptions, if a rare cost of it does not come back."""
-    columns = columns_of([turn for turn, _ in turns])
+    columns = columns_of([turn for turn, _, _ in turns])
     modelled_s = np.maximum(columns @ cost, 1e-9)
-    ratio = np.array([turn.cpu_s for turn, _ in turns]) / modelled_s
+    ratio = np.array([turn.cpu_s for turn, _, _ in turns]) / modelled_s
     found = ContendedTurns(
         np.full(len(turns), number),
-        np.array([turn.others for turn, _ in turns]),
+        np.array([turn.others for turn, _, _ in turns]),
         np.full(len(turns), cost[0]),
         columns[:, 1:] @ cost[1:],
-        np.array([turn.wall_s for turn, _ in turns]),
-        np.array([wake_s for _, wake_s in turns]),
+        np.array([turn.wall_s for turn, _, _ in turns]),
+        np.array([wake_s for _, wake_s, _ in turns]),
+        np.array([between_s for _, _, between_s in turns]),
     )
     return found if recurs else found.where(ratio <= SLOW * float(np.median(ratio)))
 
 
-def wake_ups(traces: Sequence[TurnTrace]) -> list[Floats]:
-    """Of every turn of every node, how long its idle worker took to begin it; not a number if that was busy.
+def turn_waits(traces: Sequence[TurnTrace]) -> list[Floats]:
+    """Of every turn of every node, how long its idle worker took to begin it, or a busy one from its turn before.
 
-    A node has something to do from the end of the first turn of a node before it that ended after its own last turn had
-    begun. The worker was idle if its last turn had ended by then.
+    Two columns, of which at most one is a number. A node has something to do from the end of the first turn of a node
+    before it that ended after its own last turn had begun. The worker was idle if its last turn had ended by then.
     """
     writers = {id(channel): place for place, trace in enumerate(traces) for channel in trace.node.outputs}
     began = [np.array([turn.began_s for turn in trace.turns]) for trace in traces]
@@ -305,12 +315,15 @@ def wake_ups(traces: Sequence[TurnTrace]) -> list[Floats]:
     found = []
     for trace in traces:
         before = [ended[writers[id(channel)]] for channel in trace.node.inputs]
-        last_s, woken = -np.inf, np.full(len(trace.turns), np.nan)
+        last_s, waits = -np.inf, np.full((len(trace.turns), 2), np.nan)
         for number, turn in enumerate(trace.turns):
             nexts = [each[at] for each in before if (at := int(np.searchsorted(each, last_s, "right"))) < len(each)]
             given_s = min(nexts, default=np.inf)
-            if free_s[turn.began_s, turn.worker] < given_s <= turn.began_s:
-                woken[number] = turn.began_s - given_s
+            before_s = free_s[turn.began_s, turn.worker]
+            if before_s < given_s <= turn.began_s:
+                waits[number, 0] = turn.began_s - given_s
+            elif given_s <= before_s:
+                waits[number, 1] = turn.began_s - before_s
             last_s = turn.began_s
-        found.append(woken)
+        found.append(waits)
     return found

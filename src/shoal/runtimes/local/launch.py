@@ -8,6 +8,7 @@ from shoal.policies.scheduling.catalog import SCHEDULING
 from shoal.runtimes.local.profile import profiled
 from shoal.runtimes.local.runtime import CAPABILITIES, LocalRuntime
 from shoal.runtimes.local.settings import MODES, NO_QUEUES, LocalSettings
+from shoal.runtimes.local.traced_results import ResultTracedRuntime
 from shoal.runtimes.protocol import Launch, Runtime, RuntimeKind
 
 
@@ -22,7 +23,8 @@ def made(launch: Launch) -> Runtime:
         raise ConfigError("the local runtime moves instances only with a policy; give it one, or leave mechanism out")
     ready = replace(settings, say=settings.say or launch.say)
     setup = ready.setup(launch.sources, launch.sink, launch.mechanism)
-    return LocalRuntime(replace(setup, parks=parks(launch.on_query_error), shedding=launch.shedding))
+    kind = ResultTracedRuntime if settings.trace_results else LocalRuntime
+    return kind(replace(setup, parks=parks(launch.on_query_error), shedding=launch.shedding))
 
 
 def _settings(launch: Launch) -> LocalSettings:

@@ -59,6 +59,7 @@ from shoal.runtimes.local.scheduling.thread_per_node import ThreadPerNode
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 from shoal.runtimes.local.supervisor import Supervisor
 from shoal.runtimes.protocol import Capabilities, Overhead, refuse_dataframes
+from shoal.runtimes.result_path import ResultTimes
 
 CAPABILITIES = Capabilities(
     name="local",
@@ -177,6 +178,10 @@ class LocalRuntime(WallClock):
 
     def machine_report(self) -> None:
         """Not known: other programs use the machine, too."""
+
+    def result_times(self) -> ResultTimes | None:
+        """Not traced."""
+        return None
 
     def start(self, graph: Graph, binding: Binding) -> None:
         """Start the run; returns when the workers run."""

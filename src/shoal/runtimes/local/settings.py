@@ -68,6 +68,8 @@ class LocalSettings:
     """Which state moves if a move has a limit: see docs/how-to/shed-state.md."""
     bytes_per_s: float = 0.0
     """The bandwidth by which moves with a deadline are limited; 0: none is given."""
+    trace_results: bool = False
+    """Whether all turns are recorded, so that `result_times` says where the time of results went; this takes time."""
     say: Callable[[str], None] | None = None
     """Called with messages about a slow start: loops that have to be compiled."""
 

@@ -1,5 +1,9 @@
-"""Traces of turns: what every turn of a run took, gave and cost. A run that is not traced pays nothing for it."""
+"""Traces of turns: what every turn of a run took, gave and cost. A run that is not traced pays nothing for it.
 
+Garbage is not collected meanwhile: traces are many objects, which every full collection would look at for milliseconds.
+"""
+
+import gc
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -129,6 +133,9 @@ class TracedRuntime(LocalRuntime):
     def _wire(self, program: Program, binding: Binding, most: int, left_behind: ExitStack) -> None:
         super()._wire(program, binding, most, left_behind)
         self.traces = [TurnTrace(node, place) for place, node in enumerate(self.nodes)]
+        if gc.isenabled():
+            gc.disable()
+            left_behind.callback(gc.enable)
         alone = self._one_thread or binding.workers == 1
         loop = _Loop() if alone else None
         for trace in self.traces:

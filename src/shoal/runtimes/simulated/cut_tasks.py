@@ -41,6 +41,7 @@ class CutTasks:
                 found[first] = self.after.first[lane.number]
             else:
                 found[self.before.places(lane)] = [self.after.task_of[instance] for instance in lane.instances]
+        found[self.before.feed_tasks] = self.after.feed_tasks
         return found
 
     @cached_property

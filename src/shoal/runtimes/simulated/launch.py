@@ -18,6 +18,7 @@ from shoal.runtimes.simulated.network.row_runtime import RowRuntime
 from shoal.runtimes.simulated.network.row_runtime import check_settings as check_rows
 from shoal.runtimes.simulated.runtime import SimulatedRuntime
 from shoal.runtimes.simulated.settings import CHOICES, SimulatedSettings
+from shoal.runtimes.simulated.traced_results import ResultTracedSimulation
 
 
 def made(launch: Launch) -> Runtime:
@@ -46,7 +47,8 @@ def made(launch: Launch) -> Runtime:
         if launch.shedding:
             raise ConfigError("mode=statistical has no rows to shed; use mode=real")
         sources = {stream: _played(source) for stream, source in sources.items()}
-    return SimulatedRuntime(
+    kind = ResultTracedSimulation if settings.trace_results else SimulatedRuntime
+    return kind(
         sources,
         launch.sink,
         settings,

@@ -15,6 +15,7 @@ from shoal.model.control.snapshot import Snapshot
 from shoal.model.control.topology import Topology
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.simulated.delivery import Delivery
+from shoal.runtimes.simulated.engine.arrays import RESULT
 from shoal.runtimes.simulated.engine.simulation import Simulation
 from shoal.runtimes.simulated.input.task_plan import TaskPlan
 from shoal.runtimes.simulated.input.timed import Written
@@ -56,6 +57,10 @@ class SimulatedReports:
     def __init__(self, delivery: Delivery = DIRECT) -> None:
         """Nothing to report yet."""
         self._epoch, self._delivery = 0, delivery
+        self.written = np.zeros(0, RESULT)
+        """The results of the last report, with the latency that they had for the sink."""
+        self.due_s: Floats = np.zeros(0)
+        """When the oldest event of each of them was due."""
 
     def follow(self, plan: TaskPlan, simulation: Simulation) -> None:
         """Count what a simulation does from now on."""
@@ -122,6 +127,7 @@ class SimulatedReports:
         after = Totals.of(simulation, _last_turn_s(simulation, before.at_s) if is_last else simulation.now_s)
         period_s = after.at_s - before.at_s
         results, moves = _written_results(plan, simulation.take_results()), simulation.take_moves()
+        self.written, self.due_s = results, results["at_s"] - results["latency_s"]
         results["latency_s"] = self._delivery.latencies(results, _parts(plan, simulation), self._epoch)
         latency = _histogram(results)
         worked_s = after.worked_s - before.worked_s

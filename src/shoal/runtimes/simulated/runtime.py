@@ -117,7 +117,7 @@ class SimulatedRuntime(CommandedRun):
     def _plan_tasks(self) -> None:
         """Plan the tasks of the arrangement, and what they cost."""
         settings, program = self.settings, self._now.program
-        self._plan = TaskPlan(program)
+        self._plan = TaskPlan(program, feeds_apart=settings.imitates_local)
         self._input.planned(self._plan)
         delays = settings.delays(program, limited=self._limited)
         workers = self._now.binding.workers

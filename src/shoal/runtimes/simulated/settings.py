@@ -123,6 +123,8 @@ class SimulatedSettings:
     selection: str = "greedy"
     """Which state moves first if there is no time for all of it: see docs/how-to/shed-state.md."""
     seed: int = 0
+    trace_results: bool = False
+    """Whether all turns are recorded, so that `result_times` says where the time of results went."""
     measure_policy: bool = False
     """Whether the processor time of policies is measured, which differs from run to run; otherwise it counts as 0."""
 
@@ -217,6 +219,19 @@ class SimulatedSettings:
         found = self._contention(limited=limited)
         return self.machine if found is None else found.on(self.machine)
 
+    @property
+    def imitates_local(self) -> bool:
+        """Whether everything that the local runtime does in turns of its own is a task of its own."""
+        return self.delay == "traced" and self.contention == "profile"
+
+    @property
+    def _idle_s(self) -> float:
+        """How long a worker without work sleeps, if the local runtime is imitated; as a source if that is not known."""
+        if not self.imitates_local:
+            return 0.0
+        worker = read_profile(self.trace).get("divided", {}).get("worker", {})
+        return float(worker.get("idle_wait_s") or self.step_s)
+
     def _contention(self, *, limited: bool) -> Contention | None:
         return None if self.contention == "none" else Contention.of(read_profile(self.trace), limited=limited)
 
@@ -251,7 +266,16 @@ class SimulatedSettings:
         most = self.buffer_rows or (8 * self.block_rows if limited else NO_LIMIT)
         order = ORDER_OF.get(self.scheduling, "priority") if self.scheduling else "event-time"
         by_turn = self.delay == "traced"
-        return Rules(self.queues or "worker-queue", order, self.turn_steps, most, self.hand_over_s, by_turn=by_turn)
+        return Rules(
+            self.queues or "worker-queue",
+            order,
+            self.turn_steps,
+            most,
+            self.hand_over_s,
+            by_turn=by_turn,
+            traced=self.trace_results,
+            idle_s=self._idle_s,
+        )
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "SimulatedSettings":

@@ -1,6 +1,7 @@
 """Costs of all tasks: what a step brings, as seconds of work of every task."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from shoal.runtimes.simulated.engine.simulation import StepInput, Tasks
 from shoal.runtimes.simulated.input.task_plan import Counts, Merged, TaskPlan
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 LEAST_S = 1e-12
 """The least work of a task that has something to do."""
 
@@ -26,6 +28,7 @@ class TaskCosts:
         costs = [model.stream(stream) for stream in plan.streams]
         for lane in plan.lanes:
             costs += [model.lane(lane)] * plan.width(lane)
+        costs += [model.feed(stream, lane) for stream, lane in plan.feeds]
         self.fixed_s = factor * np.array([cost.fixed_s for cost in costs])
         self._event_s = factor * np.array([cost.event_s for cost in costs])
         self._result_s = factor * np.array([cost.result_s for cost in costs])
@@ -45,10 +48,11 @@ class TaskCosts:
     def tasks(self) -> Tasks:
         """The tasks for the core."""
         plan = self._plan
-        return Tasks(len(plan.streams), plan.unit, plan.group, self.fixed_s, plan.edges)
+        return Tasks(len(plan.streams), plan.unit, plan.group, self.fixed_s, plan.edges, plan.order)
 
     def step(self, counts: Counts) -> StepInput:
         """A step for the core."""
+        counts = replace(counts, events=self._with_feeds(counts))
         work_s = self._event_s * counts.events + self._result_s * counts.results
         active = (counts.events > 0) | (counts.results > 0)
         once_s, chosen = np.zeros_like(work_s), self._plan.instance_tasks
@@ -81,6 +85,12 @@ class TaskCosts:
         size = counts.events * self._plan.row_bytes
         events, results = counts.events, counts.results
         return StepInput(counts.source, counts.due_s, counts.rows, work_s, size, events, results, once_s, waited)
+
+    def _with_feeds(self, counts: Counts) -> Ints:
+        """The events of all tasks; feeds get those of their source."""
+        events, plan = counts.events.copy(), self._plan
+        events[plan.feed_tasks[plan.feed_sources == counts.source]] = counts.rows
+        return events
 
     def _estimated(self, counts: Counts) -> Merged:
         """What instances merge if that is not counted: those with results their state, new rows as they come."""

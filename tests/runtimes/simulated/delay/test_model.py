@@ -116,12 +116,32 @@ def test_traced_slows_the_fixed_part_of_every_node_down_by_its_own_factor() -> N
     slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {"source ad_events": 3.0, "sink views": 0.5}, waits)
     model = delay_model("traced", compiled, profile_of(compiled), slowed=slowed)
     decision_s = DECISION_S / 4  # beside a busy worker the core multiplies it by 4 again
-    assert model.stream("ad_events").fixed_s == pytest.approx(3e-4 + decision_s + (1e-5 + decision_s) / 2)
+    assert model.stream("ad_events").fixed_s == pytest.approx(3e-4 + decision_s)
+    assert model.feed("ad_events", compiled.lanes[0]).fixed_s == pytest.approx((1e-5 + decision_s) / 2)
     lane = model.lane(compiled.lanes[0])
     assert lane.fixed_s == pytest.approx(1e-6 + decision_s)
     assert (min(lane.waits), max(lane.waits)) == pytest.approx((0.0, 2.0), abs=0.05)
-    assert 0.5 < min(model.stream("ad_events").waits) < max(model.stream("ad_events").waits) < 1.5
+    assert 0.49 < min(model.stream("ad_events").waits) < max(model.stream("ad_events").waits) < 1.51
+    assert model.feed("ad_events", compiled.lanes[0]).waits == ()
     assert lane.emit_s == pytest.approx((0.5e-6 + decision_s) * 4 / 2)
+
+
+def test_steps_that_take_turns_of_their_own_cost_as_much_in_all_as_those_of_the_stream() -> None:
+    compiled = program("ysb")
+    lane, slowed = compiled.lanes[0], Contention((1.0,), (1.0,), (), (), {}, {})
+    whole, apart = (delay_model("traced", compiled, profile_of(compiled), slowed=each) for each in (None, slowed))
+    stream, feed = apart.stream("ad_events"), apart.feed("ad_events", lane)
+    assert (feed.fixed_s, feed.event_s) > (0.0, 0.0)
+    assert stream.fixed_s + feed.fixed_s == pytest.approx(whole.stream("ad_events").fixed_s)
+    assert stream.event_s + feed.event_s == pytest.approx(whole.stream("ad_events").event_s)
+    assert whole.feed("ad_events", lane) == delay_model("uniform", compiled).feed("ad_events", lane) == Cost()
+
+
+def test_the_time_between_two_turns_is_that_beside_other_workers_if_it_was_measured() -> None:
+    compiled = program("ysb")
+    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {}, {}, between_s=4e-5)
+    model = delay_model("traced", compiled, profile_of(compiled), slowed=slowed)
+    assert model.stream("ad_events").fixed_s == pytest.approx(1e-4 + 4e-5 / 4)
 
 
 def test_traced_adds_the_nodes_behind_a_stream_by_what_they_take_of_it() -> None:

@@ -13,7 +13,7 @@ from tests.runtimes.simulated.engine.naive_moves import NaiveMoves
 from tests.runtimes.simulated.engine.naive_parts import Cell, Step, Worker
 
 from shoal.runtimes.simulated.engine.simulation import StepInput
-from shoal.runtimes.simulated.engine.turns import STEP_STRIDE, TASK_STRIDE
+from shoal.runtimes.simulated.engine.turn_time import STEP_STRIDE, TASK_STRIDE
 from shoal.runtimes.simulated.engine.world import Rules, Tasks
 from shoal.runtimes.simulated.machine.machine import Machine
 

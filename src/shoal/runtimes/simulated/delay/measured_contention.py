@@ -20,7 +20,8 @@ class Contention:
 
     `wake_ups`: seconds until an idle worker begins a turn. `deliveries`: seconds from the end of a turn with results
     until the sink has them, by the number of other busy workers. `nodes`: factors of the fixed part of single nodes, by
-    name, and `waits` how that of each varies: factors that occur equally often, 1 on average.
+    name, and `waits` how that of each varies: factors that occur equally often, 1 on average. `between_s`: seconds
+    between two turns of a worker that has more to do; None if it is what a decision takes in one thread.
     """
 
     work: tuple[float, ...]
@@ -29,6 +30,7 @@ class Contention:
     deliveries: tuple[tuple[float, ...], ...]
     nodes: Mapping[str, float]
     waits: Mapping[str, tuple[float, ...]]
+    between_s: float | None = None
 
     @property
     def typical(self) -> float:
@@ -74,9 +76,10 @@ class Contention:
                 tuple(tuple(float(value) for value in row) for row in part[name]) for name in ("wake_ups", "deliveries")
             )
             waits = {str(name): tuple(map(float, values)) for name, values in part["waits"].items()}
+            between_s = None if part.get("between_s") is None else float(part["between_s"])
             nodes = {str(name): float(factor) for name, factor in found["nodes"].items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(f"profile has a contention that cannot be read: {error}; {AGAIN}") from error
         if not work or not turn:
             raise ConfigError(f"profile has no contention of workers; {AGAIN}")
-        return cls(work, turn, wake_ups, deliveries, nodes, waits)
+        return cls(work, turn, wake_ups, deliveries, nodes, waits, between_s)

@@ -22,11 +22,15 @@ class DelayModel(Protocol):
     def stream(self, stream: str) -> Cost:
         """The cost of a stream: its source and all steps without state behind it, up to the lanes.
 
-        Per event of the stream. Results of queries without state are emitted there too.
+        Per event of the stream. Results of queries without state are emitted there too. All but the source and what
+        several lanes share is the cost of feeds and of lanes without state instead, for a model that has `feed`.
         """
 
     def lane(self, lane: Lane) -> Cost:
         """The cost of a lane, and per result of the steps and sinks behind it; nothing for a lane without state."""
+
+    def feed(self, stream: str, lane: Lane) -> Cost:
+        """The cost of the steps from a stream to a lane with state, per event of the stream."""
 
     def nodes(self, *, divided: bool = False) -> Sequence[Mapping[str, Any]] | None:
         """The nodes of the profile, for a model that has one; `divided`: with lanes divided by worker."""

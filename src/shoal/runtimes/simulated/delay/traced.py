@@ -59,26 +59,21 @@ class Traced:
     def stream(self, stream: str) -> Cost:
         """The source, the steps behind it up to the lanes, and the results that pass no lane; per event.
 
-        Lanes that get nothing but a watermark take a turn, too. These turns belong to the stream that is read.
+        Lanes that get nothing but a watermark take a turn, too. These turns belong to the stream that is read. With
+        contention, only what several lanes share counts here.
         """
-        source = next((node for node in self._nodes if node["name"] == f"source {stream}"), None)
-        if source is None:
-            raise ConfigError(f"stream must be one of {', '.join(self.program.inputs)}; got {stream!r}")
-        cost = self._turn(source, 1.0)
-        for node in self._behind(source):
-            turns = min(1.0, node["turns"] / source["turns"]) if source["turns"] else 0.0
-            own = self._turn(node, turns).in_turns_of(TURN_EVENTS)
-            cost = cost.and_per_event(own, **_shares(node, source["events_in"]))
-        nodes = [source, *self._behind(source)]
-        lanes = [lane for node in nodes for lane in self._lanes_at(node)]
-        empty_s = sum(map(self._empty_s, (*nodes[1:], *lanes)))
-        turns = {node["name"]: min(1.0, node["turns"] / max(1, source["turns"])) for node in nodes}
-        return replace(cost, fixed_s=cost.fixed_s + empty_s / max(1, source["turns"]), waits=self._waits(nodes, turns))
+        source = self._source(stream)
+        shared = [node for node in self._behind(source) if not self._apart or len(self._readers_of[node["name"]]) != 1]
+        return self._chain(source, self._turn(source, 1.0), [source, *shared])
 
     def lane(self, lane: Lane) -> Cost:
-        """The operator with state, and for every result the steps and sinks behind it."""
+        """The operator with state, and for every result the steps and sinks behind it.
+
+        With contention, a lane without state costs its own steps and sinks, per event of its stream.
+        """
         if lane.kernel is None:
-            return Cost()
+            origins = [feed.origin for feed in lane.feeds if isinstance(feed.origin, str)]
+            return self._own(origins[0], lane) if self._apart and origins else Cost()
         own = next(node for node in self._nodes if node.get("lane") == lane.number)
         cost = self._turn(own, 1.0).in_turns_of(TURN_EVENTS)
         waits = self._waits([own], {own["name"]: 1.0})
@@ -87,6 +82,60 @@ class Traced:
             cost = cost.and_per_result(self._slowed(self._turn(node, 1.0)), **_shares(node, own["events_out"]))
             cost = replace(cost, fixed_s=cost.fixed_s + self._empty_s(node) / max(1, own["turns"]))
         return cost
+
+    def feed(self, stream: str, lane: Lane) -> Cost:
+        """The steps from a stream to a lane with state, up to those that other lanes need as well; per event."""
+        return self._own(stream, lane) if self._apart else Cost()
+
+    @property
+    def _apart(self) -> bool:
+        """Whether the steps to every lane are a task of their own, as they take turns of their own when run."""
+        return self.slowed is not None
+
+    def _own(self, stream: str, lane: Lane) -> Cost:
+        """What only one lane needs of a stream."""
+        source, key = self._source(stream), (stream, _key(lane))
+        nodes = [node for node in self._behind(source) if self._readers_of[node["name"]] == {key}]
+        return self._chain(source, Cost(), nodes)
+
+    def _chain(self, source: Node, cost: Cost, nodes: Sequence[Node]) -> Cost:
+        """A cost, and that of some nodes behind a source, per event of that."""
+        turns = {node["name"]: min(1.0, node["turns"] / max(1, source["turns"])) for node in nodes}
+        behind = [node for node in nodes if node is not source]
+        for node in behind:
+            own = self._turn(node, turns[node["name"]]).in_turns_of(TURN_EVENTS)
+            cost = cost.and_per_event(own, **_shares(node, source["events_in"]))
+        empty_s = sum(map(self._empty_s, (*behind, *(lane for node in nodes for lane in self._lanes_at(node)))))
+        return replace(cost, fixed_s=cost.fixed_s + empty_s / max(1, source["turns"]), waits=self._waits(nodes, turns))
+
+    def _source(self, stream: str) -> Node:
+        source = next((node for node in self._nodes if node["name"] == f"source {stream}"), None)
+        if source is None:
+            raise ConfigError(f"stream must be one of {', '.join(self.program.inputs)}; got {stream!r}")
+        return source
+
+    @cached_property
+    def _readers_of(self) -> Mapping[str, set[tuple[str, object]]]:
+        """Of every node behind a source, the streams and lanes for which it is needed; those without state by table."""
+        found: dict[str, set[tuple[str, object]]] = {node["name"]: set() for node in self._nodes}
+        tables = {outlet.table: _key(lane) for lane in self.program.lanes for outlet in lane.outlets}
+        for node in self._nodes:
+            if node["kind"] == "lane":
+                self._mark(node["inputs"], node["lane"], found)
+            elif node["kind"] == "outlet":
+                self._mark([node["name"]], tables.get(node["operators"][0].removeprefix("sink ")), found)
+        return found
+
+    def _mark(self, names: Sequence[str], key: object, found: Mapping[str, set[tuple[str, object]]]) -> None:
+        """Mark all nodes on the ways from sources to some nodes; ways from other lanes belong to those."""
+        by_name = {node["name"]: node for node in self._nodes}
+        for name in names:
+            way = [by_name[name]]
+            while way[-1]["inputs"] and way[-1]["kind"] != "lane":
+                way.append(by_name[way[-1]["inputs"][0]])
+            if way[-1]["kind"] == "source":
+                for node in way:
+                    found[node["name"]].add((way[-1]["name"].removeprefix("source "), key))
 
     def _turn(self, node: Node, turns: float) -> Cost:
         """The cost of a node that has so many turns; each needs a decision of the worker."""
@@ -108,6 +157,8 @@ class Traced:
 
     @property
     def _decision_s(self) -> float:
+        if self.slowed is not None and self.slowed.between_s is not None:
+            return self.slowed.between_s
         return float(self.worker.get("decision_s") or 0.0)
 
     def _empty_s(self, node: Node) -> float:
@@ -173,6 +224,11 @@ def _check(lane: Lane, node: Node | None) -> Node:
     if node is None or list(node["operators"]) != operators:
         raise ConfigError(f"profile is one of other queries: lane {lane.number} has other operators there; {AGAIN}")
     return node
+
+
+def _key(lane: Lane) -> object:
+    """How a lane is named among those that need a node: by its number, or by its tables if it has no state."""
+    return lane.number if lane.kernel is not None else tuple(outlet.table for outlet in lane.outlets)
 
 
 def _shares(node: Node, rows: int) -> dict[str, float]:

@@ -95,6 +95,10 @@ class Uniform:
         """None: nothing was measured."""
         return None
 
+    def feed(self, stream: str, lane: Lane) -> Cost:  # noqa: ARG002  (the same for all)
+        """Nothing: steps are part of the stream."""
+        return Cost()
+
     def selectivity(self, lane: Lane) -> float:
         """Results per event; only a profile knows it."""
         return measured_selectivity(self.profile, lane)

@@ -24,7 +24,7 @@ FINISH, POLL, FLOW, ARRIVE, MOVED, LINK, HOST = range(7)
 INPUT, STATE = range(2)
 """What a flow carries: the input of a task, or the state of a unit."""
 
-AGENDA, FLOWS, WAKES, RESULTS, MOVES = range(5)
+AGENDA, FLOWS, WAKES, RESULTS, MOVES, TRACE = range(6)
 """Arrays that grow when they are full."""
 
 _I, _F = np.int64, np.float64
@@ -47,6 +47,7 @@ TASK = np.dtype(
         ("results", _I),
         ("busy_s", _F),
         ("last_run_s", _F),
+        ("later_s", _F),
         ("rank", _F),
         ("key", _F),
         ("number", _I),
@@ -55,7 +56,8 @@ TASK = np.dtype(
         ("before", _I),
     ]
 )
-"""`fixed_s` is paid by a turn that follows one of another group or step; the last five belong to the queues."""
+"""`fixed_s` is paid by a turn that follows one of another group or step; the last five belong to the queues.
+`later_s` is added to the arrival of its steps, where the queue is in that order."""
 UNIT = np.dtype(
     [
         ("start", _I),
@@ -97,10 +99,13 @@ HOST_STATE = np.dtype(
         ("workers", _I),
         ("first_node", _I),
         ("nodes", _I),
+        ("ended_s", _F),
     ]
 )
-"""`down`: how many reasons it has to be down; workers and memory nodes of a host have numbers in a row."""
-SOURCE = np.dtype([("task", _I), ("blocked", _I), ("ended", _I), ("polled", _I), ("due", _I)])
+"""`ended_s`: when a turn ended last; `down`: how many reasons it has to be down; workers and memory nodes of a host
+have numbers in a row."""
+SOURCE = np.dtype([("task", _I), ("blocked", _I), ("ended", _I), ("polled", _I), ("due", _I), ("sleeps", _I)])
+"""`sleeps`: it is to be polled, and its worker sleeps."""
 QUEUE = np.dtype([("root", _I), ("free_s", _F)])
 """The first task, and the time from which another worker can access it."""
 STEP = np.dtype([("arrival_s", _F), ("left", _I), ("rows", _I), ("source", _I)])
@@ -146,8 +151,15 @@ FLOW_STATE = np.dtype(
         ("free", _I),
     ]
 )
-RESULT = np.dtype([("task", _I), ("step", _I), ("results", _I), ("others", _I), ("latency_s", _F)])
+RESULT = np.dtype(
+    [("task", _I), ("step", _I), ("worker", _I), ("results", _I), ("others", _I), ("at_s", _F), ("latency_s", _F)]
+)
 """`others`: the busy workers of the host when the results were made, without the one that made them."""
+TRACED = np.dtype(
+    [("task", _I), ("worker", _I), ("step", _I), ("begins", _I), ("began_s", _F), ("ended_s", _F), ("work_s", _F)]
+)
+"""A turn that was traced. `step`: its first one; `begins`: whether it pays the fixed part of a turn; `work_s`: what it
+would take on an idle machine."""
 MOVE = np.dtype([("unit", _I), ("source", _I), ("target", _I), ("bytes", _F), ("frozen_s", _F)])
 TURN = np.dtype([("task", _I), ("worker", _I)])
 CORE = np.dtype(
@@ -156,6 +168,7 @@ CORE = np.dtype(
         ("remote_byte_s", _F),
         ("hand_over_s", _F),
         ("copy_byte_s", _F),
+        ("idle_s", _F),
         ("remote_bytes", _F),
         ("access_s", _F),
         ("moving_s", _F),
@@ -181,11 +194,13 @@ CORE = np.dtype(
         ("flows", _I),
         ("dirty", _I),
         ("hops", _I),
+        ("traces", _I),
+        ("trace", _I),
     ]
 )
 """`in_flight`: rows of steps that are not done, at most `most_rows`; `idle`: workers that are up and have no task;
 `moving_s`: what workers have worked for moves; `hops`: the most links of a route; `by_turn`: results of a turn count
-from the oldest of its steps."""
+from the oldest of its steps; `traces`: whether turns are traced, `trace`: how many of them have been."""
 
 
 class World(NamedTuple):
@@ -225,3 +240,4 @@ class World(NamedTuple):
     wakes: NDArray[np.int64]
     turn_crowd: NDArray[np.float64]
     wake_ups: NDArray[np.float64]
+    trace: NDArray[Any]

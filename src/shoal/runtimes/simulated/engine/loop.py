@@ -21,6 +21,7 @@ from shoal.runtimes.simulated.engine.arrays import (
     RESULTS,
     RUNNING,
     STATE,
+    TRACE,
     WAITING,
     WAKES,
 )
@@ -92,6 +93,8 @@ def _handle(world: Any, kind: int, first: int, second: int) -> None:
     if kind == FINISH:
         if memory.workers(world)[first].version == second:
             _finish(world, first)
+    elif kind == POLL and second:
+        turns.wake_source(world, first)
     elif kind == POLL:
         _poll(world, first)
     elif kind == FLOW:
@@ -132,6 +135,8 @@ def _is_full(world: Any, most: int) -> bool:
         core.full = RESULTS
     elif core.moves + 1 > len(memory.moves(world)):
         core.full = MOVES
+    elif core.traces and core.trace + workers + 1 > len(memory.trace(world)):
+        core.full = TRACE
     else:
         return False
     return True
@@ -155,8 +160,7 @@ def _poll(world: Any, source: int) -> None:
     if sources[source].ended:
         return
     if memory.units(world)[memory.tasks(world)[task].unit].owner >= 0:
-        sources[source].due = 1
-        turns.offer(world, task)
+        turns.poll(world, source)
     elif core.in_flight >= core.most_rows:
         sources[source].blocked = 1
     else:

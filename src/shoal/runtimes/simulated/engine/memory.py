@@ -219,3 +219,9 @@ def turn_crowd(world: Any) -> Any:
 def wake_ups(world: Any) -> Any:
     """See `World.wake_ups`, row behind row."""
     return _carray(_pointer(world[58]), (world[59],), _F)
+
+
+@compiled
+def trace(world: Any) -> Any:
+    """See `World.trace`."""
+    return _carray(_pointer(world[60]), (world[61],), a.TRACED)

@@ -8,7 +8,16 @@ from typing import Any
 
 from shoal.kernels.compiled import compiled
 from shoal.runtimes.simulated.engine import memory
-from shoal.runtimes.simulated.engine.arrays import NONE
+from shoal.runtimes.simulated.engine.arrays import NODE_QUEUE, NONE, SINGLE_QUEUE
+
+
+@compiled
+def queue_of(world: Any, worker: int) -> int:
+    """The queue that a worker serves first."""
+    design = memory.core(world)[0].design
+    if design == SINGLE_QUEUE:
+        return 0
+    return memory.workers(world)[worker].node if design == NODE_QUEUE else worker
 
 
 @compiled

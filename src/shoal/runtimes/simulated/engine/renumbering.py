@@ -9,7 +9,7 @@ from shoal.runtimes.simulated.engine import arrays as a
 
 Ints = NDArray[np.int64]
 Records = NDArray[np.void]
-OF_GRAPH = ("unit", "group", "fixed_s", "out_start", "out_stop", "in_start", "in_stop")
+OF_GRAPH = ("unit", "group", "fixed_s", "later_s", "out_start", "out_stop", "in_start", "in_stop")
 """What a task has from the new graph; all else it brings along. Those of the heap name other tasks."""
 OF_HEAP = ("child", "sibling", "before")
 OF_GRAPH_UNIT = ("start", "stop")

@@ -33,6 +33,7 @@ GROWN = {
     a.WAKES: ("wakes",),
     a.RESULTS: ("results",),
     a.MOVES: ("moves",),
+    a.TRACE: ("trace",),
 }
 """The arrays that grow together."""
 
@@ -225,6 +226,10 @@ class Simulation:
     def take_moves(self) -> NDArray[np.void]:
         """The moves that ended since the last call."""
         return self._taken("moves")
+
+    def take_trace(self) -> NDArray[np.void]:
+        """The turns that have begun since the last call, if the rules say that they are traced."""
+        return self._taken("trace")
 
     def _taken(self, name: str) -> NDArray[np.void]:
         number = int(self.world.core[name][0])

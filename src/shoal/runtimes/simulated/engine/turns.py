@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from shoal.kernels.compiled import compiled
-from shoal.runtimes.simulated.engine import agenda, flows, memory, queues
+from shoal.runtimes.simulated.engine import agenda, flows, memory, queues, turn_time
 from shoal.runtimes.simulated.engine.arrays import (
     DONE,
     EVENT_TIME,
@@ -17,25 +17,13 @@ from shoal.runtimes.simulated.engine.arrays import (
     PRIORITY,
     QUEUED,
     RUNNING,
-    SINGLE_QUEUE,
     TURN_BY_TURN,
     WAITING,
     WORKER_QUEUE,
 )
 
-STEP_STRIDE, TASK_STRIDE = 7919, 104_729
-"""Primes that spread the turns of steps and tasks over the random waits."""
 SOURCES_LAST = 1e12
 """Added to the keys of sources, so that they come after all other tasks."""
-
-
-@compiled
-def queue_of(world: Any, worker: int) -> int:
-    """The queue that a worker serves first."""
-    design = memory.core(world)[0].design
-    if design == SINGLE_QUEUE:
-        return 0
-    return memory.workers(world)[worker].node if design == NODE_QUEUE else worker
 
 
 @compiled
@@ -66,7 +54,7 @@ def offer(world: Any, task: int) -> None:
         if step >= core.fed or memory.cells(world)[step - core.base, task].missing != 0:
             return
         if core.order == EVENT_TIME:
-            key = memory.steps(world)[step - core.base].arrival_s
+            key = memory.steps(world)[step - core.base].arrival_s + tasks[task].later_s
         elif core.order == FIRST_COME:
             key = core.now_s
         elif core.order == TURN_BY_TURN:
@@ -74,9 +62,43 @@ def offer(world: Any, task: int) -> None:
         else:
             key = -tasks[task].rank
     tasks[task].status = QUEUED
-    queues.push(world, queue_of(world, owner), task, key)
+    queues.push(world, queues.queue_of(world, owner), task, key)
     memory.wakes(world)[core.wakes] = owner
     core.wakes += 1
+
+
+@compiled
+def poll(world: Any, source: int) -> None:
+    """Offer a source, at once or when its worker looks again; an idle one sleeps, and wakes when a turn ends."""
+    core, task = memory.core(world)[0], memory.sources(world)[source].task
+    worker = memory.workers(world)[memory.units(world)[memory.tasks(world)[task].unit].owner]
+    memory.sources(world)[source].sleeps = 1
+    if core.idle_s > 0 and worker.task == NONE and worker.up:
+        slept_s = max(worker.free_s, memory.hosts(world)[worker.host].ended_s)
+        looks_s = slept_s + math.ceil((core.now_s - slept_s) / core.idle_s) * core.idle_s
+        if looks_s > core.now_s:
+            agenda.add(world, looks_s, POLL, source, 1)
+            return
+    wake_source(world, source)
+
+
+@compiled
+def wake_source(world: Any, source: int) -> None:
+    """Offer a source that was to be polled, unless that has happened."""
+    if memory.sources(world)[source].sleeps:
+        memory.sources(world)[source].sleeps, memory.sources(world)[source].due = 0, 1
+        offer(world, memory.sources(world)[source].task)
+
+
+@compiled
+def _wake_sources(world: Any, host: int) -> None:
+    """A turn has ended: all workers of the host look at their sources."""
+    core, sources, workers = memory.core(world)[0], memory.sources(world), memory.workers(world)
+    memory.hosts(world)[host].ended_s = core.now_s
+    for source in range(len(sources)):
+        owner = memory.units(world)[memory.tasks(world)[sources[source].task].unit].owner
+        if sources[source].sleeps and owner >= 0 and workers[owner].host == host:
+            wake_source(world, source)
 
 
 @compiled
@@ -95,7 +117,7 @@ def withdraw(world: Any, unit: int) -> None:
     for place in range(units[unit].start, units[unit].stop):
         task = memory.unit_tasks(world)[place]
         if tasks[task].status == QUEUED:
-            queues.remove(world, queue_of(world, units[unit].owner), task)
+            queues.remove(world, queues.queue_of(world, units[unit].owner), task)
             tasks[task].status = WAITING
 
 
@@ -105,7 +127,7 @@ def reorder(world: Any) -> None:
     core, tasks, units = memory.core(world)[0], memory.tasks(world), memory.units(world)
     for task in range(len(tasks)):
         if core.order == PRIORITY and tasks[task].status == QUEUED and tasks[task].source < 0:
-            queue, number = queue_of(world, units[tasks[task].unit].owner), tasks[task].number
+            queue, number = queues.queue_of(world, units[tasks[task].unit].owner), tasks[task].number
             queues.remove(world, queue, task)
             queues.put(world, queue, task, -tasks[task].rank, number)
 
@@ -145,7 +167,7 @@ def _idle(world: Any, owner: int) -> int:
 def _take(world: Any, worker: int) -> None:
     """Give an idle worker the first task of its queue; with a queue per memory node, else of the host's others."""
     core, tasks, sources = memory.core(world)[0], memory.tasks(world), memory.sources(world)
-    host, own = memory.hosts(world)[memory.workers(world)[worker].host], queue_of(world, worker)
+    host, own = memory.hosts(world)[memory.workers(world)[worker].host], queues.queue_of(world, worker)
     turn, most = 0, host.nodes if core.design == NODE_QUEUE else 1
     while turn < most:
         queue = own if turn == 0 else host.first_node + (own - host.first_node + turn) % host.nodes
@@ -194,7 +216,7 @@ def begin(world: Any, worker: int, task: int) -> None:
             work_s += cells[row, task].work_s
             once_s = max(once_s, cells[row, task].once_s)
             size += cells[row, task].bytes
-            remote += _remote_bytes(world, row, task, node)
+            remote += turn_time.remote_bytes(world, row, task, node)
             taken += 1
         end += 1
     last, node_host = tasks[task].last_node, memory.node_host(world)
@@ -204,10 +226,12 @@ def begin(world: Any, worker: int, task: int) -> None:
     work_s += once_s + remote * core.remote_byte_s + units[unit].extra_s
     workers[worker].moving_s = units[unit].extra_s / hosts[host].speed
     units[unit].extra_s = 0.0
-    wake_s = _wake_s(world, worker, task)
-    waited_s = _access(world, worker)
+    wake_s = turn_time.wake_s(world, worker, task)
+    waited_s = turn_time.access_s(world, worker)
     core.access_s += waited_s
-    took_s = _slowed_s(world, worker, task, work_s) / hosts[host].speed + waited_s
+    took_s = turn_time.slowed_s(world, worker, task, work_s) / hosts[host].speed + waited_s
+    if core.traces:
+        turn_time.trace(world, worker, task, work_s / hosts[host].speed, wake_s, took_s)
     tasks[task].status, tasks[task].end, tasks[task].last_node = RUNNING, end, node
     units[unit].at_work += 1
     if workers[worker].task == NONE:
@@ -216,60 +240,6 @@ def begin(world: Any, worker: int, task: int) -> None:
     workers[worker].task, workers[worker].last_group, workers[worker].last_step = task, tasks[task].group, first
     workers[worker].began_s = core.now_s + wake_s
     agenda.add(world, core.now_s + wake_s + took_s, FINISH, worker, workers[worker].version)
-
-
-@compiled
-def _slowed_s(world: Any, worker: int, task: int, work_s: float) -> float:
-    """What work takes beside other busy workers, with the fixed part of the turn unless the turn before paid it."""
-    tasks, workers = memory.tasks(world), memory.workers(world)
-    crowd, turn_crowd = memory.crowd(world), memory.turn_crowd(world)
-    busy, first = memory.hosts(world)[workers[worker].host].busy, tasks[task].next
-    work_s *= crowd[min(busy, len(crowd) - 1)]
-    if workers[worker].last_group != tasks[task].group or workers[worker].last_step != first:
-        varied = memory.cells(world)[first - memory.core(world)[0].base, task].varied
-        work_s += tasks[task].fixed_s * varied * turn_crowd[min(busy, len(turn_crowd) - 1)]
-    return work_s
-
-
-@compiled
-def _wake_s(world: Any, worker: int, task: int) -> float:
-    """How long a worker that was idle takes to begin a turn; sources are polled, which includes that."""
-    workers, tasks = memory.workers(world), memory.tasks(world)
-    if tasks[task].source >= 0 or workers[worker].free_s >= memory.core(world)[0].now_s:
-        return 0.0
-    busy = memory.hosts(world)[workers[worker].host].busy
-    return _drawn(world, memory.wake_ups(world), busy, tasks[task].next, task)
-
-
-@compiled
-def _drawn(world: Any, values: Any, busy: int, step: int, task: int) -> float:
-    """One of the random values for so many other busy workers; a function of the step and task."""
-    levels = len(memory.turn_crowd(world))
-    width = len(values) // levels
-    return values[min(busy, levels - 1) * width + (step * STEP_STRIDE + task * TASK_STRIDE) % width]
-
-
-@compiled
-def _access(world: Any, worker: int) -> float:
-    """The time that the access to a queue takes, until workers before it are done with theirs included."""
-    queue, now_s = memory.queues(world)[queue_of(world, worker)], memory.core(world)[0].now_s
-    queue.free_s = max(queue.free_s, now_s) + memory.workers(world)[worker].access_s
-    return queue.free_s - now_s
-
-
-@compiled
-def _remote_bytes(world: Any, row: int, task: int, node: int) -> float:
-    """Bytes of a task's input that lie in another memory node of the same host."""
-    tasks, workers, cells = memory.tasks(world), memory.workers(world), memory.cells(world)
-    start, stop = tasks[task].in_start, tasks[task].in_stop
-    if start == stop:
-        return 0.0
-    away = 0
-    for place in range(start, stop):
-        ran_on = cells[row, memory.inputs(world)[place]].ran_on
-        if ran_on >= 0 and workers[ran_on].node != node and workers[ran_on].host == memory.node_host(world)[node]:
-            away += 1
-    return cells[row, task].bytes * away / (stop - start)
 
 
 @compiled
@@ -301,6 +271,8 @@ def close(world: Any, worker: int) -> int:
     oldest_s = _oldest_s(world, task, first, end)
     for step in range(first, end):
         complete(world, step, task, worker, oldest_s)
+    if core.idle_s > 0:
+        _wake_sources(world, workers[worker].host)
     return task
 
 
@@ -346,10 +318,10 @@ def _record(world: Any, row: int, task: int, worker: int, since_s: float) -> Non
     """Write down how long results took."""
     core, results = memory.core(world)[0], memory.results(world)
     place = core.results
-    results[place].task, results[place].step = task, row + core.base
+    results[place].task, results[place].step, results[place].worker = task, row + core.base, worker
     results[place].results = memory.cells(world)[row, task].results
     results[place].others = 0 if worker < 0 else memory.hosts(world)[memory.workers(world)[worker].host].busy
-    results[place].latency_s = core.now_s - since_s
+    results[place].at_s, results[place].latency_s = core.now_s, core.now_s - since_s
     core.results += 1
 
 

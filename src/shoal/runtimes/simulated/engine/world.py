@@ -12,6 +12,8 @@ from shoal.runtimes.simulated.machine.machine import Machine
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 NO_LIMIT = 1 << 60
+JUST_LATER_S = 1e-12
+"""What one place in the order of tasks counts for by event time."""
 QUEUES = {"worker-queue": a.WORKER_QUEUE, "node-queue": a.NODE_QUEUE, "single-queue": a.SINGLE_QUEUE}
 ORDERS = {"event-time": a.EVENT_TIME, "first-come": a.FIRST_COME, "turns": a.TURN_BY_TURN, "priority": a.PRIORITY}
 
@@ -21,6 +23,7 @@ class Tasks:
     """The tasks of a graph: sources first, in the order of streams; units that are bound come before those of sources.
 
     `edges` has a row (from, to) for every channel. `group`: tasks of one group in a row pay `fixed_s` once per step.
+    `order`: of tasks that are equally old by event time, those with the smallest come first.
     """
 
     sources: int
@@ -28,6 +31,7 @@ class Tasks:
     group: Ints
     fixed_s: Floats
     edges: Ints
+    order: Ints | None = None
 
     @property
     def number(self) -> int:
@@ -44,7 +48,9 @@ class Tasks:
 class Rules:
     """How workers share queues and order them, and what accesses, remote memory and moves cost.
 
-    `by_turn`: results of a turn count from the oldest of its steps, otherwise each from its own.
+    `by_turn`: results of a turn count from the oldest of its steps, otherwise each from its own. `traced`: turns are
+    recorded, see `Simulation.take_trace`. `idle_s`: how long a worker without work sleeps until it looks at its sources
+    again, unless a turn of its host ends; 0: it never sleeps.
     """
 
     queues: str = "worker-queue"
@@ -54,6 +60,8 @@ class Rules:
     hand_over_s: float = 1e-5
     copy_byte_s: float = 1e-10
     by_turn: bool = False
+    traced: bool = False
+    idle_s: float = 0.0
 
 
 def _csr(first: Ints, second: Ints, number: int) -> tuple[Ints, Ints, Ints]:
@@ -79,6 +87,7 @@ def first_world(
     many, some, few = (4 * number + 4 * cores + 4096, 1024, 64) if room is None else (room, room, room)
     records = np.zeros(number, a.TASK)
     records["unit"], records["group"], records["fixed_s"] = tasks.unit, tasks.group, tasks.fixed_s
+    records["later_s"] = 0.0 if tasks.order is None else JUST_LATER_S * tasks.order
     records["source"] = np.where(np.arange(number) < tasks.sources, np.arange(number), a.NONE)
     records["out_start"], records["out_stop"], outputs = _csr(tasks.edges[:, 0], tasks.edges[:, 1], number)
     records["in_start"], records["in_stop"], inputs = _csr(tasks.edges[:, 1], tasks.edges[:, 0], number)
@@ -95,7 +104,8 @@ def first_world(
     core["remote_byte_s"], core["hand_over_s"] = machine.remote_byte_s, rules.hand_over_s
     core["copy_byte_s"], core["most_rows"] = rules.copy_byte_s, rules.most_rows
     core["design"], core["order"], core["turn_steps"] = design, ORDERS[rules.order], rules.turn_steps
-    core["idle"], core["by_turn"] = workers, rules.by_turn
+    core["idle"], core["by_turn"], core["traces"] = workers, rules.by_turn, rules.traced
+    core["idle_s"] = rules.idle_s
     core["hops"] = 2 if machine.routes.is_star else max(1, int(np.diff(machine.routes.start).max(initial=0)))
     hops = np.full((some, int(core["hops"][0])), a.NONE)
     return a.World(
@@ -129,6 +139,7 @@ def first_world(
         wakes=np.zeros(many, np.int64),
         turn_crowd=np.array(machine.turn_slowdown or machine.slowdown),
         wake_ups=machine.shuffled_wake_ups().reshape(-1),
+        trace=np.zeros(many if rules.traced else 1, a.TRACED),
     )
 
 

@@ -1,7 +1,8 @@
 """Task plans: the tasks of a program, and what they are bound with.
 
 A task is a stream's source, an instance of a lane with state, or a lane without state. Units that policies bind come
-first, one per instance; then those of lanes without state, then those of sources.
+first, one per instance; then those of lanes without state, then those of sources. With `feeds_apart`, the steps from a
+stream to a lane with state are a task of the source's unit, as they are nodes of its worker on the local runtime.
 """
 
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ class TaskPlan:
     """The tasks of a program, sources first, then lane by lane."""
 
     program: Program
+    feeds_apart: bool = False
 
     @cached_property
     def streams(self) -> tuple[str, ...]:
@@ -62,9 +64,29 @@ class TaskPlan:
         return slice(self.first[lane.number], self.first[lane.number] + self.width(lane))
 
     @cached_property
+    def feeds(self) -> tuple[tuple[str, Lane], ...]:
+        """The streams and lanes with state between which the steps are a task; these tasks come last, in this order."""
+        if not self.feeds_apart:
+            return ()
+        read = [(feed.origin, lane) for lane in self.lanes if lane.kernel is not None for feed in lane.feeds]
+        return tuple(
+            {(stream, lane.number): (stream, lane) for stream, lane in read if isinstance(stream, str)}.values()
+        )
+
+    @cached_property
+    def feed_tasks(self) -> Ints:
+        """The task of every feed."""
+        return len(self.streams) + sum(map(self.width, self.lanes)) + np.arange(len(self.feeds))
+
+    @cached_property
+    def feed_sources(self) -> Ints:
+        """The source of every feed."""
+        return np.array([self.streams.index(stream) for stream, _ in self.feeds], np.int64)
+
+    @cached_property
     def number(self) -> int:
         """Number of tasks."""
-        return len(self.streams) + sum(map(self.width, self.lanes))
+        return len(self.streams) + sum(map(self.width, self.lanes)) + len(self.feeds)
 
     @cached_property
     def instances(self) -> tuple[InstanceId, ...]:
@@ -91,6 +113,7 @@ class TaskPlan:
         bound = len(self.instances)
         units[stateless] = bound + np.arange(len(stateless))
         units[: len(self.streams)] = bound + len(stateless) + np.arange(len(self.streams))
+        units[self.feed_tasks] = units[self.feed_sources]
         return units
 
     @cached_property
@@ -99,21 +122,39 @@ class TaskPlan:
         groups = np.arange(self.number, dtype=np.int64)
         for lane in self.lanes:
             groups[self.places(lane)] = len(self.streams) + lane.number
+        groups[self.feed_tasks] = len(self.streams) + len(self.lanes) + np.arange(len(self.feeds))
         return groups
+
+    @cached_property
+    def order(self) -> Ints:
+        """The order of tasks that are equally old: where feeds are apart, what is wired first comes first."""
+        found = np.zeros(self.number, np.int64)
+        if self.feeds_apart:
+            for place, lane in enumerate(self.lanes):
+                found[self.places(lane)] = 2 * place + 1 if lane.kernel is not None else 2 * len(self.lanes)
+            place_of = {lane.number: place for place, lane in enumerate(self.lanes)}
+            found[self.feed_tasks] = [2 * place_of[lane.number] for _, lane in self.feeds]
+        return found
 
     @cached_property
     def edges(self) -> Ints:
         """Channels between tasks: instances of equally many go one to one, others all to all."""
         found: list[tuple[int, int]] = []
         by_number = {lane.number: lane for lane in self.lanes}
+        task_of = {
+            (stream, lane.number): task
+            for (stream, lane), task in zip(self.feeds, self.feed_tasks.tolist(), strict=True)
+        }
+        found += zip(self.feed_sources.tolist(), self.feed_tasks.tolist(), strict=True)
         for lane in self.lanes:
             targets = range(self.places(lane).start, self.places(lane).stop)
             for feed in lane.feeds:
                 if isinstance(feed.origin, str):
-                    found += [(self.streams.index(feed.origin), target) for target in targets]
+                    before = task_of.get((feed.origin, lane.number), self.streams.index(feed.origin))
+                    found += [(before, target) for target in targets]
                     continue
-                before = self.places(by_number[feed.origin])
-                sources = range(before.start, before.stop)
+                places = self.places(by_number[feed.origin])
+                sources = range(places.start, places.stop)
                 if len(sources) == len(targets):
                     found += zip(sources, targets, strict=True)
                 else:
@@ -157,10 +198,15 @@ class TaskPlan:
     def owners(self, binding: Binding, *, outside: bool) -> list[int]:
         """The worker of every unit; sources have none if they are outside of the machine."""
         bound = [int(binding.worker_of.get(instance, 0)) for instance in self.instances]
-        stateless = sum(lane.kernel is None for lane in self.lanes)
-        rest = [number % binding.workers for number in range(stateless)]
+        stateless = [lane for lane in self.lanes if lane.kernel is None]
+        rest = [self._home(lane, number) % binding.workers for number, lane in enumerate(stateless)]
         sources = [-1 if outside else number % binding.workers for number in range(len(self.streams))]
         return [*bound, *rest, *sources]
+
+    def _home(self, lane: Lane, number: int) -> int:
+        """The worker of a lane without state: that of its source, where feeds are apart, as on the local runtime."""
+        origins = [feed.origin for feed in lane.feeds if isinstance(feed.origin, str)]
+        return self.streams.index(origins[0]) if self.feeds_apart and origins else number
 
 
 def _written(lane: Lane, outlet: Outlet, number: int) -> str | None:

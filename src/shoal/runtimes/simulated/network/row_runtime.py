@@ -42,6 +42,7 @@ REFUSED = {
     "arrival": "spread",
     "buffer_rows": 0,
     "work_factor": 1.0,
+    "trace_results": False,
 }
 """Settings that have no meaning row by row, with the only value that is taken."""
 RESCUE = "rescue"

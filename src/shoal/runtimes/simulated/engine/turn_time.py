@@ -1,0 +1,85 @@
+"""Turn times: how long a turn takes beside other busy workers, until an idle worker begins it, and what is recorded."""
+
+from typing import Any
+
+from shoal.kernels.compiled import compiled
+from shoal.runtimes.simulated.engine import memory, queues
+
+STEP_STRIDE, TASK_STRIDE = 7919, 104_729
+"""Primes that spread the turns of steps and tasks over the random waits."""
+
+
+@compiled
+def trace(world: Any, worker: int, task: int, work_s: float, wake_s: float, took_s: float) -> None:
+    """Record a turn that begins now; `work_s` is without its fixed part."""
+    core, began_s = memory.core(world)[0], memory.core(world)[0].now_s + wake_s
+    turn = memory.trace(world)[core.trace]
+    turn.task, turn.worker, turn.step = task, worker, memory.tasks(world)[task].next
+    turn.begins = _pays_fixed(world, worker, task)
+    turn.began_s, turn.ended_s = began_s, began_s + took_s
+    turn.work_s = work_s
+    if turn.begins:
+        speed = memory.hosts(world)[memory.workers(world)[worker].host].speed
+        turn.work_s += memory.tasks(world)[task].fixed_s / speed
+    core.trace += 1
+
+
+@compiled
+def _pays_fixed(world: Any, worker: int, task: int) -> bool:
+    """Whether a turn pays its fixed part, unless the worker's turn before was of the same group and step."""
+    before, own = memory.workers(world)[worker], memory.tasks(world)[task]
+    return before.last_group != own.group or before.last_step != own.next
+
+
+@compiled
+def slowed_s(world: Any, worker: int, task: int, work_s: float) -> float:
+    """What work takes beside other busy workers, with the fixed part of the turn unless the turn before paid it."""
+    tasks, workers = memory.tasks(world), memory.workers(world)
+    crowd, turn_crowd = memory.crowd(world), memory.turn_crowd(world)
+    busy, first = memory.hosts(world)[workers[worker].host].busy, tasks[task].next
+    work_s *= crowd[min(busy, len(crowd) - 1)]
+    if _pays_fixed(world, worker, task):
+        varied = memory.cells(world)[first - memory.core(world)[0].base, task].varied
+        work_s += tasks[task].fixed_s * varied * turn_crowd[min(busy, len(turn_crowd) - 1)]
+    return work_s
+
+
+@compiled
+def wake_s(world: Any, worker: int, task: int) -> float:
+    """How long a worker that was idle takes to begin a turn; sources are polled, which includes that."""
+    workers, tasks = memory.workers(world), memory.tasks(world)
+    if tasks[task].source >= 0 or workers[worker].free_s >= memory.core(world)[0].now_s:
+        return 0.0
+    busy = memory.hosts(world)[workers[worker].host].busy
+    return _drawn(world, memory.wake_ups(world), busy, tasks[task].next, task)
+
+
+@compiled
+def _drawn(world: Any, values: Any, busy: int, step: int, task: int) -> float:
+    """One of the random values for so many other busy workers; a function of the step and task."""
+    levels = len(memory.turn_crowd(world))
+    width = len(values) // levels
+    return values[min(busy, levels - 1) * width + (step * STEP_STRIDE + task * TASK_STRIDE) % width]
+
+
+@compiled
+def access_s(world: Any, worker: int) -> float:
+    """The time that the access to a queue takes, until workers before it are done with theirs included."""
+    queue, now_s = memory.queues(world)[queues.queue_of(world, worker)], memory.core(world)[0].now_s
+    queue.free_s = max(queue.free_s, now_s) + memory.workers(world)[worker].access_s
+    return queue.free_s - now_s
+
+
+@compiled
+def remote_bytes(world: Any, row: int, task: int, node: int) -> float:
+    """Bytes of a task's input that lie in another memory node of the same host."""
+    tasks, workers, cells = memory.tasks(world), memory.workers(world), memory.cells(world)
+    start, stop = tasks[task].in_start, tasks[task].in_stop
+    if start == stop:
+        return 0.0
+    away = 0
+    for place in range(start, stop):
+        ran_on = cells[row, memory.inputs(world)[place]].ran_on
+        if ran_on >= 0 and workers[ran_on].node != node and workers[ran_on].host == memory.node_host(world)[node]:
+            away += 1
+    return cells[row, task].bytes * away / (stop - start)
