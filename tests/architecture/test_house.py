@@ -35,6 +35,7 @@ SAME_IDEA = {
     "run": "the run; the command that starts one",
     "runtime": "the runtime itself, for each runtime",
     "script": "a script of SQL; its commands carried out by a session",
+    "traced_results": "where the time of results goes: in a run on threads, in a simulated one",
     "settings": "what a user can set: of control, of the local and the simulated runtime",
     "source": "the source protocol; a source as Spark knows it",
 }

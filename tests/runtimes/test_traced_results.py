@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from shoal.model.control.messages import EpochCommitted
-from shoal.runtimes.result_path import PARTS, ResultTimes
+from shoal.runtimes.measured.result_path import PARTS, ResultTimes
 from shoal.session.run import Run, start
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount

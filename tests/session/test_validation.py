@@ -16,7 +16,7 @@ from shoal.model.control.binding import Binding
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.messages import EpochCommitted
 from shoal.model.control.snapshot import Snapshot
-from shoal.runtimes.result_path import PARTS
+from shoal.runtimes.measured.result_path import PARTS
 from shoal.session.job import Job
 from shoal.session.validation import (
     Figures,

@@ -20,7 +20,7 @@ from shoal.model.control.partitioning import Partitioning
 from shoal.model.control.shedding import StreamShedding
 from shoal.model.control.topology import Topology
 from shoal.model.query.graph import Graph
-from shoal.runtimes.result_path import ResultTimes
+from shoal.runtimes.measured.result_path import ResultTimes
 
 RemoteCommand = AddQuery | ReplaceQuery | RemoveQuery | Repartition
 """Commands that another process may send to a run."""

@@ -13,8 +13,8 @@ from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
 from shoal.model.control.histogram import Histogram, merged
 from shoal.model.control.messages import EpochCommitted
+from shoal.runtimes.measured.result_path import ResultTimes
 from shoal.runtimes.protocol import Say
-from shoal.runtimes.result_path import ResultTimes
 from shoal.session.digest import differences
 from shoal.session.job import Job
 from shoal.session.run import start

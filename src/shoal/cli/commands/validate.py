@@ -16,9 +16,9 @@ from shoal.cli.progress import Progress
 from shoal.cli.target import target
 from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
-from shoal.runtimes.profile_file import read_profile
+from shoal.runtimes.measured.profile_file import read_profile
+from shoal.runtimes.measured.result_path import PARTS
 from shoal.runtimes.registry import runtime_kind
-from shoal.runtimes.result_path import PARTS
 from shoal.session.job import Job
 from shoal.session.profile import profiled
 from shoal.session.validation import POLICY, PartTimes, TwoRuns, Validation, enough_events

@@ -30,12 +30,12 @@ from shoal.connectors.sources.source import Source
 from shoal.model.control.messages import RunEnded
 from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin
-from shoal.runtimes.cost_fit import PARTS, Floats, non_negative
 from shoal.runtimes.local.delivery_probe import ProbedRuntime
 from shoal.runtimes.local.node_costs import columns_of
 from shoal.runtimes.local.node_groups import groups_of
 from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 from shoal.runtimes.local.trace import TracedRuntime, TracedTurn, TurnTrace
+from shoal.runtimes.measured.cost_fit import PARTS, Floats, non_negative
 
 Ints = NDArray[np.int64]
 

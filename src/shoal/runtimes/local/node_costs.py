@@ -19,7 +19,6 @@ from shoal.connectors.sources.source import Source
 from shoal.model.control.messages import RunEnded
 from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin
-from shoal.runtimes.cost_fit import FittedCost, Floats, fitted, relative_error, turns_of, usual
 from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.source_node import SourceNode
@@ -27,6 +26,7 @@ from shoal.runtimes.local.memory.blocks import Sizes
 from shoal.runtimes.local.node_groups import NodeGroup, groups_of, operators_of
 from shoal.runtimes.local.runtime import LocalSetup
 from shoal.runtimes.local.trace import TracedRuntime, TracedTurn
+from shoal.runtimes.measured.cost_fit import FittedCost, Floats, fitted, relative_error, turns_of, usual
 
 PORTIONS = (12, 60)
 """The numbers of portions in which generated events are run as fast as possible, beside all at once."""

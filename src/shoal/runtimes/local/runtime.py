@@ -58,8 +58,8 @@ from shoal.runtimes.local.scheduling.scheduler import Scheduler
 from shoal.runtimes.local.scheduling.thread_per_node import ThreadPerNode
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 from shoal.runtimes.local.supervisor import Supervisor
+from shoal.runtimes.measured.result_path import ResultTimes
 from shoal.runtimes.protocol import Capabilities, Overhead, refuse_dataframes
-from shoal.runtimes.result_path import ResultTimes
 
 CAPABILITIES = Capabilities(
     name="local",

@@ -15,7 +15,7 @@ from shoal.runtimes.local.dataflow.lane_node import LaneNode
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.runtime import LocalSetup
 from shoal.runtimes.local.trace import TracedRuntime
-from shoal.runtimes.result_path import Emission, PlaceTurns, ResultTimes, result_times
+from shoal.runtimes.measured.result_path import Emission, PlaceTurns, ResultTimes, result_times
 
 
 class _Emitted(NamedTuple):

@@ -9,7 +9,7 @@ from shoal.errors import ConfigError, did_you_mean
 from shoal.mechanisms.shedding.selection import selection_named
 from shoal.policies.catalog import QUEUED, QUEUES_OF
 from shoal.policies.scheduling.catalog import SCHEDULING
-from shoal.runtimes.profile_file import read_profile
+from shoal.runtimes.measured.profile_file import read_profile
 from shoal.runtimes.setting_value import setting_value
 from shoal.runtimes.simulated.delay.measured_contention import Contention
 from shoal.runtimes.simulated.delay.model import DELAY_MODELS, DelayModel, delay_model, weights_of

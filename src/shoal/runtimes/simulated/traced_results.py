@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.model.control.messages import EpochCommitted
-from shoal.runtimes.result_path import Emission, PlaceTurns, ResultTimes, result_times
+from shoal.runtimes.measured.result_path import Emission, PlaceTurns, ResultTimes, result_times
 from shoal.runtimes.simulated.input.task_plan import TaskPlan
 from shoal.runtimes.simulated.runtime import SimulatedRuntime
 

@@ -20,7 +20,16 @@ from shoal.connectors.sources.source import Source
 from shoal.model.control.messages import EpochCommitted, RunEnded
 from shoal.model.query.graph import Graph
 from shoal.policies.binding.static import round_robin
-from shoal.runtimes.cost_fit import HELD_OUT, LEAST_TURNS, FittedCost, Floats, fitted, relative_error, turns_of, usual
+from shoal.runtimes.measured.cost_fit import (
+    HELD_OUT,
+    LEAST_TURNS,
+    FittedCost,
+    Floats,
+    fitted,
+    relative_error,
+    turns_of,
+    usual,
+)
 from shoal.runtimes.protocol import Say
 from shoal.runtimes.spark.cluster.session import spark_session, use_own_python
 from shoal.runtimes.spark.driver.epoch import EpochRunner

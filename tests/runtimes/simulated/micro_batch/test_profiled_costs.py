@@ -11,7 +11,7 @@ from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count
 from shoal.model.query.graph import Graph
 from shoal.model.query.window import tumbling
-from shoal.runtimes.cost_fit import FittedCost
+from shoal.runtimes.measured.cost_fit import FittedCost
 from shoal.runtimes.simulated.delay.cost import Cost
 from shoal.runtimes.simulated.machine.hosts import Host
 from shoal.runtimes.simulated.machine.machine import Machine

@@ -19,7 +19,7 @@ from shoal.model.control.shedding import NO_SHEDDING, StreamShedding
 from shoal.model.query.graph import Graph, InstanceId
 from shoal.policies.catalog import QUEUED
 from shoal.runtimes.arrangement import Arrangement
-from shoal.runtimes.profile_file import read_profile
+from shoal.runtimes.measured.profile_file import read_profile
 from shoal.runtimes.protocol import refuse_dataframes
 from shoal.runtimes.simulated.commanded import ENDING, CommandedRun
 from shoal.runtimes.simulated.micro_batch.epoch_costs import EpochCosts, has_epochs, profiled_costs, usual_costs

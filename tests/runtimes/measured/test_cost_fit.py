@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.runtimes.cost_fit import PARTS, fitted, non_negative, turns_of, usual
+from shoal.runtimes.measured.cost_fit import PARTS, fitted, non_negative, turns_of, usual
 
 RANGES = ((1e-5, 1e-3), (5e-9, 1e-6), (1e-8, 1e-6), (1e-10, 1e-8), (1e-8, 1e-6), (5e-9, 1e-6), (1e-10, 1e-8))
 """Seconds of the parts of a cost."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shoal.runtimes.result_path import PARTS, Emission, PlaceTurns, ResultTimes, result_times
+from shoal.runtimes.measured.result_path import PARTS, Emission, PlaceTurns, ResultTimes, result_times
 
 SOURCE, STEPS, LANE, SINK = range(4)
 BEFORE = [[], [SOURCE], [STEPS], [LANE]]
