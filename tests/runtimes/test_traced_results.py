@@ -1,5 +1,6 @@
 """Traced results: the same parts of the time of a result, from real and from simulated turns."""
 
+import gc
 from collections.abc import Mapping
 
 import pytest
@@ -30,6 +31,7 @@ def traced(on: str, name: str = "traffic", events: int = 20_000, **conf: str) ->
 @pytest.mark.parametrize("on", list(CONF))
 def test_every_part_of_a_result_is_a_time_and_no_result_is_counted_twice(on: str) -> None:
     run, times = traced(on)
+    assert gc.isenabled()  # not while turns were traced
     assert (times.seconds >= -1e-9).all()
     assert 0 < times.results.sum() <= run.tally.results
     assert times.mean_s()["state_work"] > 0

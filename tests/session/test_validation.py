@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shoal.cli.main import main
-from shoal.cli.processor_use import ProcessorUse, busy_s
+from shoal.cli.processor_use import ProcessorUse, busy_s, with_others
 from shoal.compiler.program import compile_graph
 from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
@@ -201,6 +201,13 @@ def test_what_other_programs_had_of_the_processors_is_reported_with_every_real_r
     if before is not None and after is not None:
         assert before.others_until(after) >= 0.0
         assert after.machine_s >= before.machine_s
+
+
+def test_what_was_measured_says_what_other_programs_had_meanwhile() -> None:
+    found = with_others(lambda: {"events": 10})
+    assert found["events"] == 10
+    assert found.get("others_share", 0.0) >= 0.0
+    assert "others_share" in found or ProcessorUse.now() is None
 
 
 def test_statistics_of_processors_that_are_none_are_refused() -> None:

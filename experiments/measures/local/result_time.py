@@ -1,8 +1,8 @@
 """Where the time of a result goes, between when its oldest event was due and when the sink has it.
 
-The turns of a run are traced, and results followed back to the source (`runtimes/measured/result_path.py`). Work and locks of
-operators before and behind state are added up here: `work` is processor time, `lock` the rest of the turns, `source`
-the time until the source reads the oldest event, `turn` that between two turns, `sink` that after the last one.
+The turns of a run are traced, and results followed back to the source (`runtimes/measured/result_path.py`). Work and
+locks of operators before and behind state are added up here: `work` is processor time, `lock` the rest of the turns,
+`source` the time until the source reads the oldest event, `turn` that between two turns, `sink` that after the last.
 """
 
 from shoal.connectors.sinks import MemorySink

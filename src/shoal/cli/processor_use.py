@@ -2,13 +2,16 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 STATISTICS = Path("/proc/stat")
+QUIET = 0.05
+"""The share of the processors that other programs may have, if measured times are to mean something."""
 BUSY = (0, 1, 2, 5, 6, 7)
 """Columns of Linux's statistics in which a processor works: user, nice, system, interrupts, and for other machines."""
 
@@ -64,6 +67,23 @@ def busy_s(statistics: str, ticks_per_s: float) -> float:
             f"statistics of processors must begin with cpu and {max(BUSY) + 1} numbers; got {statistics[:40]!r}"
         )
     return sum(int(values[column]) for column in BUSY) / ticks_per_s
+
+
+def with_others(measure: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """What was measured, and as `others_share` the share of the processors that other programs had meanwhile."""
+    share_of_others = watched_others()
+    found = dict(measure())
+    share = share_of_others()
+    return found if share is None else {**found, "others_share": round(share, 4)}
+
+
+def is_busy(shares: Iterable[float]) -> bool:
+    """Whether other programs had too much of the processors for times to be trusted.
+
+    >>> is_busy([0.0, 0.04]), is_busy([0.0, 0.06]), is_busy([])
+    (False, True, False)
+    """
+    return max(shares, default=0.0) > QUIET
 
 
 def watched_others() -> Callable[[], float | None]:

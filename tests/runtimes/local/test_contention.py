@@ -5,10 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.connectors.sinks import MemorySink
 from shoal.runtimes.local.contention import (
     LEAST_TURNS,
     MOST_SLOWER,
@@ -19,7 +21,10 @@ from shoal.runtimes.local.contention import (
     slowdown,
     turn_waits,
 )
+from shoal.runtimes.local.dataflow.node import Results
+from shoal.runtimes.local.delivery_probe import ProbedRuntime
 from shoal.runtimes.local.node_costs import node_costs
+from shoal.runtimes.local.runtime import LocalSetup
 from shoal.runtimes.local.trace import TracedTurn
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
@@ -92,6 +97,33 @@ def test_deliveries_are_those_beside_as_many_workers_in_a_turn() -> None:
     delivered = [(others, 0.001 * (1 + others)) for others in (0, 1) for _ in range(WAITS)]
     found = slowdown(turns_with([1.0, 1.0], [2.0, 2.0], 4), np.ones(NODES), 2, delivered)
     assert found.deliveries == ((0.001,) * WAITS, (0.002,) * WAITS)
+
+
+def test_the_time_between_turns_is_the_mean_of_workers_that_had_more_to_do() -> None:
+    turns = turns_with([1.0, 1.0], [2.0, 2.0], 5)
+    assert slowdown(turns, np.ones(NODES), 2).between_s is None
+    between_s = np.where(np.arange(len(turns.node)) < 2 * LEAST_TURNS, 4e-5, np.nan)
+    between_s[0] = 1e-4
+    found = slowdown(replace(turns, between_s=between_s), np.ones(NODES), 2)
+    assert found.between_s == pytest.approx(4e-5 + 6e-5 / (2 * LEAST_TURNS))
+    assert found.data(["a", "b", "c"])["between_s"] == found.between_s
+
+
+def test_a_delivery_is_measured_with_the_last_results_once_more() -> None:
+    runtime, rows = ProbedRuntime(LocalSetup({}, MemorySink())), pa.record_batch({"n": [1, 2, 3]})
+    runtime._pool = SimpleNamespace(current_node=[0, None])  # type: ignore[assignment]
+    results = Results()
+
+    def turn(events: int) -> int:
+        results.emit("t", rows, 1.0)
+        return events
+
+    node: Any = SimpleNamespace(results=results, turn=turn)
+    runtime._ask_after(node)
+    assert node.turn(5) == 5
+    assert [(each.table, each.rows.num_rows) for each in results.buffer.take()] == [("t", 3), ("t", 3)]
+    node.turn(5)  # the first question has not been answered
+    assert len(results.buffer.take()) == 1
 
 
 def trace(node: Any, *turns: tuple[float, float, int]) -> Any:

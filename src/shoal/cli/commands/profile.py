@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from shoal.cli.processor_use import is_busy, with_others
 from shoal.cli.progress import Progress
 from shoal.cli.target import target
 from shoal.errors import ConfigError, reason_of
@@ -63,7 +64,8 @@ def run_profile(options: ProfileOptions) -> None:
         allow_pickle=options.allow_pickle,
     )
     with Progress(quiet=options.as_json) as progress:
-        found = {"target": options.target, "seed": options.seed, **profiled(chosen.job, options.on, progress.say)}
+        measured = with_others(lambda: profiled(chosen.job, options.on, progress.say))
+        found = {"target": options.target, "seed": options.seed, **measured}
     text = json.dumps(found, indent=None if options.as_json else 1)
     if options.output:
         try:
@@ -80,6 +82,9 @@ def _print(found: Mapping[str, Any]) -> None:
     console = Console(highlight=False)
     if "operators" in found:
         console.print(_operators(found["operators"]))
+    share = found.get("others_share", 0.0)
+    if is_busy([share]):
+        console.print(f"other programs had {share:.0%} of the processors meanwhile; measure again on a quiet machine")
     for form, title in (("simulator", "a usual run"), ("divided", "a run that binds instances")):
         if form in found:
             console.print(f"\nnodes of {title}, fitted to {found[form]['turns']:,} turns in one thread")

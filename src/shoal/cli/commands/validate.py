@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from shoal.cli.processor_use import watched_others
+from shoal.cli.processor_use import is_busy, watched_others, with_others
 from shoal.cli.progress import Progress
 from shoal.cli.target import target
 from shoal.connectors.sources.rate import Rate
@@ -26,8 +26,6 @@ from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 
 DONE, WRONG = 0, 1
-QUIET = 0.05
-"""The share of the processors that other programs may have, if real latencies are to mean something."""
 NAMES = {
     "mean_ms": ("mean latency, ms", "{:,.3g}"),
     "p50_ms": ("p50 latency, ms", "{:,.3g}"),
@@ -81,17 +79,22 @@ def run_validation(options: ValidateOptions) -> int:
     ):
         file = options.profile or str(Path(directory) / "profile.json")
         if options.profile is None:
-            measured = profiled(_job(options, options.seed + 1, None, usual), options.against, progress.say)
+            job = _job(options, options.seed + 1, None, usual)
+            measured = with_others(lambda: profiled(job, options.against, progress.say))
             Path(file).write_text(json.dumps(measured), encoding="utf-8")
-        events = _events(options, read_profile(file))
+        profile = read_profile(file)
+        events, beside = _events(options, profile), profile.get("others_share")
         if events != usual:
             both = replace(both, job=_job(options, options.seed, options.rate, events))
         found = both.validated(file, progress.say)
     if options.as_json:
         asked = {"target": options.target, "seed": options.seed, "rate": options.rate, "events": events}
+        asked |= {"profile_others_share": beside}
         click.echo(json.dumps({**asked, **found.data()}))
     else:
         _print(found)
+        if beside is not None and is_busy([beside]):
+            click.echo(f"other programs had {beside:.0%} of the processors during the profile; measure it again")
         if events is not None and events != usual:
             click.echo(f"{events:,} events instead of the usual {usual:,}, so that runs take long enough")
     return WRONG if found.wrong else DONE
@@ -164,8 +167,9 @@ def _print(found: Validation) -> None:
     )
     if found.others:
         shares = ", ".join(f"{share:.0%}" for share in found.others)
-        busy = max(found.others) > QUIET
-        again = "; the real runs are not to be trusted, run it again on a quiet machine" if busy else ""
+        again = (
+            "; the real runs are not to be trusted, run it again on a quiet machine" if is_busy(found.others) else ""
+        )
         console.print(f"other programs had {shares} of the processors during the real runs{again}", soft_wrap=True)
 
 
