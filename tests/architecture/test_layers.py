@@ -36,7 +36,12 @@ OUTSIDE_WORLD = {
 }
 
 ABOVE_RUNTIMES = ["session", "cli", "control", "policies", "experiments", "workloads"]
-RUNTIME_DOOR = {"shoal.runtimes.protocol", "shoal.runtimes.registry", "shoal.runtimes.measured.profile_file"}
+RUNTIME_DOOR = {
+    "shoal.runtimes.protocol",
+    "shoal.runtimes.registry",
+    "shoal.runtimes.measured.profile_file",
+    "shoal.runtimes.measured.result_path",
+}
 PEERS = {
     f"shoal.experiments.engines.{module} -> shoal.runtimes.spark.cluster.session"
     for module in ("spark_sql", "spark_jvm")
