@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from shoal.cli.main import main
-from shoal.cli.processor_use import ProcessorUse, busy_s, with_others
 from shoal.compiler.program import compile_graph
 from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
+from shoal.experiments.processor_use import ProcessorUse, busy_s, with_others
 from shoal.model.control.binding import Binding
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.messages import EpochCommitted

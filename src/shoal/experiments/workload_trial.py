@@ -39,7 +39,8 @@ class WorkloadOutcome:
     """The outcome of a trial; a number that an engine does not report is None.
 
     `latency_ms` is from when an event was due to its result in the sink; `marker_ms` from when it was due to the
-    sinks, of a marker sent every 50 ms. `timeline` holds (second, events/s, marker latency in ms).
+    sinks, of a marker sent every 50 ms. `others_share` is the share of all processors that other programs, and other
+    machines on the same host, had meanwhile. `timeline` holds (second, events/s, marker latency in ms).
     """
 
     events: int
@@ -47,6 +48,7 @@ class WorkloadOutcome:
     oracle: str = "not checked"
     digest: str = ""
     cpu_s: float | None = None
+    others_share: float | None = None
     latency_ms: Mapping[str, float] | None = None
     marker_ms: Mapping[str, float] | None = None
     decision_us: float | None = None
@@ -114,6 +116,7 @@ def _as_outcome(found: WorkloadOutcome, repeats_exactly: bool) -> TrialOutcome:
         "start_up_s": found.start_up_s,
         "cpu_s": found.cpu_s,
         "cpu_ns_per_event": None if found.cpu_s is None else found.cpu_s / max(1, found.events) * 1e9,
+        "others_share": found.others_share,
         "decision_us": found.decision_us,
         "peak_rss_mb": found.peak_rss_mb,
         **{f"latency_ms.{name}": value for name, value in (found.latency_ms or {}).items()},

@@ -10,10 +10,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from shoal.cli.processor_use import is_busy, with_others
 from shoal.cli.progress import Progress
 from shoal.cli.target import target
 from shoal.errors import ConfigError, reason_of
+from shoal.experiments.processor_use import is_busy, with_others
 from shoal.session.profile import profiled
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount

@@ -11,11 +11,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from shoal.cli.processor_use import is_busy, watched_others, with_others
 from shoal.cli.progress import Progress
 from shoal.cli.target import target
 from shoal.connectors.sources.rate import Rate
 from shoal.errors import ConfigError
+from shoal.experiments.processor_use import is_busy, watched_others, with_others
 from shoal.runtimes.measured.profile_file import read_profile
 from shoal.runtimes.measured.result_path import PARTS
 from shoal.runtimes.registry import runtime_kind

@@ -10,6 +10,7 @@ from shoal.connectors.sources.rate import rate_of
 from shoal.errors import ConfigError
 from shoal.experiments.engines import flink, spark_sql
 from shoal.experiments.machine import cpu_s
+from shoal.experiments.processor_use import watched_others
 from shoal.experiments.workload_trial import WorkloadOutcome, WorkloadTrial
 from shoal.model.control.histogram import Histogram
 from shoal.model.control.messages import EpochCommitted
@@ -48,10 +49,10 @@ def on_shoal_spark(trial: WorkloadTrial) -> WorkloadOutcome:
 def _on_shoal(trial: WorkloadTrial, runtime: str) -> WorkloadOutcome:
     made = ready(trial)
     run = start(made.job, on=runtime, workers=trial.workers, conf=trial.local)
-    before_s, watcher = cpu_s(), _Timeline(run.runtime.now_s())
+    before_s, others_share, watcher = cpu_s(), watched_others(), _Timeline(run.runtime.now_s())
     with calling_after(trial.seconds, run.drain):
         run.wait(watcher)
-    used_s = cpu_s() - before_s
+    used_s, others = cpu_s() - before_s, others_share()
     results = _results(run)
     wrong = differences(results, made.expected(run.consumed)) if trial.check else []
     spent = run.runtime.overhead()
@@ -61,6 +62,7 @@ def _on_shoal(trial: WorkloadTrial, runtime: str) -> WorkloadOutcome:
         oracle=_verdict(trial, wrong),
         digest=result_digest(results),
         cpu_s=used_s,
+        others_share=others,
         latency_ms=run.tally.latency_ms(),
         marker_ms=None if spent is None else spent.transit.summary_ms(),
         decision_us=None if spent is None else spent.deciding_s / max(1, spent.decisions) * 1e6,
