@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from shoal.compiler.coarse_time import pane_of_time_us
 from shoal.compiler.division import with_divisions
 from shoal.compiler.family import families
 from shoal.compiler.having import with_conditions
@@ -65,6 +66,11 @@ class Program:
             for feed in lane.feeds:
                 ways[feed.origin].append((lane, feed))
         return {origin: tuple(each) for origin, each in ways.items()}
+
+    @cached_property
+    def panes_of_time_us(self) -> Mapping[str, int]:
+        """For each stream, the width of the panes that are all that queries see of its event time, or 0."""
+        return {stream: pane_of_time_us(self, stream) for stream in self.inputs}
 
     def lanes_of(self, stream: str) -> tuple[Lane, ...]:
         """The lanes that read a stream."""

@@ -74,6 +74,12 @@ class Kernel(Protocol):
     def learns(self) -> bool:
         """Whether utilities depend on what `learn` has found out about the input."""
 
+    def pane_us(self, port: int, time: str) -> int:
+        """The width of the panes that are all the kernel sees of column `time` of an input; 0 if it may see more.
+
+        Called when a program is compiled. Rows may then be given any other time in their pane.
+        """
+
     def row_keys(self, port: int, block: Block) -> Ids:
         """A hash of instance and key of each row of an input, as in `Fragments.key`."""
 

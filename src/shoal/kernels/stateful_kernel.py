@@ -43,6 +43,10 @@ class StatefulKernel(ABC):
     def lift(self, port: int, block: Block) -> Tables:
         """Turn a block into tables that can be sent."""
 
+    def pane_us(self, port: int, time: str) -> int:  # noqa: ARG002
+        """Most kernels see every time."""
+        return 0
+
     def lift_singly(self, port: int, block: Block) -> Tables:
         """The same as `lift`, which combines no rows in most kernels."""
         return self.lift(port, block)

@@ -1,6 +1,7 @@
 """File formats: the units of a file, their rows, and how to read some of them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shoal.connectors.formats.delimited import Csv
+from shoal.connectors.formats.row_groups import batches, without_nulls
 from shoal.connectors.sources.source import RawBatch, Wanted, column_fault
 
 BATCH_ROWS = 1 << 16
@@ -54,11 +56,14 @@ class Parquet:
             footer = pq.read_metadata(handle)
             schema = footer.schema.to_arrow_schema()
             _require(schema, wanted.read)
-            columns = [*wanted.read, *_doubtful(schema, wanted.checked, lambda name: _without_nulls(footer, name))]
+            columns = [*wanted.read, *_doubtful(schema, wanted.checked, partial(without_nulls, footer))]
             texts = [name for name in columns if _is_bytes(schema.field(name).type)]
+            coarse = wanted.coarse
+            if coarse is not None and any(_doubtful(schema, coarse.beside, partial(without_nulls, footer))):
+                coarse = None
             with pq.ParquetFile(handle, metadata=footer, read_dictionary=texts) as file:
                 groups = [unit for unit in units if unit < file.num_row_groups]
-                for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(columns), use_threads=False):
+                for batch in batches(file, groups, columns, BATCH_ROWS, coarse):
                     yield RawBatch(batch, path, first_row)
                     first_row += batch.num_rows
 
@@ -103,17 +108,6 @@ def _doubtful(schema: pa.Schema, checked: pa.Schema, without_nulls: Callable[[st
         always_fits = given in _ALWAYS_FIT.get(field.type, ()) and (field.nullable or without_nulls(field.name))
         if not always_fits:
             yield field.name
-
-
-def _without_nulls(footer: pq.FileMetaData, name: str) -> bool:
-    """Whether the footer of a Parquet file says that a column has no nulls."""
-    at = footer.schema.names.index(name)
-    for number in range(footer.num_row_groups):
-        column = footer.row_group(number).column(at)
-        known = column.is_stats_set and column.statistics.has_null_count and column.path_in_schema == name
-        if not known or column.statistics.null_count:
-            return False
-    return True
 
 
 def _is_bytes(type_: pa.DataType) -> bool:

@@ -92,14 +92,44 @@ def close_cursor(cursor: Cursor) -> None:
 
 
 @dataclass(frozen=True)
+class CoarseTime:
+    """Event time of which queries see no more than the pane: `column // pane_us`.
+
+    Where all rows of a part lie in one pane, from `from_us` to `until_us`, each of them may be given the largest time
+    of the part. Watermarks stay the same, since every row of the part gets in: a source may do it only where no value
+    of the columns `beside` can be refused.
+    """
+
+    column: str
+    pane_us: int
+    from_us: int
+    until_us: int
+    beside: pa.Schema
+
+    def covers(self, oldest_us: int, newest_us: int) -> bool:
+        """Whether rows between two times need no times of their own.
+
+        >>> hours = CoarseTime("ts", 3_600_000_000, 0, 10**18, pa.schema([]))
+        >>> hours.covers(7_200_000_000, 10_799_999_999), hours.covers(7_199_999_999, 7_200_000_000)
+        (True, False)
+        """
+        return (
+            self.from_us <= oldest_us <= newest_us <= self.until_us
+            and oldest_us // self.pane_us == newest_us // self.pane_us
+        )
+
+
+@dataclass(frozen=True)
 class Wanted:
     """What a run wants of a stream: the columns that its queries read, and those that are only checked.
 
     Whether a row gets in depends on all columns that the stream declares, so that it does not depend on the queries.
+    `coarse`: where rows need no times of their own; without it, they all do.
     """
 
     read: tuple[str, ...]
     checked: pa.Schema
+    coarse: CoarseTime | None = None
 
     @classmethod
     def of(cls, declared: pa.Schema, read: Sequence[str]) -> "Wanted":

@@ -72,6 +72,11 @@ class AggregateKernel(StatefulKernel):
         """The windows aggregated over."""
         return self.shape.window
 
+    def pane_us(self, port: int, time: str) -> int:  # noqa: ARG002
+        """That of the windows, if the column is not a key or aggregated, too."""
+        used = {*self.shape.keys, *(slot.column for slot in self.shape.slots)}
+        return self.window.slide_us if self.window.clock == "event" and time == self.time and time not in used else 0
+
     def row_times(self, port: int, block: Block) -> Ints:  # noqa: ARG002
         """Times of the input; by the clock, times of arrival."""
         times: Ints = block.columns[TIME] if TIME in block.columns else block.columns[self.time]

@@ -1,7 +1,10 @@
-"""Failures: reduces Spark's error text to the one sentence that Shoal raised in another process."""
+"""Failures of Spark: its error text reduced to the one sentence that Shoal raised in another process."""
 
 import contextlib
+import logging
 import re
+
+from pyspark.sql.streaming.query import StreamingQuery
 
 from shoal import errors
 from shoal.compiler.query_failure import failure_text
@@ -14,6 +17,7 @@ _OF_QUERY = re.compile(r"shoal\.errors\.QueryError: (\{.+\})")
 _NAMED = re.compile(r"(?:^|[\s:])([\w.$]+(?:Error|Exception|Interrupt): .+)")
 _DAMAGED = re.compile(r"Checksum error: (?:file:)?(\S+) at ")
 _LONGEST = 600
+LOG = logging.getLogger("shoal")
 
 
 def failed_queries(error: Exception) -> QueryError | None:
@@ -47,6 +51,14 @@ def translated(error: Exception) -> Exception:
         return CheckpointError(f"file {damaged[1]} is damaged: its checksum does not match; restore it from a copy")
     kind = CheckpointError if "STREAMING_CHECKPOINT" in text else RunError
     return kind(f"the Spark job failed: {_gist(text)}{SPARK_LOG.keep()}")
+
+
+def stop_job(query: StreamingQuery) -> None:
+    """Stop a streaming job whose epochs are all committed, so that it is no failure if Spark cannot."""
+    try:
+        query.stop()
+    except Exception as error:  # noqa: BLE001  (whatever it is, the run has what it needs)
+        LOG.warning("Spark could not stop the streaming job: %s", error)
 
 
 def not_started(error: Exception) -> ConfigError:

@@ -26,7 +26,7 @@ from shoal.runtimes.spark.cluster.executor_placement import Affinity, ExecutorPl
 from shoal.runtimes.spark.driver.instance_costs import Costs
 from shoal.runtimes.spark.driver.outcome import Outcome
 from shoal.runtimes.spark.driver.position import Position, goal_of, numbers
-from shoal.runtimes.spark.driver.small_epochs import SmallEpochs, finished
+from shoal.runtimes.spark.driver.small_epochs import LocalRows, SmallEpochs, finished
 from shoal.runtimes.spark.rebinding.settlement import losses, settled
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, Manifest, program
 from shoal.runtimes.spark.state.postponed import Rest
@@ -158,7 +158,7 @@ class EpochRunner:
         return graph.digest
 
     def run(
-        self, rows: DataFrame, plan: EpochPlan, *, final: bool = False
+        self, rows: DataFrame | LocalRows, plan: EpochPlan, *, final: bool = False
     ) -> tuple[EpochCommitted, list[MovesFinished]]:
         """Run a planned epoch and commit it; also returns the rebindings that finish with it.
 
@@ -185,21 +185,23 @@ class EpochRunner:
         self._clean(plan)
         return self._event(plan, outcome, time.perf_counter() - began), finished
 
-    def _worked(self, rows: DataFrame, plan: EpochPlan, compiled: Program) -> pa.Table:
+    def _worked(self, rows: DataFrame | LocalRows, plan: EpochPlan, compiled: Program) -> pa.Table:
         """What the workers make of an epoch: their tasks, or this process if the epoch is small."""
         small = self._small
         if small is not None and small.expects(self.position, has_code=bool(self._told[plan.graph])):
             sent = rows.toArrow()
             if small.fits(sent):
                 return finished(self.checkpoint.uri, plan, compiled, sent, hot=self._hot)
-            rows = small.spark.createDataFrame(sent, schema=wire.SCHEMA)
+            rows = LocalRows(sent, small.spark)
+        if isinstance(rows, LocalRows):
+            rows = rows.frame()
         for depth in range(1, max(1, compiled.depth) + 1):
             exchanged = self.placement.exchanged(rows, plan.workers)
             work = stateful(self.checkpoint.uri, plan.epoch, depth, self.placement.worker_of, hot=self._hot)
             rows = exchanged.mapInArrow(work, wire.SCHEMA)
         return rows.toArrow()
 
-    def _tell(self, rows: DataFrame, digest: str, compiled: Program) -> None:
+    def _tell(self, rows: DataFrame | LocalRows, digest: str, compiled: Program) -> None:
         """Tell the tasks of the epoch what code its graph has: they may be where no key is to verify it."""
         if digest not in self._told:
             self._told[digest] = code_digest(compiled.graph.operators.values())

@@ -1,7 +1,6 @@
 """The Spark runtime: a Structured Streaming job whose every micro-batch is one epoch."""
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -36,13 +35,13 @@ from shoal.runtimes.event_queue import EventQueue
 from shoal.runtimes.protocol import Capabilities, Unmeasured
 from shoal.runtimes.spark.capabilities import CAPABILITIES
 from shoal.runtimes.spark.cluster.executor_placement import executor_placement
-from shoal.runtimes.spark.cluster.failure import failed_queries, translated
+from shoal.runtimes.spark.cluster.failure import failed_queries, stop_job, translated
 from shoal.runtimes.spark.cluster.session import set_up
 from shoal.runtimes.spark.driver import restore
 from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position, asked_shedding
 from shoal.runtimes.spark.driver.repair import repaired
-from shoal.runtimes.spark.driver.small_epochs import SmallEpochs
+from shoal.runtimes.spark.driver.small_epochs import LocalRows, SmallEpochs
 from shoal.runtimes.spark.driver.ticks import Ticks, waits
 from shoal.runtimes.spark.rebinding.commands import Commands
 from shoal.runtimes.spark.rebinding.mailbox import Mailbox
@@ -58,7 +57,6 @@ from shoal.runtimes.spark.tasks.task import prework
 from shoal.storage.directory import Directory
 
 POLL_S = 0.1
-LOG = logging.getLogger("shoal")
 
 
 class StopRequested(Exception):  # noqa: N818  (not an error: it ends a stream between two epochs)
@@ -225,7 +223,7 @@ class SparkRuntime(WallClock, Unmeasured):
     def _run(self) -> None:
         error = None
         try:
-            if not self._finished:
+            if not self._finished and not self._all_ended():
                 self._stream()
             if not self._finished and not self._stopping.is_set() and self._all_ended():
                 self._flush()
@@ -238,9 +236,7 @@ class SparkRuntime(WallClock, Unmeasured):
         self._events.put(RunEnded(error, at_s=self.now_s()))
 
     def _stream(self) -> None:
-        """Run the streaming job until it is stopped, has failed, or every stream has ended."""
-        if self._all_ended():
-            return
+        """Run the streaming job until it is stopped, has failed, or every stream has ended; then close all windows."""
         self._setup.spark.dataSource.register(ShoalSource)
         rows = reduce(DataFrame.union, [self._rows(stream) for stream in sorted(self._setup.sources)])
         location = self._checkpoint.spark_location()
@@ -258,7 +254,7 @@ class SparkRuntime(WallClock, Unmeasured):
             self._over.wait(POLL_S)
         ticks.withdraw()
         ended_by_plan = self._stopping.is_set() or self._all_ended()
-        self._stopping_now(query)
+        self._end(query)
         failed = self._failure or (None if ended_by_plan else query.exception())
         if failed is not None:
             raise failed
@@ -270,17 +266,21 @@ class SparkRuntime(WallClock, Unmeasured):
             return True
         return waits(position, program(self._checkpoint.uri, self._runner.keep_graph(), position.partitioning))
 
-    def _stopping_now(self, query: StreamingQuery) -> None:
-        """Stop the job between two epochs: the running one finishes, the next one does not begin."""
-        ended = self._stopping.is_set()
+    def _end(self, query: StreamingQuery) -> None:
+        """Stop the job between two epochs: the running one finishes, the next one does not begin.
+
+        If all input has been read, all windows are closed before Spark has stopped: the last epoch is committed.
+        """
+        stopped = self._stopping.is_set()
         self._stopping.set()
         with self._in_epoch:
             pass
         try:
-            query.stop()
-        except Exception as error:  # noqa: BLE001  (all epochs are committed, so this is no failure)
-            LOG.warning("Spark could not stop the streaming job: %s", error)
-        if not ended:
+            if not stopped and self._failure is None and self._all_ended():
+                self._flush()
+        finally:
+            stop_job(query)
+        if not stopped:
             self._stopping.clear()
 
     def _rows(self, stream: str) -> DataFrame:
@@ -316,7 +316,7 @@ class SparkRuntime(WallClock, Unmeasured):
                 f"Spark is at epoch {epoch}, the last one committed is {self._last}"
             )
 
-    def _commit(self, rows: DataFrame, epoch: int, *, final: bool = False) -> None:
+    def _commit(self, rows: DataFrame | LocalRows, epoch: int, *, final: bool = False) -> None:
         began = time.perf_counter()
         replay = self._checkpoint.has_plan(epoch)
         before = self._runner.position.binding
@@ -347,7 +347,7 @@ class SparkRuntime(WallClock, Unmeasured):
             self._over.set()
 
     def _run_or_park(
-        self, rows: DataFrame, plan: EpochPlan, *, final: bool
+        self, rows: DataFrame | LocalRows, plan: EpochPlan, *, final: bool
     ) -> tuple[EpochCommitted, list[MovesFinished]]:
         """Run a planned epoch; if queries fail and are parked, run it again for the others, on the same input."""
         while True:
@@ -392,5 +392,5 @@ class SparkRuntime(WallClock, Unmeasured):
             for worker in range(self._runner.position.binding.workers)
             for stream in self._setup.sources
         ]
-        rows = self._own.createDataFrame(pa.Table.from_batches([wire.rows(headers)]), schema=wire.SCHEMA)
-        self._commit(rows, self._last + 1, final=True)
+        self._commit(LocalRows(pa.Table.from_batches([wire.rows(headers)]), self._own), self._last + 1, final=True)
+        self._finished = True

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from shoal.compiler.program import Program
 from shoal.runtimes.spark.driver.outcome import Outcome
 from shoal.runtimes.spark.driver.position import Position
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
+from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.task import worked
 
 MOST_S = 0.03
@@ -24,6 +25,22 @@ MOST_SENT_BYTES = 2 << 20
 """The most bytes that reading tasks may send to workers."""
 MOST_STATE_BYTES = 8 << 20
 """The most bytes of state."""
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """Wire rows that the driver has; they become a DataFrame only if the workers need them."""
+
+    rows: pa.Table
+    sparkSession: SparkSession  # noqa: N815  (Spark's name)
+
+    def toArrow(self) -> pa.Table:  # noqa: N802  (Spark's name)
+        """The rows."""
+        return self.rows
+
+    def frame(self) -> DataFrame:
+        """The rows as Spark has them."""
+        return self.sparkSession.createDataFrame(self.rows, schema=wire.SCHEMA)
 
 
 @dataclass

@@ -3,16 +3,18 @@
 import base64
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from shoal.connectors.sources.source import Cursor, Slice, Source, close_cursor, open_partitions, rows_of
+from shoal.compiler.coarse_time import coarse_time
+from shoal.compiler.program import Program
+from shoal.connectors.sources.source import Cursor, Slice, Source, Wanted, close_cursor, open_partitions, rows_of
 from shoal.errors import CheckpointError, RunError, SourceError
-from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, program
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.collector import freeze_what_stays
 from shoal.runtimes.spark.tasks.intake import Intake
@@ -89,9 +91,8 @@ class ShoalStreamReader(DataSourceStreamReader):
             raise RunError(f"expected a piece of stream {self._feed.stream!r}; got {type(partition).__name__}")
         plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
         compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning, told_code())
-        wanted = self._feed.stream in compiled.inputs and not partition.tick
-        raw = rows_of(self._feed.source, partition.slice, compiled.wanted(self._feed.stream)) if wanted else iter(())
-        piece = partition.slice
+        piece, reads = partition.slice, self._feed.stream in compiled.inputs and not partition.tick
+        raw = rows_of(self._feed.source, piece, self._wanted(compiled, plan, piece)) if reads else iter(())
         read = SliceRead(
             piece.where, piece.rows, partition.ended, partition.planned_us, piece.partition, partition.open
         )
@@ -99,6 +100,14 @@ class ShoalStreamReader(DataSourceStreamReader):
             done = list(Intake(compiled, plan, self._feed.stream).run(raw, read))
         yield wire.rows(done)
         freeze_what_stays()
+
+    def _wanted(self, compiled: Program, plan: EpochPlan, piece: Slice) -> Wanted:
+        """What to ask the source for; where rows are shed, all of their times."""
+        stream = self._feed.stream
+        wanted = compiled.wanted(stream)
+        if stream in plan.shedding:
+            return wanted
+        return replace(wanted, coarse=coarse_time(compiled, stream, plan.watermarks_us, piece.partition, plan.now_us))
 
     def stop(self) -> None:
         """Release what the source holds; called by Spark in the process that plans offsets."""
