@@ -80,8 +80,15 @@ class Feed:
     steps: tuple[Step, ...]
     port: int = 0
 
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of all steps: the key of the block after them."""
+        return tuple(step.text for step in self.steps)
+
     def prepared(self, block: Block, cache: BlockCache) -> tuple[tuple[str, ...], Block]:
         """The block after the steps, shared with feeds that have the same steps, and its key in the cache."""
+        if self.texts in cache:
+            return self.texts, cache[self.texts]
         key: tuple[str, ...] = ()
         cache.setdefault(key, block)
         for step in self.steps:

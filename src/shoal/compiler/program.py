@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shoal.compiler.coarse_time import pane_of_time_us
+from shoal.compiler.codegen.fused import Chain
+from shoal.compiler.codegen.fused_feeds import fused_feeds
 from shoal.compiler.division import with_divisions
 from shoal.compiler.family import families
 from shoal.compiler.having import with_conditions
@@ -71,6 +73,11 @@ class Program:
     def panes_of_time_us(self) -> Mapping[str, int]:
         """For each stream, the width of the panes that are all that queries see of its event time, or 0."""
         return {stream: pane_of_time_us(self, stream) for stream in self.inputs}
+
+    @cached_property
+    def fused_feeds(self) -> Mapping[str, Mapping[tuple[str, ...], Chain]]:
+        """The feeds of each stream whose steps can be compiled as one; whoever applies them prepares them."""
+        return {stream: fused_feeds(self, stream) for stream in self.inputs}
 
     def lanes_of(self, stream: str) -> tuple[Lane, ...]:
         """The lanes that read a stream."""

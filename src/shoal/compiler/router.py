@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.compiler.lane import BlockCache, Lane, Origin
+from shoal.compiler.codegen.loop_run import LASTING_ROWS
+from shoal.compiler.lane import BlockCache, Feed, Lane, Origin
 from shoal.compiler.program import Program
 from shoal.compiler.query_failure import feed_failure, lane_failure, outlet_failure, raise_instead
 from shoal.compiler.shedding.whole_windows import whole_windows
@@ -54,6 +55,8 @@ class Router:
         cache: BlockCache = {}
         for lane, feed in self.program.feeds.get(origin, ()):
             try:
+                if isinstance(origin, str):
+                    self._fuse(origin, feed, block, cache)
                 if lane.kernel is None:
                     self._write(lane, feed.prepared(block, cache)[1])
                     continue
@@ -65,6 +68,12 @@ class Router:
                 read = lane.kernel.reads(feed.port) | {INSTANCE, TIME}
                 columns = {name: column for name, column in late.columns.items() if name in read}
                 self.late.append((lane, Block(columns, late.length)))
+
+    def _fuse(self, stream: str, feed: Feed, block: Block, cache: BlockCache) -> None:
+        """Apply a feed's steps as one, if that was prepared and the result lasts."""
+        chain = self.program.fused_feeds[stream].get(feed.texts)
+        if chain is not None and block.length >= LASTING_ROWS and feed.texts not in cache:
+            cache[feed.texts] = chain.apply(block)
 
     def emit(self, lane: Lane, results: Block) -> None:
         """Send a lane's results to its result tables and to the lanes it feeds."""

@@ -11,6 +11,8 @@ from shoal.connectors.sources.source import CoarseTime
 
 _UNIT_US: Mapping[pa.DataType, int] = {pa.timestamp("us"): 1, pa.timestamp("us", "UTC"): 1, pa.timestamp("ms"): 1000}
 """Types of times for which statistics are used, and the microseconds in their units."""
+FEW_COLUMNS = 2
+"""If so few columns are decoded, twice the rows fit into a core's cache."""
 
 
 def batches(
@@ -27,7 +29,8 @@ def batches(
     type_ = file.schema_arrow.field(coarse.column).type
     for newest, alike in groupby(groups, lambda group: _newest(file, group, coarse)):
         read = list(columns) if newest is None else others
-        for batch in file.iter_batches(rows, row_groups=list(alike), columns=read, use_threads=False):
+        most = rows if len(read) > FEW_COLUMNS else 2 * rows
+        for batch in file.iter_batches(most, row_groups=list(alike), columns=read, use_threads=False):
             if newest is None:
                 yield batch
             else:

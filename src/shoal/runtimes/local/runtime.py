@@ -39,6 +39,7 @@ from shoal.policies.scheduling.state_based import StateBased
 from shoal.policies.scheduling.threads import Threads
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.event_queue import EventQueue
+from shoal.runtimes.heap import kept_memory
 from shoal.runtimes.local.dataflow.delivery import Delivery
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.dataflow.parking import Parking
@@ -46,7 +47,6 @@ from shoal.runtimes.local.dataflow.result_buffer import SINK_BUFFER_BYTES
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.dataflow.wiring import Wiring
 from shoal.runtimes.local.memory.blocks import ChunkAllocator, Sizes
-from shoal.runtimes.local.memory.heap import kept_memory
 from shoal.runtimes.local.metrics import Metrics
 from shoal.runtimes.local.migration.divided_lanes import DividedLanes
 from shoal.runtimes.local.migration.executor import MECHANISMS, Migration

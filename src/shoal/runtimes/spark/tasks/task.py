@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 
+from shoal.compiler.codegen.fused import prepare
 from shoal.compiler.warm_up import warm_up
 from shoal.connectors.sources.source import RawBatch
 from shoal.model.control.partitioning import DECLARED, Partitioning
@@ -81,7 +82,9 @@ def rehearsal(checkpoint: str, digest: str, partitioning: Partitioning = DECLARE
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            warm_up(program(checkpoint, digest, partitioning, told))
+            compiled = program(checkpoint, digest, partitioning, told)
+            warm_up(compiled)
+            prepare(chain for feeds in compiled.fused_feeds.values() for chain in feeds.values())
         yield wire.rows([])
         freeze_what_stays()
 

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from shoal.runtimes.local.memory import heap
+from shoal.runtimes import heap
 
 
 class Recorder:
@@ -51,3 +51,15 @@ def test_nothing_is_done_without_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
     with heap.kept_memory() as kept:
         assert not kept
+
+
+def test_a_process_that_only_works_for_runs_keeps_its_memory(
+    library: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heap, "_runs", 0)
+    heap.keep_memory()
+    kept = list(library.calls)
+    assert kept
+    with heap.kept_memory():
+        pass
+    assert library.calls == kept

@@ -1,4 +1,4 @@
-"""The heap of a process while a run goes on: freed memory is kept, so that it need not be cleared by the kernel again.
+"""The heap of a process that works for a run: freed memory is kept, so that it need not be cleared by the kernel again.
 
 Kernels allocate arrays of about a megabyte for every block. By default the allocator of glibc returns each of them to
 the operating system when it is freed, or the end of its heap; the next one then costs a page fault for every 4 KiB.
@@ -41,6 +41,13 @@ def kept_memory() -> Iterator[bool]:
         yield True
     finally:
         _leave(library)
+
+
+def keep_memory() -> None:
+    """Keep freed memory until this process ends: for a process that only works for runs, one after another."""
+    library = _glibc()
+    if library is not None:
+        _enter(library)
 
 
 def _enter(library: Any) -> None:
