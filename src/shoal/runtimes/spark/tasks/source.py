@@ -14,6 +14,7 @@ from shoal.compiler.coarse_time import coarse_time
 from shoal.compiler.program import Program
 from shoal.connectors.sources.source import Cursor, Slice, Source, Wanted, close_cursor, open_partitions, rows_of
 from shoal.errors import CheckpointError, RunError, SourceError
+from shoal.runtimes.shedder import shedder_of
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, program
 from shoal.runtimes.spark.tasks import wire
 from shoal.runtimes.spark.tasks.collector import freeze_what_stays
@@ -105,7 +106,7 @@ class ShoalStreamReader(DataSourceStreamReader):
         """What to ask the source for; where rows are shed, all of their times."""
         stream = self._feed.stream
         wanted = compiled.wanted(stream)
-        if stream in plan.shedding:
+        if shedder_of(stream, compiled.inputs[stream].time, plan.shedding) is not None:
             return wanted
         return replace(wanted, coarse=coarse_time(compiled, stream, plan.watermarks_us, piece.partition, plan.now_us))
 
