@@ -7,7 +7,7 @@ import pytest
 
 from shoal.compiler.codegen.fused import prepare
 from shoal.compiler.codegen.fused_feeds import MOST_CHAINS
-from shoal.compiler.codegen.loop_run import LASTING_ROWS
+from shoal.compiler.codegen.loop_run import LASTING_ROWS, LoopRun
 from shoal.compiler.program import Program, compile_graph
 from shoal.compiler.router import Router
 from shoal.kernels.columns.block import Block
@@ -69,13 +69,14 @@ def routed(compiled: Program, rows: int) -> tuple[list[Any], list[Any]]:
 def test_parcels_and_late_rows_are_the_same(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = [counted(CARS.filter(col("b") > 0).filter(col("a") != 4)), counted(CARS.filter(col("b") > 1), 5)]
     plain, compiled = program(*queries), program(*queries)
-    chains = compiled.fused_feeds["cars"].values()
-    prepare(chains)
-    applied = []
-    for chain in chains:
-        [step] = chain.fused
-        run = step._run
-        assert run is not None
-        monkeypatch.setattr(run, "apply", lambda block, apply=run.apply: applied.append(block.length) or apply(block))
+    prepare(compiled.fused_feeds["cars"].values())
+    applied: list[int] = []
+    apply = LoopRun.apply
+
+    def recorded(self: LoopRun, block: Block) -> Block:
+        applied.append(block.length)
+        return apply(self, block)
+
+    monkeypatch.setattr(LoopRun, "apply", recorded)
     assert routed(compiled, rows) == routed(plain, rows)
     assert applied == ([rows] * 6 if rows >= LASTING_ROWS else [])
