@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from shoal.compiler.coarse_time import pane_of_time_us
 from shoal.compiler.codegen.fused import Chain
 from shoal.compiler.codegen.fused_feeds import fused_feeds
 from shoal.compiler.division import with_divisions
@@ -68,11 +67,6 @@ class Program:
             for feed in lane.feeds:
                 ways[feed.origin].append((lane, feed))
         return {origin: tuple(each) for origin, each in ways.items()}
-
-    @cached_property
-    def panes_of_time_us(self) -> Mapping[str, int]:
-        """For each stream, the width of the panes that are all that queries see of its event time, or 0."""
-        return {stream: pane_of_time_us(self, stream) for stream in self.inputs}
 
     @cached_property
     def fused_feeds(self) -> Mapping[str, Mapping[tuple[str, ...], Chain]]:

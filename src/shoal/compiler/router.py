@@ -71,8 +71,10 @@ class Router:
 
     def _fuse(self, stream: str, feed: Feed, block: Block, cache: BlockCache) -> None:
         """Apply a feed's steps as one, if that was prepared and the result lasts."""
+        if block.length < LASTING_ROWS or feed.texts in cache:
+            return
         chain = self.program.fused_feeds[stream].get(feed.texts)
-        if chain is not None and block.length >= LASTING_ROWS and feed.texts not in cache:
+        if chain is not None:
             cache[feed.texts] = chain.apply(block)
 
     def emit(self, lane: Lane, results: Block) -> None:

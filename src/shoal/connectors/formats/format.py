@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shoal.connectors.formats.delimited import Csv
-from shoal.connectors.formats.row_groups import batches, without_nulls
+from shoal.connectors.formats.parquet_groups import batches, without_nulls
 from shoal.connectors.sources.source import RawBatch, Wanted, column_fault
 
 BATCH_ROWS = 1 << 16

@@ -8,6 +8,7 @@ from shoal.connectors.sources.source import Slice
 from shoal.model.control.shedding import ShedRange, ShedRule, StreamShedding
 from shoal.model.query.graph import Graph
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
+from shoal.runtimes.spark.tasks import source
 from shoal.runtimes.spark.tasks.source import ShoalStreamReader, SourceFeed
 from shoal.workloads.ysb.events import YsbEvents
 from shoal.workloads.ysb.queries import STREAM, query
@@ -19,14 +20,18 @@ SOME = StreamShedding(ranges=(ShedRange(0, 10**18, ShedRule("random", 0.5)),))
 
 
 @pytest.mark.parametrize(
-    ("shedding", "coarse"),
+    ("shedding", "code", "coarse"),
     [
-        pytest.param({}, True, id="no word of shedding"),
-        pytest.param({STREAM: NOTHING}, True, id="nothing is shed"),
-        pytest.param({STREAM: SOME}, False, id="some rows are shed, by their times"),
+        pytest.param({}, "", True, id="no word of shedding"),
+        pytest.param({STREAM: NOTHING}, "", True, id="nothing is shed"),
+        pytest.param({STREAM: SOME}, "", False, id="some rows are shed, by their times"),
+        pytest.param({STREAM: NOTHING}, "a digest", False, id="user code may fail on a row and show it"),
     ],
 )
-def test_times_are_coarse_unless_rows_are_shed(shedding: dict[str, StreamShedding], coarse: bool) -> None:
+def test_times_are_coarse_unless_a_row_matters(
+    shedding: dict[str, StreamShedding], code: str, coarse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "told_code", lambda: code)
     compiled = compile_graph(Graph.of([query(EVENTS.campaign_of_ad(), 2)]))
     reader = ShoalStreamReader(SourceFeed(STREAM, Generator(EVENTS, 10), "unused", 2))
     plan = EpochPlan(

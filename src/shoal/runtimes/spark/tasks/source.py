@@ -10,13 +10,13 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from shoal.compiler.coarse_time import coarse_time
 from shoal.compiler.program import Program
 from shoal.connectors.sources.source import Cursor, Slice, Source, Wanted, close_cursor, open_partitions, rows_of
 from shoal.errors import CheckpointError, RunError, SourceError
 from shoal.runtimes.shedder import shedder_of
 from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, program
 from shoal.runtimes.spark.tasks import wire
+from shoal.runtimes.spark.tasks.coarse_time import coarse_time
 from shoal.runtimes.spark.tasks.collector import freeze_what_stays
 from shoal.runtimes.spark.tasks.intake import Intake
 from shoal.runtimes.spark.tasks.reports import SliceRead, query_errors_encoded
@@ -103,10 +103,10 @@ class ShoalStreamReader(DataSourceStreamReader):
         freeze_what_stays()
 
     def _wanted(self, compiled: Program, plan: EpochPlan, piece: Slice) -> Wanted:
-        """What to ask the source for; where rows are shed, all of their times."""
+        """What to ask the source for; where rows are shed, or user code may show one, all of their times."""
         stream = self._feed.stream
         wanted = compiled.wanted(stream)
-        if shedder_of(stream, compiled.inputs[stream].time, plan.shedding) is not None:
+        if told_code() or shedder_of(stream, compiled.inputs[stream].time, plan.shedding) is not None:
             return wanted
         return replace(wanted, coarse=coarse_time(compiled, stream, plan.watermarks_us, piece.partition, plan.now_us))
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.compiler.coarse_time import coarse_time
 from shoal.compiler.program import Program, compile_graph
 from shoal.connectors.sources.files import Files
 from shoal.connectors.sources.source import CoarseTime, RawBatch
@@ -19,12 +18,12 @@ from shoal.language.python.flow import Flow
 from shoal.language.python.stream import Stream
 from shoal.model.query.aggregate import count, max_, sum_
 from shoal.model.query.expression import col
-from shoal.model.query.functions import udf
 from shoal.model.query.graph import Graph, Query
 from shoal.model.query.schema import not_null
 from shoal.model.query.window import Session, hop, tumbling
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.tasks import wire
+from shoal.runtimes.spark.tasks.coarse_time import coarse_time, pane_of_time_us
 from shoal.runtimes.spark.tasks.intake import Intake
 from shoal.runtimes.spark.tasks.reports import HEADERS, SliceRead
 
@@ -32,7 +31,6 @@ S = 1_000_000
 SCHEMA = {"ts": "timestamp", "a": "int64", "b": "int64"}
 CARS = Stream("cars", not_null(SCHEMA), time="ts")
 DAY_US = 86_400 * S
-CODED = udf("int64")(abs)
 
 
 def counted(flow: Flow, *windows: Any) -> list[Query]:
@@ -62,11 +60,10 @@ def program(queries: Iterable[Query]) -> Program:
         pytest.param(counted(CARS, tumbling(10, clock="processing")), 0, id="windows by the clock"),
         pytest.param([CARS.filter(col("a") == 1).sink("q")], 0, id="rows as they are"),
         pytest.param([*counted(CARS, tumbling(10)), CARS.sink("rows")], 0, id="rows as they are, beside windows"),
-        pytest.param(counted(CARS.select("ts", b=CODED(col("a"))), tumbling(10)), 0, id="user code, which may fail"),
     ],
 )
 def test_panes_are_those_of_all_queries(queries: list[Query], pane_s: int) -> None:
-    assert program(queries).panes_of_time_us == {"cars": pane_s * S}
+    assert pane_of_time_us(program(queries), "cars") == pane_s * S
 
 
 def test_rows_that_may_be_late_or_ahead_keep_their_times() -> None:

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from shoal.runtimes import heap
+from shoal.kernels.columns import heap
 
 
 class Recorder:

@@ -5,43 +5,35 @@ A source that knows the oldest and newest time of many rows need not deliver the
 
 from collections.abc import Iterable, Mapping
 from math import gcd
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from shoal.compiler.lane import Feed, Lane
+from shoal.compiler.program import Program
 from shoal.compiler.steps import Select, Step
 from shoal.compiler.watermarks import partition_us
 from shoal.connectors.admission import EARLIEST_US, LATEST_US
 from shoal.connectors.sources.source import CoarseTime
 from shoal.kernels.columns.block import arrow_schema
-from shoal.model.query.code import codes_in
 from shoal.model.query.expression import Column
 
-if TYPE_CHECKING:
-    from shoal.compiler.program import Program
 
-
-def pane_of_time_us(program: "Program", stream: str) -> int:
-    """The width of the panes that are all that queries see of the event time of a stream; 0 if some see more.
-
-    User code may fail, and a failure shows the row: with it, rows keep their times.
-    """
+def pane_of_time_us(program: Program, stream: str) -> int:
+    """The width of the panes that are all that queries see of the event time of a stream; 0 if some see more."""
     feeds, time = program.feeds.get(stream, ()), program.inputs[stream].time
-    if not feeds or any(codes_in([operator.parameters for operator in program.graph.operators.values()])):
-        return 0
-    return _common(_pane_us(lane, feed, time) for lane, feed in feeds)
+    return _common(_pane_us(lane, feed, time) for lane, feed in feeds) if feeds else 0
 
 
 def coarse_time(
-    program: "Program", stream: str, marks: Mapping[str, int], partition: str, now_us: int
+    program: Program, stream: str, marks: Mapping[str, int], partition: str, now_us: int
 ) -> CoarseTime | None:
     """How coarse the times of rows of a partition may be; None if queries see more than panes.
 
     `marks`: watermarks before the epoch, `now_us`: its processing time. Rows that are late, ahead of the clock or out
-    of range keep their own times, which dead letters show.
+    of range keep their own times, which dead letters show. Not for queries with user code: it may fail, and a failure
+    shows the row.
     """
-    input_, pane_us = program.inputs[stream], program.panes_of_time_us[stream]
+    input_, pane_us = program.inputs[stream], pane_of_time_us(program, stream)
     if not pane_us:
         return None
     of_rows = partition_us(marks, stream, partition)
