@@ -16,7 +16,6 @@ from shoal.compiler.warm_up import warm_up
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import Source
 from shoal.errors import BindingError, ConfigError, ShoalError
-from shoal.kernels.columns.heap import kept_memory
 from shoal.mechanisms.catalog import SHEDDING, mechanism_named
 from shoal.mechanisms.shedding.selection import selection_named
 from shoal.model.control.binding import Binding
@@ -40,6 +39,7 @@ from shoal.policies.scheduling.state_based import StateBased
 from shoal.policies.scheduling.threads import Threads
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.event_queue import EventQueue
+from shoal.runtimes.heap import kept_memory
 from shoal.runtimes.local.dataflow.delivery import Delivery
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.dataflow.parking import Parking

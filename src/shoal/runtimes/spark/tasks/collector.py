@@ -7,7 +7,7 @@ So objects that live as long as the worker are frozen: the collector skips them.
 import gc
 from itertools import count
 
-from shoal.kernels.columns.heap import keep_memory
+from shoal.runtimes.heap import keep_memory
 
 SETTLING_TASKS = 4
 """The number of tasks after which a worker has loaded everything that it needs."""

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from shoal.kernels.columns import heap
+from shoal.runtimes import heap
 
 
 class Recorder:
