@@ -6,7 +6,7 @@ from shoal.experiments.experiment import TrialOutcome
 
 def small(policy: str) -> TrialOutcome:
     return hotspot(
-        "step", policy, per_s=20, subscriptions=2000, work_factor=15_000.0, minutes=24, cells=50, history_s=1.5
+        "step", policy, per_s=20, subscriptions=2000, work_factor=15_000.0, minutes=24, cells=50, history_s=1.0
     )
 
 
