@@ -85,7 +85,7 @@ class Nudged:
 
     def assert_right(self) -> None:
         """It ended without an error, and the results are those of a row-at-a-time interpreter."""
-        assert self.events[-1] == RunEnded(None, at_s=ANY)
+        assert self.events[-1] == RunEnded(None, at_s=ANY), self.events[-1]
         wanted = {table: canonical(each) for table, each in interpret(self.graph, self.rows).items() if each}
         assert {table: canonical(each) for table, each in self.results().items() if each} == wanted
 

@@ -83,7 +83,7 @@ def test_a_run_that_loses_workers_goes_on_whatever_moves(kind: str, design: str,
     rows, observed = witness.numbered(400), Witness()
     options = {"queues": design, **KINDS[kind].options}
     nudged = Nudged(witness.graph(), rows, 3, KINDS[kind].nudge, 5, options)
-    with observed.watching(), losing(BoundPool, {0: 20, 2: 30}, taken=taken):
+    with observed.watching(), losing(BoundPool, {0: 20, 2: 30}, taken=taken, last=False):
         nudged.run()
     nudged.assert_right()
     observed.assert_in_order(rows)
