@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from shoal.policies.scheduling.policy import BLOCK_EVENTS, Candidate, OperatorCost, Steady, Turn, first
+
+_BY_WAIT = attrgetter("waited_s")
 
 
 @dataclass(frozen=True)
@@ -18,4 +21,4 @@ class Fcfs(Steady):
 
     def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:  # noqa: ARG002
         """Oldest first."""
-        return Turn(first(candidates, lambda one: one.waited_s).position, self.block_events)
+        return Turn(first(candidates, _BY_WAIT).position, self.block_events)

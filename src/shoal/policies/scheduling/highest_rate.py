@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from shoal.policies.scheduling.policy import (
     BLOCK_EVENTS,
+    BY_PRIORITY,
     LEAST_COST_S,
     Candidate,
     OperatorCost,
@@ -33,4 +34,4 @@ class HighestRate(Steady):
 
     def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:  # noqa: ARG002
         """Highest rate first."""
-        return Turn(first(candidates, lambda one: one.priority).position, self.block_events)
+        return Turn(first(candidates, BY_PRIORITY).position, self.block_events)

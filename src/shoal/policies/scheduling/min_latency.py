@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.policies.scheduling.policy import BLOCK_EVENTS, Candidate, OperatorCost, Steady, Turn, first, output_cost_s
+from shoal.policies.scheduling.policy import (
+    BLOCK_EVENTS,
+    BY_PRIORITY,
+    Candidate,
+    OperatorCost,
+    Steady,
+    Turn,
+    first,
+    output_cost_s,
+)
 
 
 @dataclass(frozen=True)
@@ -18,4 +27,4 @@ class MinLatency(Steady):
 
     def choose(self, candidates: Sequence[Candidate], left_s: float) -> Turn | None:  # noqa: ARG002
         """Smallest output cost first."""
-        return Turn(first(candidates, lambda one: one.priority).position, self.block_events)
+        return Turn(first(candidates, BY_PRIORITY).position, self.block_events)

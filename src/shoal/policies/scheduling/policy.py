@@ -6,7 +6,8 @@ of this operator: its own cost and that of everything downstream, over the share
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol, Self
+from operator import attrgetter
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 LEAST_EVENTS = 32_768
 """Fewest events in a turn of the policies with thresholds."""
@@ -48,8 +49,18 @@ class Turn(NamedTuple):
     events: int
 
 
+BY_PRIORITY: Callable[[Candidate], float] = attrgetter("priority")
+_BY_IDLENESS: Callable[[Candidate], float] = attrgetter("idle_s")
+
+
 class SchedulingPolicy(Protocol):
-    """Chooses turns; an immutable value."""
+    """Chooses turns; an immutable value.
+
+    `sources_last`: a source gets a turn only if there is none for any other candidate, so that sources need not be asked
+    before.
+    """
+
+    sources_last: ClassVar[bool]
 
     def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """Called whenever costs were measured; returns a priority per operator, larger is more urgent."""
@@ -65,7 +76,9 @@ class SchedulingPolicy(Protocol):
 
 
 class Steady:
-    """A policy that does not adapt to latency."""
+    """A policy that does not adapt to latency and has sources wait for everything else."""
+
+    sources_last: ClassVar[bool] = True
 
     def adapted(self, gradient: float) -> Self:  # noqa: ARG002
         """The same policy."""
@@ -122,7 +135,8 @@ def first(candidates: Sequence[Candidate], key: Callable[[Candidate], float]) ->
     """The candidate with the largest key; sources only if there is no other, the one that was idle longest."""
     if len(candidates) == 1:
         return candidates[0]
-    return max(candidates, key=lambda one: (not one.is_source, one.idle_s if one.is_source else key(one)))
+    inner = [one for one in candidates if not one.is_source]
+    return max(inner, key=key) if inner else max(candidates, key=_BY_IDLENESS)
 
 
 def above_threshold(candidates: Sequence[Candidate], left_s: float, threshold: float, idle_s: float) -> Turn | None:
@@ -132,11 +146,11 @@ def above_threshold(candidates: Sequence[Candidate], left_s: float, threshold: f
     were idle for more than `idle_s`.
     """
     eligible = [
-        one for one in candidates if one.is_source or one.holds_back or one.pending >= threshold or one.idle_s > idle_s
+        one for one in candidates if one.pending >= threshold or one.idle_s > idle_s or one.is_source or one.holds_back
     ]
     if not eligible:
         return None
-    chosen = first(eligible, lambda one: one.priority)
+    chosen = first(eligible, BY_PRIORITY)
     return Turn(chosen.position, max(round(max(left_s, 0.0) / max(chosen.cost_s, LEAST_COST_S)), LEAST_EVENTS))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from shoal.policies.scheduling.policy import BLOCK_EVENTS, Candidate, OperatorCost, Steady, Turn
 
@@ -9,6 +10,8 @@ from shoal.policies.scheduling.policy import BLOCK_EVENTS, Candidate, OperatorCo
 @dataclass(frozen=True)
 class RoundRobin(Steady):
     """The operator that has had the fewest turns, one block at a time."""
+
+    sources_last: ClassVar[bool] = False
 
     block_events: int = BLOCK_EVENTS
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from shoal.policies.scheduling.policy import Candidate, OperatorCost, Turn, above_threshold, output_cost_s
 
@@ -34,6 +35,8 @@ class StateBased:
 
     The thresholds follow latency. If latency grew faster after a change of the thresholds, the change is undone.
     """
+
+    sources_last: ClassVar[bool] = True
 
     thresholds: Thresholds = Thresholds()
     before: tuple[Thresholds, float] | None = None

@@ -270,7 +270,9 @@ class SourceNode(Node):
                 yield NotYet()
             self._due_s, self._partition = cursor.scheduled_s(piece), piece.partition
             self._made_at = self._positions(piece)
-            yield from made
+            made.reverse()
+            while made:
+                yield made.pop()  # kept by nobody else, so that the next source finds its memory in the caches
 
     def _made_of(self, piece: Slice) -> list[Made]:
         """The events of a slice of generated ones; any thread may call this."""

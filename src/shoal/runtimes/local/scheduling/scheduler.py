@@ -3,12 +3,13 @@
 import math
 import threading
 import time
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.policies.scheduling.policy import Candidate, OperatorCost, SchedulingPolicy, Turn, latency_weight
+from shoal.policies.scheduling.policy import OperatorCost, SchedulingPolicy, Turn, latency_weight
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
 from shoal.runtimes.local.dataflow.source_node import SourceNode
+from shoal.runtimes.local.scheduling.candidates import Candidates
 from shoal.runtimes.local.scheduling.concurrency import Concurrency
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
@@ -84,11 +85,8 @@ class Scheduler(WorkerPool):
         self._stats = [
             _NodeStats(node, tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))) for node in nodes
         ]
-        queues = [_queues_of(node) for node in nodes]
-        self._queues = [(index, queue) for index, each in enumerate(queues) for queue in each]
-        self._asked = [index for index, each in enumerate(queues) if not each]
+        self._candidates = Candidates(self.nodes, self.running, self.last_run_s, self.turns)
         self._latencies = [_Latency(node, index) for index, node in enumerate(nodes) if isinstance(node, OutletNode)]
-        self._priorities: list[float] = []
         self._measured_s = 0.0
         self._compared_s = 0.0
         self._deciding = threading.Lock()
@@ -116,39 +114,20 @@ class Scheduler(WorkerPool):
             return turn.position, turn.events
 
     def _decide(self, now_s: float) -> Turn | None:
-        if now_s - self._measured_s >= MEASURE_S or not self._priorities:
+        """The turn of the policy; it is asked about sources only if it may choose one."""
+        if now_s - self._measured_s >= MEASURE_S:
             self._measure(now_s)
-        running, before, candidates = self.running, -1, []
-        waiting = [index for index, queue in self._queues if queue]  # few of all nodes; the rest is asked of these
-        for index in self._asked + waiting:
-            if index == before or running[index]:
-                continue
-            before, stats = index, self._stats[index]
-            if stats.node.ready:
-                candidates.append(self._candidate(index, stats, now_s))
-        turn = self.policy.choose(candidates, TURN_S) if candidates else None
-        if turn is None and candidates and not any(running):
-            turn = self.policy.choose([each._replace(idle_s=math.inf) for each in candidates], TURN_S)
+        policy, candidates = self.policy, self._candidates.operators(now_s)
+        turn = policy.choose(candidates, TURN_S) if candidates and policy.sources_last else None
+        if turn is not None:
+            return turn
+        sources = self._candidates.sources(now_s)
+        if sources or not policy.sources_last:
+            candidates = sources + candidates
+            turn = policy.choose(candidates, TURN_S) if candidates else None
+        if turn is None and candidates and not any(self.running):
+            turn = policy.choose([each._replace(idle_s=math.inf) for each in candidates], TURN_S)
         return turn
-
-    def _candidate(self, index: int, stats: _NodeStats, now_s: float) -> Candidate:
-        """The input of `SchedulingPolicy.choose` for a node."""
-        pending, oldest_s, holds_back = 0, now_s, False
-        for channel in stats.node.inputs:
-            pending += channel.pending
-            holds_back = holds_back or channel.full
-            oldest_s = min(oldest_s, channel.oldest_s or now_s)
-        return Candidate(
-            index,
-            pending,
-            self._priorities[index],
-            stats.cost_s,
-            now_s - oldest_s,
-            now_s - self.last_run_s[index],
-            self.turns[index],
-            stats.node.is_source,
-            holds_back,
-        )
 
     def _measure(self, now_s: float) -> None:
         for stats, cpu_s in zip(self._stats, self.cpu_s, strict=True):
@@ -156,7 +135,8 @@ class Scheduler(WorkerPool):
         if now_s - self._compared_s >= LATENCY_S:
             self._compare_latencies()
             self._compared_s = now_s
-        self._priorities = self.policy.priorities([stats.costs() for stats in self._stats])
+        self._candidates.costs_s = [stats.cost_s for stats in self._stats]
+        self._candidates.priorities = self.policy.priorities([stats.costs() for stats in self._stats])
         self._measured_s = now_s
         if self._target_s is not None and self.threads > 1:
             self._adapt(self._target_s)
@@ -195,9 +175,3 @@ class Scheduler(WorkerPool):
             downstream = [self._stats[next_].weight for next_ in stats.downstream]
             own = [latency_weight(gradients[index])] if index in gradients else []
             stats.weight = max([*own, *downstream], default=1.0)
-
-
-def _queues_of(node: Node) -> tuple[Sized, ...]:
-    """The queues of which one must have something before a node can be ready; none if it can be without."""
-    plain = type(node).ready is Node.ready and type(node).waiting is Node.waiting
-    return tuple(channel.spans for channel in node.inputs) if plain else ()
