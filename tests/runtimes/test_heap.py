@@ -2,6 +2,7 @@
 
 import ctypes
 
+import pyarrow as pa
 import pytest
 
 from shoal.runtimes import heap
@@ -39,6 +40,16 @@ def test_memory_is_kept_until_the_last_of_several_runs_ends(library: Recorder) -
     after = library.calls[len(during) :]
     assert [parameter for parameter, _ in during] == [parameter for parameter, _ in after[:-1]]
     assert after[-1] == (0,), "free memory is returned"
+
+
+def test_arrow_uses_the_same_heap_until_the_last_of_several_runs_ends(library: Recorder) -> None:
+    before = pa.default_memory_pool().backend_name
+    with heap.kept_memory():
+        with heap.kept_memory():
+            assert pa.default_memory_pool().backend_name == "system"
+        assert pa.default_memory_pool().backend_name == "system"
+    assert pa.default_memory_pool().backend_name == before != "system"
+    assert library.calls[-1] == (0,)
 
 
 def test_memory_is_returned_after_a_run_that_fails(library: Recorder) -> None:

@@ -2,6 +2,8 @@
 
 Kernels allocate arrays of about a megabyte for every block. By default the allocator of glibc returns each of them to
 the operating system when it is freed, or the end of its heap; the next one then costs a page fault for every 4 KiB.
+Arrow's own allocator asks for huge pages, of which single ones take the kernel 5 ms; so in a run of the local runtime
+Arrow uses the same heap.
 """
 
 import ctypes
@@ -9,6 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import pyarrow as pa
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 """Parameters of `mallopt`, by their numbers in malloc.h."""
@@ -24,11 +28,13 @@ _WHILE_RUNNING = {_TRIM_THRESHOLD: MOST_KEPT, _TOP_PAD: GROWTH, _MMAP_THRESHOLD:
 
 _lock = threading.Lock()
 _runs = 0
+_pools: list[pa.MemoryPool] = []
+"""What Arrow allocated from before each of the runs that go on."""
 
 
 @contextmanager
 def kept_memory() -> Iterator[bool]:
-    """Keep freed memory until the last of the runs that want it ends; then free memory is returned.
+    """Keep freed memory, that of Arrow included, until the last of the runs that want it ends; then it is returned.
 
     Yields whether that is done: only glibc has the means, so nothing is done elsewhere.
     """
@@ -37,9 +43,11 @@ def kept_memory() -> Iterator[bool]:
         yield False
         return
     _enter(library)
+    _share_with_arrow()
     try:
         yield True
     finally:
+        _unshare_with_arrow()
         _leave(library)
 
 
@@ -65,6 +73,19 @@ def _leave(library: Any) -> None:
         if _runs == 0:
             _set(library.mallopt, _DEFAULTS)
             library.malloc_trim(0)
+
+
+def _share_with_arrow() -> None:
+    with _lock:
+        _pools.append(pa.default_memory_pool())
+        pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _unshare_with_arrow() -> None:
+    with _lock:
+        if len(_pools) == 1:
+            pa.set_memory_pool(_pools[0])
+        _pools.pop()
 
 
 def _set(mallopt: Callable[[int, int], int], values: dict[int, int]) -> None:

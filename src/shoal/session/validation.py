@@ -38,7 +38,7 @@ IMITATED: Mapping[str, Mapping[str, str]] = {
     "local": {
         "topology": "cores:{workers}",
         "contention": "profile",
-        "step_s": "0.0003",
+        "step_s": "0.0004",
         "epoch_s": "0.05",
     },
     "spark": {"topology": "spark:1x{workers}"},

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import ClassVar
 
 from shoal.policies.scheduling.policy import BLOCK_EVENTS, Candidate, OperatorCost, Steady, Turn, first
 
@@ -12,6 +13,8 @@ _BY_WAIT = attrgetter("waited_s")
 @dataclass(frozen=True)
 class Fcfs(Steady):
     """The operator whose oldest event has waited longest, one block at a time."""
+
+    by_age: ClassVar[bool] = True
 
     block_events: int = BLOCK_EVENTS
 

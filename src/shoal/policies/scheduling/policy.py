@@ -56,11 +56,12 @@ _BY_IDLENESS: Callable[[Candidate], float] = attrgetter("idle_s")
 class SchedulingPolicy(Protocol):
     """Chooses turns; an immutable value.
 
-    `sources_last`: a source gets a turn only if there is none for any other candidate, so that sources need not be asked
-    before.
+    `sources_last`: a source gets a turn only if there is none for any other candidate, so that sources are asked only
+    then. `by_age`: it reads `waited_s` of candidates, which is 0 otherwise. Both make decisions cheaper.
     """
 
     sources_last: ClassVar[bool]
+    by_age: ClassVar[bool]
 
     def priorities(self, operators: Sequence[OperatorCost]) -> list[float]:
         """Called whenever costs were measured; returns a priority per operator, larger is more urgent."""
@@ -79,6 +80,7 @@ class Steady:
     """A policy that does not adapt to latency and has sources wait for everything else."""
 
     sources_last: ClassVar[bool] = True
+    by_age: ClassVar[bool] = False
 
     def adapted(self, gradient: float) -> Self:  # noqa: ARG002
         """The same policy."""

@@ -37,6 +37,7 @@ class StateBased:
     """
 
     sources_last: ClassVar[bool] = True
+    by_age: ClassVar[bool] = False
 
     thresholds: Thresholds = Thresholds()
     before: tuple[Thresholds, float] | None = None

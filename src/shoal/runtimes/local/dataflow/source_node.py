@@ -43,7 +43,7 @@ from shoal.runtimes.shedder import Positions, Shedder
 
 MARKER_S = 0.05
 """How often a marker follows the events, to measure the time to the sinks."""
-POLL_S = 0.0003
+POLL_S = 0.0004
 """The time between two polls of a source whose events have all been read."""
 TICK_S = 0.1
 """How often a source without events sends its watermark again, so that windows by the clock close."""
@@ -120,7 +120,7 @@ class SourceNode(Node):
         self._idle = False
         self._due_s: float | None = None
         self._polled = self._unread = False
-        self._sent_s = self._marked_s = self._next_poll_s = 0.0
+        self._sent_s = self._marked_s = self.next_poll_s = 0.0
         self.ended = False
         self.stopping = False
         self.lag_s = 0.0
@@ -132,7 +132,7 @@ class SourceNode(Node):
     @property
     def ready(self) -> bool:
         """Whether the outputs have room, and events may be available."""
-        awake = self.stopping or self._unread or time.time() >= self._next_poll_s
+        awake = self.stopping or self._unread or time.time() >= self.next_poll_s
         return awake and not self.ended and not self.blocked and not self._production.stuck
 
     @property
@@ -215,7 +215,7 @@ class SourceNode(Node):
         if self._polled:
             return False
         self._polled = True
-        self._next_poll_s = time.time() + POLL_S
+        self.next_poll_s = time.time() + POLL_S
         end = self._cursor.latest(self._offset)
         if end == self._offset:
             self._tick()

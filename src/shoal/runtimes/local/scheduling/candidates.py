@@ -13,13 +13,20 @@ from shoal.runtimes.local.dataflow.node import Node
 class Candidates:
     """The candidates among some nodes; `priorities` and `costs_s` have an entry per node and are set by the scheduler.
 
-    `running`, `last_run_s` and `turns` are those of the pool.
+    `running`, `last_run_s` and `turns` are those of the pool. `by_age`: somebody reads how long input has waited.
     """
 
     def __init__(
-        self, nodes: Sequence[Node], running: Sequence[bool], last_run_s: Sequence[float], turns: Sequence[int]
+        self,
+        nodes: Sequence[Node],
+        running: Sequence[bool],
+        last_run_s: Sequence[float],
+        turns: Sequence[int],
+        *,
+        by_age: bool = True,
     ) -> None:
         """Find the queues of which one must have something before a node can be ready."""
+        self._by_age = by_age
         self.priorities = [0.0] * len(nodes)
         self.costs_s = [0.0] * len(nodes)
         self._nodes = list(nodes)
@@ -48,26 +55,29 @@ class Candidates:
         return [self._candidate(index, now_s) for index in self._sources if not running[index] and nodes[index].ready]
 
     def _candidate(self, index: int, now_s: float) -> Candidate:
-        node, pending, oldest_s, holds_back = self._nodes[index], 0, now_s, False
+        node, pending, holds_back = self._nodes[index], 0, False
         for channel in node.inputs:
             waits = channel.pending
             pending += waits
             if waits >= channel.capacity:
                 holds_back = True
-            taken_s = channel.oldest_s
-            if taken_s is not None and taken_s < oldest_s:
-                oldest_s = taken_s
         return Candidate(
             index,
             pending,
             self.priorities[index],
             self.costs_s[index],
-            now_s - oldest_s,
+            self._waited_s(node, now_s) if self._by_age else 0.0,
             now_s - self._last_run_s[index],
             self._turns[index],
             node.is_source,
             holds_back,
         )
+
+    @staticmethod
+    def _waited_s(node: Node, now_s: float) -> float:
+        """How long the oldest event has waited."""
+        due_s = [channel.oldest_s for channel in node.inputs]
+        return now_s - min((each for each in due_s if each is not None), default=now_s)
 
 
 def _runs_by_its_queues(node: Node) -> bool:

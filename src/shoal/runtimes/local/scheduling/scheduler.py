@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from shoal.policies.scheduling.policy import OperatorCost, SchedulingPolicy, Turn, latency_weight
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
-from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.scheduling.candidates import Candidates
 from shoal.runtimes.local.scheduling.concurrency import Concurrency
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
@@ -78,14 +77,13 @@ class Scheduler(WorkerPool):
     ) -> None:
         """Find the readers of every node."""
         super().__init__(nodes, workers)
-        self._sources = [node for node in nodes if isinstance(node, SourceNode)]
         self._target_s = target_s
         self.policy = policy
         reader = {id(channel): index for index, node in enumerate(nodes) for channel in node.inputs}
         self._stats = [
             _NodeStats(node, tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))) for node in nodes
         ]
-        self._candidates = Candidates(self.nodes, self.running, self.last_run_s, self.turns)
+        self._candidates = Candidates(self.nodes, self.running, self.last_run_s, self.turns, by_age=policy.by_age)
         self._latencies = [_Latency(node, index) for index, node in enumerate(nodes) if isinstance(node, OutletNode)]
         self._measured_s = 0.0
         self._compared_s = 0.0

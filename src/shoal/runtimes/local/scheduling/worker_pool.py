@@ -14,12 +14,14 @@ from shoal.errors import RunError
 from shoal.runtimes.local.dataflow.node import Node
 from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.scheduling.barrier import Barrier
+from shoal.runtimes.local.scheduling.timer_slack import exact_timers
 
 IDLE_WAIT_S = 0.0003
-"""How long an idle thread waits before it asks for a turn again, unless it is notified."""
+"""How long an idle thread waits at most before it asks for a turn again, unless it is notified."""
+SHORTEST_WAIT_S = 0.00002
 STARVED_S = 0.0005
 """A worker that is in a turn for longer, while another ends one that was shorter, may be waiting for the lock."""
-ASIDE_S = 0.00003
+ASIDE_S = 0.00009
 """How long the other one then sleeps, so that the waiting thread wakes up and finds the lock free."""
 ASIDE_EVERY_S = 0.0002
 """How long it works in between, since a worker that is in a turn for long may as well be in a long call."""
@@ -37,6 +39,7 @@ class WorkerPool(ABC):
     def __init__(self, nodes: Sequence[Node], threads: int, max_threads: int = 0) -> None:
         """A pool of `threads`, later up to `max_threads`, that has not started; `nodes` with inputs before outputs."""
         self.nodes = list(nodes)
+        self._sources = [node for node in nodes if isinstance(node, SourceNode)]
         self.threads = threads
         self.max_threads = max(threads, max_threads)
         self._decisions = [0] * self.max_threads
@@ -174,6 +177,7 @@ class WorkerPool(ABC):
 
     def _work(self, worker: int) -> None:
         try:
+            exact_timers()
             self.on_thread_start(worker)
             while not self._exits(worker):
                 self._take_turns(worker)
@@ -230,7 +234,7 @@ class WorkerPool(ABC):
             self._decisions[worker] += 1
             if turn is None:
                 with self.changed:
-                    self.changed.wait(IDLE_WAIT_S)
+                    self.changed.wait(self._idle_wait_s())
             else:
                 self._turn_began_s[worker] = time.perf_counter()
                 arrived = self.nodes[turn[0]].results.buffer.arrived
@@ -243,6 +247,12 @@ class WorkerPool(ABC):
                     time.sleep(ASIDE_S)  # the thread that delivers results waits for the interpreter lock
                 elif took_s < STARVED_S:
                     self._step_aside(worker)
+
+    def _idle_wait_s(self) -> float:
+        """How long to wait without a turn: until the first source may be polled that is between two polls."""
+        now_s = time.time()
+        first_s = min((each.next_poll_s for each in self._sources if each.next_poll_s > now_s), default=math.inf)
+        return max(SHORTEST_WAIT_S, min(IDLE_WAIT_S, first_s - now_s))
 
     def _step_aside(self, worker: int) -> None:
         """Sleep for a moment if another worker is in a turn for long: it may be waiting for the interpreter lock.
