@@ -155,7 +155,7 @@ def test_contention_is_measured_at_rates_and_as_fast_as_possible() -> None:
     job = workload("ysb").ready(0, Amount(20_000), {"per_s": "1000"}).job
     nodes = node_costs(job.graph, job.sources, 0.1, queues="worker-queue")["nodes"]
     found = contention(job.graph, job.sources, 1e-6, nodes)
-    assert set(found) == {"at_rate", "as_fast_as_possible", "nodes"}
+    assert set(found) == {"at_rate", "as_fast_as_possible", "nodes", "long_s"}
     assert set(found["nodes"]) == {node["name"] for node in nodes}
     for part in (found["at_rate"], found["as_fast_as_possible"]):
         assert len(part["work"]) == len(part["turn"]) == len(part["deliveries"]) == len(part["wake_ups"]) >= 1
