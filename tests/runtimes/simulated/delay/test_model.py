@@ -1,7 +1,7 @@
 """Delay models: what they say that streams and lanes cost."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf
 from typing import Any
 
@@ -188,6 +188,16 @@ def test_turns_that_bring_only_a_watermark_belong_to_the_stream_or_to_the_lane_b
     lane = compiled.lanes[0]
     assert model.stream("ad_events").fixed_s - plain.stream("ad_events").fixed_s == pytest.approx(empty_s / 10)
     assert model.lane(lane).fixed_s - plain.lane(lane).fixed_s == pytest.approx(empty_s / 8)
+
+
+def test_turns_of_a_lane_behind_a_lane_that_bring_only_a_watermark_belong_to_that() -> None:
+    compiled = program("ysb")
+    plain, profile = delay_model("traced", compiled, profile_of(compiled)), profile_of(compiled)
+    behind = {**profile["simulator"]["nodes"][2], "name": "lane 1", "inputs": ["lane 0"], "lane": 1}
+    profile["simulator"]["nodes"].append({**behind, "empty_turns": {"turns": 6, "cpu_s": 2e-5}})
+    found = delay_model("traced", compiled, profile).lane(compiled.lanes[0])
+    more_s = (2e-5 + 6 * DECISION_S) / 8
+    assert near(found, replace(plain.lane(compiled.lanes[0]), fixed_s=1e-6 + DECISION_S + more_s))
 
 
 def test_traced_takes_the_costs_of_divided_lanes_if_it_shall() -> None:
