@@ -37,6 +37,7 @@ SAME_IDEA = {
     "script": "a script of SQL; its commands carried out by a session",
     "traced_results": "where the time of results goes: in a run on threads, in a simulated one",
     "settings": "what a user can set: of control, of the local and the simulated runtime",
+    "small_epochs": "which epochs the driver finishes itself, on Spark and in simulation",
     "source": "the source protocol; a source as Spark knows it",
 }
 """Modules of one name in several rooms, and the idea that they share."""
@@ -66,6 +67,7 @@ def test_public_classes_of_one_name_share_an_idea() -> None:
         "Delivery": "when results reach the sink, on the local runtime and in simulation",
         "Machine": "the cores of a machine: this one on the local runtime, any on the simulated one",
         "Rebinding": "a rebinding that is under way, for each runtime",
+        "SmallEpochs": "which epochs the driver finishes itself, on Spark and in simulation",
     }
     assert not {name: rooms for name, rooms in rooms_of.items() if len(rooms) > 1 and name not in shared}
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shoal.connectors.sinks import MemorySink
 from shoal.runtimes.local.contention import (
     LEAST_TURNS,
+    LONG_S,
     MOST_SLOWER,
     WAITS,
     ContendedTurns,
@@ -63,6 +64,19 @@ def test_no_part_is_faster_with_more_busy_workers_nor_than_in_one_thread(
         assert part[0] >= 1.0
     assert max(found.work) <= MOST_SLOWER * len(factors)
     assert np.array(list(found.waits.values())).mean(axis=1) == pytest.approx(np.ones(len(found.waits)), abs=1e-3)
+
+
+def test_long_turns_have_another_factor_for_what_they_work_beyond_a_short_one() -> None:
+    plain = turns_with([1.0, 2.0], [1.5, 2.0], 6)
+    few = np.arange(len(plain.node)) < 60
+    work_s = np.where(few, 5 * LONG_S, plain.work_s)
+    beyond_s = np.where(few, 4 * LONG_S, 0.0)
+    wall_s = np.array([1.5, 2.0])[plain.others] * plain.fixed_s + np.array([1.0, 2.0])[plain.others] * (
+        work_s - beyond_s
+    )
+    found = slowdown(replace(plain, work_s=work_s, wall_s=wall_s + 1.25 * beyond_s), np.ones(NODES), 2)
+    assert found.work == pytest.approx((1.0, 2.0), abs=1e-3)
+    assert found.long == pytest.approx((1.0, 1.25), abs=1e-3)  # with one worker work takes no longer than itself
 
 
 def test_a_node_with_more_calls_is_slowed_down_more_and_one_with_few_turns_like_the_others() -> None:
@@ -155,9 +169,10 @@ def test_contention_is_measured_at_rates_and_as_fast_as_possible() -> None:
     job = workload("ysb").ready(0, Amount(20_000), {"per_s": "1000"}).job
     nodes = node_costs(job.graph, job.sources, 0.1, queues="worker-queue")["nodes"]
     found = contention(job.graph, job.sources, 1e-6, nodes)
-    assert set(found) == {"at_rate", "as_fast_as_possible", "nodes"}
+    assert set(found) == {"at_rate", "as_fast_as_possible", "nodes", "long_s"}
     assert set(found["nodes"]) == {node["name"] for node in nodes}
     for part in (found["at_rate"], found["as_fast_as_possible"]):
         assert len(part["work"]) == len(part["turn"]) == len(part["deliveries"]) == len(part["wake_ups"]) >= 1
         assert set(part["waits"]) <= set(found["nodes"])
-        assert min(*part["work"], *part["turn"]) >= 1.0
+        assert min(*part["work"], *part["turn"], *part["long"]) >= 1.0
+        assert len(part["long"]) == len(part["work"])

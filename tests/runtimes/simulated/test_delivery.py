@@ -26,24 +26,14 @@ def test_results_are_there_at_once_without_a_period_or_parts(rows: list[tuple[in
     assert found.tolist() == [latency_s for _, _, latency_s in rows]
 
 
-@given(RESULTS)
-def test_results_of_one_part_and_step_leave_with_the_last_of_them(rows: list[tuple[int, int, float]]) -> None:
-    found = Delivery(by_part=True).latencies(results_of(rows), PART_OF, epoch=0)
-    last: dict[tuple[int, int], float] = {}
-    for task, step, latency_s in rows:
-        part = (step, int(PART_OF[task]))
-        last[part] = max(last.get(part, 0.0), latency_s)
-    assert found.tolist() == [last[step, int(PART_OF[task])] for task, step, _ in rows]
-
-
 @given(RESULTS, st.integers(0, 9), st.integers(0, 9))
 def test_the_wait_for_the_sink_is_a_part_of_the_period_and_the_same_for_the_same_seed(
     rows: list[tuple[int, int, float]], seed: int, epoch: int
 ) -> None:
-    results, delivery = results_of(rows), Delivery(0.5, seed=seed)
+    results, delivery = results_of(rows), Delivery(0.5, seed)
     waited_s = delivery.latencies(results, PART_OF, epoch) - results["latency_s"]
     assert ((waited_s >= 0) & (waited_s <= 0.5 + 1e-12)).all()
-    again = Delivery(0.5, seed=seed).latencies(results, PART_OF, epoch)
+    again = Delivery(0.5, seed).latencies(results, PART_OF, epoch)
     assert again.tolist() == delivery.latencies(results, PART_OF, epoch).tolist()
 
 

@@ -13,11 +13,17 @@ from shoal.runtimes.simulated.settings import SimulatedSettings
 SLOW = {
     "work": [1.0, 1.2],
     "turn": [1.1, 1.4],
+    "long": [1.0, 1.1],
     "waits": {"lane 0": [0.5, 1.5]},
     "wake_ups": [[0.0, 0.0], [1e-4, 0.0]],
     "deliveries": [[0.0, 1e-3], [1e-3, 2e-3]],
 }
-CONTENTION = {"at_rate": SLOW, "as_fast_as_possible": {**SLOW, "work": [1.0, 1.5]}, "nodes": {"lane 0": 2.0}}
+CONTENTION = {
+    "at_rate": SLOW,
+    "as_fast_as_possible": {**SLOW, "work": [1.0, 1.5]},
+    "nodes": {"lane 0": 2.0},
+    "long_s": 0.002,
+}
 
 
 def test_a_machine_slows_down_as_the_profile_has_measured_if_it_shall(tmp_path: Path) -> None:
@@ -26,6 +32,7 @@ def test_a_machine_slows_down_as_the_profile_has_measured_if_it_shall(tmp_path: 
     settings = SimulatedSettings.of({"topology": "cores:4", "trace": str(file), "contention": "profile"})
     found = settings.machine_at(limited=False)
     assert (found.slowdown, found.turn_slowdown) == ((1.0, 1.2), (1.1, 1.4))
+    assert (found.long_slowdown, found.long_s) == ((1.0, 1.1), 0.002)
     assert found.wake_ups == ((0.0, 0.0), (1e-4, 0.0))
     assert settings.delivery(limited=False).measured_s == ((0.0, 1e-3), (1e-3, 2e-3))
     assert settings.machine_at(limited=True).slowdown == (1.0, 1.5)
@@ -53,7 +60,7 @@ def test_a_profile_without_contention_is_refused(profile: dict[str, Any]) -> Non
 
 
 def test_a_profile_whose_contention_lacks_a_part_is_refused() -> None:
-    lacking = {"at_rate": {"work": [1.0], "turn": [1.0], "waits": {}}, "nodes": {}}
+    lacking = {"at_rate": {"work": [1.0], "turn": [1.0], "long": [1.0], "waits": {}}, "nodes": {}}
     with pytest.raises(ConfigError, match="profile has a contention that cannot be read: 'wake_ups'; measure it again"):
         Contention.of({"contention": lacking}, limited=False)
 

@@ -1,69 +1,10 @@
-"""Profiles of Spark runs: the parts of epochs, and what they are found to cost."""
+"""Profiles of Spark runs: which epochs are measured, and what they are made of."""
 
-import numpy as np
 import pytest
 
-from shoal.compiler.program import Program, compile_graph
 from shoal.runtimes.spark.launch import SPARK
-from shoal.runtimes.spark.profile import MeasuredEpoch, Work, epochs_section
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
-
-SLOTS = 2
-TASK_S, ROW_S = 0.002, 3e-7
-LANE = (0.001, 1e-7, 2e-6, 5e-9)
-REST_S, BYTE_S = 0.004, 2e-9
-EPOCH_S, PER_TASK_S, RESULT_S = 0.06, 0.005, 1e-6
-BETWEEN_S = 0.03
-
-
-def ysb() -> Program:
-    return compile_graph(workload("ysb").ready(0, Amount(10), {}).job.graph)
-
-
-def epoch(rows: int, workers: int, random: np.random.Generator) -> MeasuredEpoch:
-    """An epoch with known costs, each off by a few percent."""
-
-    def off(seconds: float) -> float:
-        return float(seconds * random.lognormal(0, 0.03))
-
-    slices = max(1, min(SLOTS, rows // 20_000))
-    reading = [("ad_events", Work(rows // slices, 0, 0, off(TASK_S + ROW_S * (rows // slices)))) for _ in range(slices)]
-    pieces: list[dict[int | None, Work]] = []
-    for _ in range(workers):
-        counts = rows // workers, int(random.integers(0, 3000)), int(random.integers(10_000, 3_000_000))
-        lane_s = LANE[0] + sum(cost * count for cost, count in zip(LANE[1:], counts, strict=True))
-        carried = int(random.integers(10_000, 5_000_000))
-        pieces.append({0: Work(*counts, off(lane_s)), None: Work(0, 0, carried, off(REST_S + BYTE_S * carried))})
-    results = sum(work.results for each in pieces for work in each.values())
-    read_s = max(*(work.seconds for _, work in reading), sum(work.seconds for _, work in reading) / SLOTS)
-    busy = [sum(work.seconds for work in each.values()) for each in pieces]
-    driver_s = off(EPOCH_S + PER_TASK_S * (slices + workers) + RESULT_S * results)
-    whole_s = driver_s + read_s + max(*busy, sum(busy) / SLOTS)
-    return MeasuredEpoch(rows, results, whole_s, off(BETWEEN_S), reading, [pieces])
-
-
-def test_known_costs_of_the_parts_of_epochs_are_found_again() -> None:
-    random = np.random.default_rng(7)
-    sizes = [(rows, workers) for rows in (1000, 16_000, 60_000, 500_000, 1_000_000) for workers in (1, 2, 4)]
-    found = epochs_section(ysb(), [epoch(*size, random) for size in sizes * 12], SLOTS, [])
-    cost = {part["name"]: part["cost"] for part in found["parts"]}
-    assert list(cost) == ["reading task ad_events", "lane 0", "worker task", "driver", "between epochs"]
-    assert cost["reading task ad_events"]["event_s"] == pytest.approx(ROW_S, rel=0.25, abs=0)
-    assert [cost["lane 0"][name] for name in ("event_s", "result_s", "state_byte_s")] == [
-        pytest.approx(value, rel=0.25, abs=0) for value in LANE[1:]
-    ]
-    assert cost["worker task"]["state_byte_s"] == pytest.approx(BYTE_S, rel=0.25, abs=0)
-    assert cost["driver"]["fixed_s"] == pytest.approx(EPOCH_S, rel=0.25, abs=0)
-    assert cost["driver"]["event_s"] == pytest.approx(PER_TASK_S, rel=0.25, abs=0)
-    assert cost["between epochs"]["fixed_s"] == pytest.approx(BETWEEN_S, rel=0.05)
-    assert found["error"] == pytest.approx(0, abs=0.05)
-    assert found["stages"] == 2
-
-
-def test_few_epochs_have_no_error() -> None:
-    random = np.random.default_rng(7)
-    assert epochs_section(ysb(), [epoch(1000, 2, random) for _ in range(4)], SLOTS, [])["error"] is None
 
 
 @pytest.mark.slow
@@ -74,7 +15,11 @@ def test_a_profile_of_spark_has_all_parts_of_its_epochs() -> None:
     found = SPARK.profile(job.graph, job.sources, None)["epochs"]
     assert found["measured"] == sum(run["epochs"] for run in found["runs"]) >= 5
     kinds = {part["kind"] for part in found["parts"]}
-    assert kinds == {"reading task", "lane", "worker task", "driver", "between epochs"}
+    in_driver = {"worker of small epoch", "driver of small epoch"}
+    assert kinds == {"reading task", "lane", "worker task", "driver", "between epochs"} | in_driver
+    assert sum(run["small_epochs"] for run in found["runs"]) > 0
+    assert not any(run["small_epochs"] for run in found["runs"] if not run["small"])
+    assert found["small"].keys() == {"most_s", "most_sent_bytes", "most_state_bytes"}
     read = next(part for part in found["parts"] if part["kind"] == "reading task")
     assert read["events_in"] == sum(run["rows"] for run in found["runs"])
     assert all(part["seconds"] > 0 for part in found["parts"])

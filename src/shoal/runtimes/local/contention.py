@@ -6,7 +6,8 @@ times as long, and some turns wait far longer than others; the work per event is
 share memory and other programs on the machine count, too.
 
 1. Every node has a modelled cost of a turn by its fit for one thread: a fixed part and the rest, its work.
-2. For every number of other workers in a turn, the time of turns on the clock is fitted as a factor of each part.
+2. For every number of other workers in a turn, the time of turns on the clock is fitted as a factor of each part. A
+   turn that works for long makes longer calls, not more, so that what it works beyond a millisecond has another factor.
 3. Nodes differ in how many calls they make, so each has a factor of its own on its fixed part.
 4. What is left is the variation of the fixed part of each node: its values, divided into equally many turns, smallest
    first. Hiccups are as long in short turns as in long ones, so that nodes cannot share a distribution.
@@ -55,6 +56,10 @@ WAITS = 64
 SLOW = 6.0
 """Turns that take so many times the processor time of others are exceptions, such as memory that has to grow."""
 MOST_WORKERS = 8
+LONG_S = 0.001
+"""The work of a turn from which on it is long: one with more of it waits hardly more often for the lock."""
+LEAST_LONG_TURNS = 5
+"""With fewer long turns, a number of busy workers counts as the one before it."""
 MOST_SLOWER = 1.5
 """Work takes at most so many times as long as if all workers did theirs one after another, with cold caches."""
 
@@ -75,6 +80,17 @@ class ContendedTurns:
     wake_s: Floats
     between_s: Floats
 
+    @property
+    def long_s(self) -> Floats:
+        """What turns work beyond that of a short one."""
+        return np.maximum(0.0, self.work_s - LONG_S)
+
+    def worked_s(self, factors: "Factors") -> Floats:
+        """What the work of turns takes."""
+        level = np.minimum(self.others, len(factors.work) - 1)
+        found: Floats = factors.work[level] * (self.work_s - self.long_s) + factors.long[level] * self.long_s
+        return found
+
     @classmethod
     def none(cls) -> "ContendedTurns":
         """No turns."""
@@ -92,9 +108,18 @@ class ContendedTurns:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Factors of the fixed part of turns, of their work, and of their work beyond `LONG_S`, by other busy workers."""
+
+    turn: Floats
+    work: Floats
+    long: Floats
+
+
 @dataclass(frozen=True)
 class Slowdown:
-    """Factors of the work and of the fixed part of turns with 1, 2, ... busy workers.
+    """Factors of the work and of the fixed part of turns with 1, 2, ... busy workers; `long`: of work beyond `LONG_S`.
 
     `waits`: how the fixed part of each node varies, factors that occur equally often, 1 on average; by its number.
     `wake_ups`: seconds until an idle worker begins a turn, values that occur equally often. `deliveries`: seconds from
@@ -104,6 +129,7 @@ class Slowdown:
 
     work: tuple[float, ...]
     turn: tuple[float, ...]
+    long: tuple[float, ...]
     waits: Mapping[int, tuple[float, ...]]
     wake_ups: tuple[tuple[float, ...], ...]
     deliveries: tuple[tuple[float, ...], ...]
@@ -134,21 +160,22 @@ def contention(
     fastest_slower = slowdown(fastest, of_node, workers, _delivered(graph, whole, workers))
     if int((fastest.others > 0).sum()) < LEAST_TURNS:
         # a few large turns, in which the fixed part hardly counts
-        fastest_slower = replace(slower, work=fastest_slower.work)
+        fastest_slower = replace(slower, work=fastest_slower.work, long=fastest_slower.long)
     names = [str(node["name"]) for node in nodes]
     return {
         "at_rate": slower.data(names),
         "as_fast_as_possible": fastest_slower.data(names),
         "nodes": dict(zip(names, np.round(of_node, 6).tolist(), strict=True)),
+        "long_s": LONG_S,
     }
 
 
 def node_factors(turns: ContendedTurns, nodes: int, workers: int) -> Floats:
     """How much more than others the fixed part of every node is slowed down; 1 for nodes with few turns."""
-    work, turn = _factors(turns, workers)
+    factors = _factors(turns, workers)
     level = np.minimum(turns.others, workers - 1)
-    left_s = turns.wall_s - work[level] * turns.work_s
-    modelled_s = np.bincount(turns.node, weights=turn[level] * turns.fixed_s, minlength=nodes)
+    left_s = turns.wall_s - turns.worked_s(factors)
+    modelled_s = np.bincount(turns.node, weights=factors.turn[level] * turns.fixed_s, minlength=nodes)
     measured_s = np.bincount(turns.node, weights=left_s, minlength=nodes)
     enough = (np.bincount(turns.node, minlength=nodes) >= NODE_TURNS) & (modelled_s > 0)
     ratio = np.where(enough, measured_s / np.where(modelled_s > 0, modelled_s, 1.0), 1.0)
@@ -160,7 +187,7 @@ def slowdown(
 ) -> Slowdown:
     """The slowdown with 1 to `workers` busy workers, given the factor of every node."""
     own = replace(turns, fixed_s=turns.fixed_s * of_node[turns.node])
-    work, turn = _factors(own, workers)
+    factors = _factors(own, workers)
     wake_ups, deliveries = [(0.0,) * WAITS], [(0.0,) * WAITS]
     for level in range(workers):
         chosen = own.where(own.others == level)
@@ -168,36 +195,39 @@ def slowdown(
         wake_ups.append(wake_ups[-1] if woken is None else tuple(np.round(woken, 7).tolist()))
         taken = _equally_often(np.array([took_s for others, took_s in delivered if others == level]))
         deliveries.append(deliveries[-1] if taken is None else tuple(np.round(taken, 7).tolist()))
-    factors = [tuple(np.round(each, 6).tolist()) for each in (work, turn)]
-    waits, between_s = _waits(own, work, turn), turns.between_s[~np.isnan(turns.between_s)]
+    work, turn, long = (tuple(np.round(each, 6).tolist()) for each in (factors.work, factors.turn, factors.long))
+    waits, between_s = _waits(own, factors), turns.between_s[~np.isnan(turns.between_s)]
     mean_s = round(float(between_s.mean()), 9) if len(between_s) >= LEAST_TURNS else None
-    return Slowdown(factors[0], factors[1], waits, tuple(wake_ups[1:]), tuple(deliveries[1:]), mean_s)
+    return Slowdown(work, turn, long, waits, tuple(wake_ups[1:]), tuple(deliveries[1:]), mean_s)
 
 
-def _waits(turns: ContendedTurns, work: Floats, turn: Floats) -> dict[int, tuple[float, ...]]:
+def _waits(turns: ContendedTurns, factors: Factors) -> dict[int, tuple[float, ...]]:
     """How the fixed part of every node varies that has enough turns: means of equal parts, 1 on average."""
-    level = np.minimum(turns.others, len(work) - 1)
-    left_s = np.maximum(turns.wall_s - work[level] * turns.work_s, 0.0)
+    level = np.minimum(turns.others, len(factors.turn) - 1)
+    left_s = np.maximum(turns.wall_s - turns.worked_s(factors), 0.0)
     found = {}
     for node in np.unique(turns.node).tolist():
         chosen = (turns.node == node) & (turns.fixed_s > 0)
-        varied = _equally_often(left_s[chosen] / (turn[level] * turns.fixed_s)[chosen])
+        varied = _equally_often(left_s[chosen] / (factors.turn[level] * turns.fixed_s)[chosen])
         if varied is not None:
             found[node] = tuple(np.round(varied / varied.mean(), 4).tolist())
     return found
 
 
-def _factors(turns: ContendedTurns, workers: int) -> tuple[Floats, Floats]:
-    """Factors of work and fixed part with 1, 2, ... busy workers, never smaller with more of them.
+def _factors(turns: ContendedTurns, workers: int) -> Factors:
+    """Factors with 1, 2, ... busy workers, never smaller with more of them.
 
     While a worker waits, others work, so that no work takes much longer than that of all workers one after another.
-    Workers that begin a turn meanwhile are not among those that are busy at its beginning.
+    Workers that begin a turn meanwhile are not among those that are busy at its beginning. Where nearly all turns are
+    long, the work of all has one factor.
     """
-    work, turn = np.ones(workers), np.ones(workers)
+    turn, work, long = np.ones(workers), np.ones(workers), np.ones(workers)
     for level in range(workers):
-        chosen = turns.where(turns.others == level)
-        before = max(0, level - 1)
-        work[level], turn[level] = work[before], turn[before]
+        here, before = turns.where(turns.others == level), max(0, level - 1)
+        turn[level], work[level], long[level] = turn[before], work[before], long[before]
+        chosen = here.where(here.long_s <= 0)
+        if len(chosen.wall_s) < LEAST_TURNS:
+            chosen = here
         if len(chosen.wall_s) < LEAST_TURNS or not float(chosen.fixed_s.sum()) > 0:
             continue
         columns = np.column_stack([chosen.fixed_s, chosen.work_s])
@@ -206,7 +236,17 @@ def _factors(turns: ContendedTurns, workers: int) -> tuple[Floats, Floats]:
         work[level] = np.clip(of_work, work[before], MOST_SLOWER * workers)
         left_s = float((chosen.wall_s - work[level] * chosen.work_s).sum())
         turn[level] = max(turn[before], left_s / float(chosen.fixed_s.sum()))
-    return work, turn
+        long[level] = _of_long(here, float(turn[level]), float(work[level]), float(long[before]))
+    return Factors(turn, work, long)
+
+
+def _of_long(turns: ContendedTurns, turn: float, work: float, before: float) -> float:
+    """The factor of work beyond that of short turns, between that with one busy worker less and that of their work."""
+    long = turns.where(turns.long_s > 0)
+    if len(long.wall_s) < LEAST_LONG_TURNS:
+        return min(before, work)
+    left_s = long.wall_s - turn * long.fixed_s - work * (long.work_s - long.long_s)
+    return float(np.clip(left_s.sum() / long.long_s.sum(), min(before, work), work))
 
 
 def _equally_often(values: Floats) -> Floats | None:

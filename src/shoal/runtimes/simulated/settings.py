@@ -249,9 +249,9 @@ class SimulatedSettings:
         return replace(self, queues=self.queues or usual)
 
     def delivery(self, *, limited: bool) -> Delivery:
-        """How results reach the sink; costs of a profile are those of runs in which a worker has parts of lanes."""
+        """How results reach the sink."""
         found = self._contention(limited=limited)
-        return Delivery(self.delivery_s, self.delay == "traced", self.seed, () if found is None else found.deliveries)
+        return Delivery(self.delivery_s, self.seed, () if found is None else found.deliveries)
 
     def delays(self, program: Program, *, limited: bool = False) -> DelayModel:
         """The delay model for a program; `limited`: whether some source is read as fast as it can be."""

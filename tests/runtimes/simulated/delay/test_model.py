@@ -1,7 +1,8 @@
 """Delay models: what they say that streams and lanes cost."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ def test_a_join_weighs_by_its_matches_and_a_pattern_by_its_conditions() -> None:
 def test_traced_slows_the_fixed_part_of_every_node_down_by_its_own_factor() -> None:
     compiled = program("ysb")
     waits = {"source ad_events": (0.5, 1.5), "lane 0": (0.0, 2.0)}
-    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {"source ad_events": 3.0, "sink views": 0.5}, waits)
+    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {"source ad_events": 3.0, "sink views": 0.5}, waits, (), inf)
     model = delay_model("traced", compiled, profile_of(compiled), slowed=slowed)
     decision_s = DECISION_S / 4  # beside a busy worker the core multiplies it by 4 again
     assert model.stream("ad_events").fixed_s == pytest.approx(3e-4 + decision_s)
@@ -128,7 +129,7 @@ def test_traced_slows_the_fixed_part_of_every_node_down_by_its_own_factor() -> N
 
 def test_steps_that_take_turns_of_their_own_cost_as_much_in_all_as_those_of_the_stream() -> None:
     compiled = program("ysb")
-    lane, slowed = compiled.lanes[0], Contention((1.0,), (1.0,), (), (), {}, {})
+    lane, slowed = compiled.lanes[0], Contention((1.0,), (1.0,), (), (), {}, {}, (), inf)
     whole, apart = (delay_model("traced", compiled, profile_of(compiled), slowed=each) for each in (None, slowed))
     stream, feed = apart.stream("ad_events"), apart.feed("ad_events", lane)
     assert (feed.fixed_s, feed.event_s) > (0.0, 0.0)
@@ -139,7 +140,7 @@ def test_steps_that_take_turns_of_their_own_cost_as_much_in_all_as_those_of_the_
 
 def test_the_time_between_two_turns_is_that_beside_other_workers_if_it_was_measured() -> None:
     compiled = program("ysb")
-    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {}, {}, between_s=4e-5)
+    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {}, {}, (), inf, between_s=4e-5)
     model = delay_model("traced", compiled, profile_of(compiled), slowed=slowed)
     assert model.stream("ad_events").fixed_s == pytest.approx(1e-4 + 4e-5 / 4)
 
@@ -187,6 +188,16 @@ def test_turns_that_bring_only_a_watermark_belong_to_the_stream_or_to_the_lane_b
     lane = compiled.lanes[0]
     assert model.stream("ad_events").fixed_s - plain.stream("ad_events").fixed_s == pytest.approx(empty_s / 10)
     assert model.lane(lane).fixed_s - plain.lane(lane).fixed_s == pytest.approx(empty_s / 8)
+
+
+def test_turns_of_a_lane_behind_a_lane_that_bring_only_a_watermark_belong_to_that() -> None:
+    compiled = program("ysb")
+    plain, profile = delay_model("traced", compiled, profile_of(compiled)), profile_of(compiled)
+    behind = {**profile["simulator"]["nodes"][2], "name": "lane 1", "inputs": ["lane 0"], "lane": 1}
+    profile["simulator"]["nodes"].append({**behind, "empty_turns": {"turns": 6, "cpu_s": 2e-5}})
+    found = delay_model("traced", compiled, profile).lane(compiled.lanes[0])
+    more_s = (2e-5 + 6 * DECISION_S) / 8
+    assert near(found, replace(plain.lane(compiled.lanes[0]), fixed_s=1e-6 + DECISION_S + more_s))
 
 
 def test_traced_takes_the_costs_of_divided_lanes_if_it_shall() -> None:

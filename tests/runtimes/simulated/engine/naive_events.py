@@ -33,6 +33,7 @@ class NaiveSimulation(NaiveMoves):
         self.free_s: dict[int, float] = {}
         self.asked: list[tuple[int, int | None]] = []
         self.results: list[tuple[int, int, float]] = []
+        self.left_s: list[float] = []
         self.remote_bytes = 0.0
 
     def advance(self, until_s: float, read: Read) -> None:
@@ -218,7 +219,13 @@ class NaiveSimulation(NaiveMoves):
         unit.extra_s = 0.0
         busy = sum(self._is_busy(each) for each in self.workers if each.host == at.host)
         first, turn_slowdown = self._first(number), self.machine.turn_slowdown or self.machine.slowdown
-        work_s *= self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)]
+        if at.last != (task.group, first):
+            at.made, at.part_s = [], 0.0
+        short_s = min(work_s, max(0.0, self.machine.long_s - at.part_s))
+        long_slowdown = self.machine.long_slowdown or self.machine.slowdown
+        at.part_s += work_s
+        slowed_s = (work_s - short_s) * long_slowdown[min(busy, len(long_slowdown) - 1)]
+        work_s = slowed_s + short_s * self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)]
         if at.last != (task.group, first):
             work_s += task.fixed_s * cells[0].varied * turn_slowdown[min(busy, len(turn_slowdown) - 1)]
         at.last = (task.group, first)
@@ -269,9 +276,19 @@ class NaiveSimulation(NaiveMoves):
         self._free(worker)
         oldest_s = min(self.steps[step].arrival_s for step in steps)
         for step in steps:
+            at.made.append(len(self.results))
             self._complete(step, number, worker, oldest_s if self.rules.by_turn else None)
+        if self.rules.by_turn:
+            for place in at.made:
+                self._leave_now(place)
         self._leave_if_free(task.unit)
         self._offer(number)
+
+    def _leave_now(self, place: int) -> None:
+        """Let a result leave later than it was made."""
+        number, step, latency_s = self.results[place]
+        self.results[place] = (number, step, latency_s + self.now_s - self.left_s[place])
+        self.left_s[place] = self.now_s
 
     def _free(self, worker: int) -> None:
         self.workers[worker].task, self.workers[worker].steps = None, []
@@ -281,6 +298,7 @@ class NaiveSimulation(NaiveMoves):
     def _complete(self, step: int, number: int, worker: int | None, since_s: float | None = None) -> None:
         cells = self.steps[step].cells
         cells[number].done, cells[number].ran_on = True, worker
+        self.left_s.append(self.now_s)
         self.results.append((number, step, self.now_s - (self.steps[step].arrival_s if since_s is None else since_s)))
         for target in self.tasks[number].outputs:
             if target in cells:

@@ -78,6 +78,8 @@ class Worker:
     turn: int = 0
     steps: list[int] = field(default_factory=list)
     last: tuple[int, int] | None = None
+    made: list[int] = field(default_factory=list)
+    part_s: float = 0.0
     free_s: float = 0.0
     began_s: float = 0.0
     worked_s: float = 0.0

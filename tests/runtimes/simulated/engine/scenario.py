@@ -168,6 +168,8 @@ def _machines(draw: st.DrawFn, random: np.random.Generator, *, network: bool, ou
         remote_queue_s=float(random.uniform(0, 0.05)),
         turn_slowdown=tuple(random.uniform(1, 2, levels).tolist()),
         wake_ups=tuple(map(tuple, random.uniform(0, 0.2, (levels, 3)).tolist())) if draw(st.booleans()) else (),
+        long_slowdown=tuple(random.uniform(1, 2, draw(st.integers(0, 3))).tolist()),
+        long_s=draw(st.sampled_from([inf, 0.5, 0.1])),
     )
 
 

@@ -134,7 +134,8 @@ def profile_of(ready: Ready, *, fixed_s: float) -> dict[str, Any]:
     others: list[dict[str, Any]] = [{"kind": "worker task"}, {"kind": "between epochs"}]
     parts = [{**part, "cost": nothing} for part in (*reading, *lanes, *others)]
     driver = {"kind": "driver", "cost": {**nothing, "fixed_s": fixed_s}}
-    return {"on": "spark", "epochs": {"slots": 2, "parts": [*parts, driver]}}
+    small = {"most_s": 0.03, "most_sent_bytes": 2e6, "most_state_bytes": 8e6}
+    return {"on": "spark", "epochs": {"slots": 2, "parts": [*parts, driver], "small": small}}
 
 
 def test_a_profile_of_spark_says_what_epochs_cost(tmp_path: Path) -> None:

@@ -15,11 +15,21 @@ from shoal.runtimes.measured.cost_fit import FittedCost
 from shoal.runtimes.simulated.delay.cost import Cost
 from shoal.runtimes.simulated.machine.hosts import Host
 from shoal.runtimes.simulated.machine.machine import Machine
-from shoal.runtimes.simulated.micro_batch.epoch_costs import EpochCosts
+from shoal.runtimes.simulated.micro_batch.epoch_costs import EpochCosts, SmallEpochCosts
 from shoal.runtimes.simulated.micro_batch.epoch_work import EpochWork, SliceWork
 from shoal.runtimes.simulated.micro_batch.executor_slots import ExecutorSlots
 from shoal.runtimes.simulated.micro_batch.timeline import Bound, EpochPlayer
-from shoal.runtimes.spark.profile import DRIVER, LANE, READING, WORKER, MeasuredEpoch, Work, _modelled_s
+from shoal.runtimes.spark.epoch_fit import (
+    DRIVER,
+    LANE,
+    READING,
+    SMALL_DRIVER,
+    SMALL_WORKER,
+    WORKER,
+    MeasuredEpoch,
+    Work,
+    modelled_s,
+)
 
 SLOTS, GROUPS = 2, 4
 ROWS = Stream("rows", {"ts": "timestamp", "key": "int64"}, time="ts").partition_by("key", groups=GROUPS)
@@ -29,6 +39,8 @@ FITS = {
     (LANE, 0): FittedCost(fixed_s=0.001, event_s=5e-9, result_s=1e-6, state_byte_s=1e-7),
     (WORKER, None): FittedCost(fixed_s=0.015, state_byte_s=6e-9),
     (DRIVER, None): FittedCost(fixed_s=0.2, event_s=0.02, result_s=1e-5),
+    (SMALL_WORKER, None): FittedCost(fixed_s=0.003, state_byte_s=2e-9),
+    (SMALL_DRIVER, None): FittedCost(fixed_s=0.1, result_s=2e-5),
 }
 COSTS = EpochCosts(
     {"rows": Cost(**FITS[READING, "rows"].data())},
@@ -37,13 +49,17 @@ COSTS = EpochCosts(
     Cost(**FITS[DRIVER, None].data()),
     between_s=0.0,
     slots=SLOTS,
+    small=SmallEpochCosts(
+        Cost(**FITS[SMALL_WORKER, None].data()), Cost(**FITS[SMALL_DRIVER, None].data()), 0.03, 2e6, 8e6
+    ),
 )
 COUNTS = st.lists(st.integers(0, 10**6), min_size=GROUPS, max_size=GROUPS)
 
 
-@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=SLOTS), COUNTS, COUNTS, COUNTS)
+@pytest.mark.parametrize("small", [False, True], ids=["workers in tasks", "workers in the driver"])
+@given(rows=st.lists(st.integers(1, 10**6), min_size=1, max_size=SLOTS), events=COUNTS, results=COUNTS, state=COUNTS)
 def test_an_epoch_takes_as_long_as_the_profile_models_it(
-    rows: list[int], events: list[int], results: list[int], state: list[int]
+    rows: list[int], events: list[int], results: list[int], state: list[int], *, small: bool
 ) -> None:
     slices = tuple(SliceWork("rows", number, np.zeros(GROUPS)) for number in rows)
     counts = np.array(events), np.array(results), np.array(state, float)
@@ -64,6 +80,6 @@ def test_an_epoch_takes_as_long_as_the_profile_models_it(
         for number in range(SLOTS)
     ]
     reading = [("rows", Work(number, 0, 0, 0.0)) for number in rows]
-    measured = MeasuredEpoch(sum(rows), sum(results), 0.0, 0.0, reading, [pieces])
-    simulated_s = EpochPlayer(PROGRAM, COSTS).played(work, bound, 5.0).duration_s
-    assert simulated_s == pytest.approx(_modelled_s(measured, SLOTS, FITS))
+    measured = MeasuredEpoch(sum(rows), sum(results), 0.0, 0.0, reading, [pieces], small)
+    simulated_s = EpochPlayer(PROGRAM, COSTS).played(work, bound, 5.0, small=small).duration_s
+    assert simulated_s == pytest.approx(modelled_s(measured, SLOTS, FITS))

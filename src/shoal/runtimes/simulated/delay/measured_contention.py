@@ -18,10 +18,11 @@ AGAIN = "measure it again with shoal profile --on local"
 class Contention:
     """Factors of the work and of the fixed part of a turn with 1, 2, ... busy workers.
 
-    `wake_ups`: seconds until an idle worker begins a turn. `deliveries`: seconds from the end of a turn with results
-    until the sink has them, by the number of other busy workers. `nodes`: factors of the fixed part of single nodes, by
-    name, and `waits` how that of each varies: factors that occur equally often, 1 on average. `between_s`: seconds
-    between two turns of a worker that has more to do; None if it is what a decision takes in one thread.
+    `long`: those of the work of a turn beyond `long_s`. `wake_ups`: seconds until an idle worker begins a turn.
+    `deliveries`: seconds from the end of a turn with results until the sink has them, by the number of other busy
+    workers. `nodes`: factors of the fixed part of single nodes, by name, and `waits` how that of each varies: factors
+    that occur equally often, 1 on average. `between_s`: seconds between two turns of a worker that has more to do; None
+    if it is what a decision takes in one thread.
     """
 
     work: tuple[float, ...]
@@ -30,6 +31,8 @@ class Contention:
     deliveries: tuple[tuple[float, ...], ...]
     nodes: Mapping[str, float]
     waits: Mapping[str, tuple[float, ...]]
+    long: tuple[float, ...]
+    long_s: float
     between_s: float | None = None
 
     @property
@@ -61,7 +64,14 @@ class Contention:
 
     def on(self, machine: Machine) -> Machine:
         """The machine with this contention."""
-        return replace(machine, slowdown=self.work, turn_slowdown=self.turn, wake_ups=self.wake_ups)
+        return replace(
+            machine,
+            slowdown=self.work,
+            turn_slowdown=self.turn,
+            wake_ups=self.wake_ups,
+            long_slowdown=self.long,
+            long_s=self.long_s,
+        )
 
     @classmethod
     def of(cls, profile: Mapping[str, Any], *, limited: bool) -> "Contention":
@@ -71,15 +81,16 @@ class Contention:
         if not isinstance(found, Mapping) or not isinstance(part, Mapping):
             raise ConfigError(f"profile has no contention of workers; {AGAIN}")
         try:
-            work, turn = (tuple(float(each) for each in part[name]) for name in ("work", "turn"))
+            work, turn, long = (tuple(float(each) for each in part[name]) for name in ("work", "turn", "long"))
             wake_ups, deliveries = (
                 tuple(tuple(float(value) for value in row) for row in part[name]) for name in ("wake_ups", "deliveries")
             )
             waits = {str(name): tuple(map(float, values)) for name, values in part["waits"].items()}
             between_s = None if part.get("between_s") is None else float(part["between_s"])
             nodes = {str(name): float(factor) for name, factor in found["nodes"].items()}
+            long_s = float(found["long_s"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(f"profile has a contention that cannot be read: {error}; {AGAIN}") from error
         if not work or not turn:
             raise ConfigError(f"profile has no contention of workers; {AGAIN}")
-        return cls(work, turn, wake_ups, deliveries, nodes, waits, between_s)
+        return cls(work, turn, wake_ups, deliveries, nodes, waits, long, long_s, between_s)

@@ -59,8 +59,8 @@ class Traced:
     def stream(self, stream: str) -> Cost:
         """The source, the steps behind it up to the lanes, and the results that pass no lane; per event.
 
-        Lanes that get nothing but a watermark take a turn, too. These turns belong to the stream that is read. With
-        contention, only what several lanes share counts here.
+        Lanes that get nothing but a watermark take a turn, too. These turns belong to the stream or lane before them.
+        With contention, only what several lanes share counts here.
         """
         source = self._source(stream)
         shared = [node for node in self._behind(source) if not self._apart or len(self._readers_of[node["name"]]) != 1]
@@ -78,10 +78,12 @@ class Traced:
         cost = self._turn(own, 1.0).in_turns_of(TURN_EVENTS)
         waits = self._waits([own], {own["name"]: 1.0})
         cost = replace(cost, rows_per_event=own.get("merged_rows", 0) / max(1, own["events_in"]), waits=waits)
-        for node in self._behind(own):
+        behind = list(self._behind(own))
+        for node in behind:
             cost = cost.and_per_result(self._slowed(self._turn(node, 1.0)), **_shares(node, own["events_out"]))
-            cost = replace(cost, fixed_s=cost.fixed_s + self._empty_s(node) / max(1, own["turns"]))
-        return cost
+        lanes = [lane for node in (own, *behind) for lane in self._lanes_at(node)]
+        empty_s = sum(map(self._empty_s, (*behind, *lanes)))
+        return replace(cost, fixed_s=cost.fixed_s + empty_s / max(1, own["turns"]))
 
     def feed(self, stream: str, lane: Lane) -> Cost:
         """The steps from a stream to a lane with state, up to those that other lanes need as well; per event."""

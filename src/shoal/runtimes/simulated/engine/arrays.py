@@ -81,6 +81,8 @@ WORKER = np.dtype(
         ("version", _I),
         ("last_group", _I),
         ("last_step", _I),
+        ("first_result", _I),
+        ("part_s", _F),
         ("free_s", _F),
         ("began_s", _F),
         ("worked_s", _F),
@@ -88,6 +90,8 @@ WORKER = np.dtype(
         ("access_s", _F),
     ]
 )
+"""`first_result`: how many results were recorded when the turns of its last group and step began; `part_s`: their
+work."""
 HOST_STATE = np.dtype(
     [
         ("speed", _F),
@@ -169,6 +173,7 @@ CORE = np.dtype(
         ("hand_over_s", _F),
         ("copy_byte_s", _F),
         ("idle_s", _F),
+        ("long_s", _F),
         ("remote_bytes", _F),
         ("access_s", _F),
         ("moving_s", _F),
@@ -200,14 +205,15 @@ CORE = np.dtype(
 )
 """`in_flight`: rows of steps that are not done, at most `most_rows`; `idle`: workers that are up and have no task;
 `moving_s`: what workers have worked for moves; `hops`: the most links of a route; `by_turn`: results of a turn count
-from the oldest of its steps; `traces`: whether turns are traced, `trace`: how many of them have been."""
+from the oldest of its steps, and leave when the worker's turns of that group and step are over; `long_s`: beyond so
+much work these turns have factors of their own; `traces`: whether turns are traced, `trace`: how many have been."""
 
 
 class World(NamedTuple):
     """All arrays; `core` has one record, `agenda_rows` has (number, kind, first, second) of the future events.
 
     `crowd` and `turn_crowd` are factors of the work and of the fixed part of a turn by the number of other busy
-    workers, `wake_ups` random seconds, a row for each of the latter.
+    workers, `long_crowd` of the work beyond `long_s`, `wake_ups` random seconds, a row for each of the second.
     """
 
     core: NDArray[Any]
@@ -241,3 +247,4 @@ class World(NamedTuple):
     turn_crowd: NDArray[np.float64]
     wake_ups: NDArray[np.float64]
     trace: NDArray[Any]
+    long_crowd: NDArray[np.float64]

@@ -225,3 +225,9 @@ def wake_ups(world: Any) -> Any:
 def trace(world: Any) -> Any:
     """See `World.trace`."""
     return _carray(_pointer(world[60]), (world[61],), a.TRACED)
+
+
+@compiled
+def long_crowd(world: Any) -> Any:
+    """See `World.long_crowd`."""
+    return _carray(_pointer(world[62]), (world[63],), _F)

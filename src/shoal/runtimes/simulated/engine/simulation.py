@@ -220,8 +220,19 @@ class Simulation:
         self._use_arrays(world._replace(flows=np.concatenate([world.flows, more]), **hops))
 
     def take_results(self) -> NDArray[np.void]:
-        """The results since the last call: task, step, number and latency."""
-        return self._taken("results")
+        """The results since the last call: task, step, number and latency; without those that are still to leave.
+
+        These are of turns that a worker is going on with, see `Rules.by_turn`.
+        """
+        found, workers, core = self._taken("results"), self.world.workers, self.world.core
+        if not core["by_turn"][0]:
+            return found
+        worker = found["worker"]
+        goes_on = (worker >= 0) & (workers["task"][worker] >= 0)
+        kept = goes_on & (np.arange(len(found)) >= workers["first_result"][worker])
+        held = found[kept]
+        self.world.results[: len(held)], core["results"], workers["first_result"] = held, len(held), 0
+        return found[~kept]
 
     def take_moves(self) -> NDArray[np.void]:
         """The moves that ended since the last call."""

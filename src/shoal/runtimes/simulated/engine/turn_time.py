@@ -15,7 +15,7 @@ def trace(world: Any, worker: int, task: int, work_s: float, wake_s: float, took
     core, began_s = memory.core(world)[0], memory.core(world)[0].now_s + wake_s
     turn = memory.trace(world)[core.trace]
     turn.task, turn.worker, turn.step = task, worker, memory.tasks(world)[task].next
-    turn.begins = _pays_fixed(world, worker, task)
+    turn.begins = pays_fixed(world, worker, task)
     turn.began_s, turn.ended_s = began_s, began_s + took_s
     turn.work_s = work_s
     if turn.begins:
@@ -25,20 +25,36 @@ def trace(world: Any, worker: int, task: int, work_s: float, wake_s: float, took
 
 
 @compiled
-def _pays_fixed(world: Any, worker: int, task: int) -> bool:
-    """Whether a turn pays its fixed part, unless the worker's turn before was of the same group and step."""
+def pays_fixed(world: Any, worker: int, task: int) -> bool:
+    """Whether a turn pays its fixed part: the worker's turn before was not of the same group and step."""
     before, own = memory.workers(world)[worker], memory.tasks(world)[task]
     return before.last_group != own.group or before.last_step != own.next
 
 
 @compiled
+def begin_part(world: Any, worker: int, task: int) -> None:
+    """Count work and results anew if the worker's turn before was not of the same group and step."""
+    if pays_fixed(world, worker, task):
+        own = memory.workers(world)[worker]
+        own.first_result, own.part_s = memory.core(world)[0].results, 0.0
+
+
+@compiled
 def slowed_s(world: Any, worker: int, task: int, work_s: float) -> float:
-    """What work takes beside other busy workers, with the fixed part of the turn unless the turn before paid it."""
+    """What work takes beside other busy workers, with the fixed part of the turn unless the turn before paid it.
+
+    What the worker's turns of that group and step have worked before counts for whether they are long.
+    """
     tasks, workers = memory.tasks(world), memory.workers(world)
     crowd, turn_crowd = memory.crowd(world), memory.turn_crowd(world)
     busy, first = memory.hosts(world)[workers[worker].host].busy, tasks[task].next
-    work_s *= crowd[min(busy, len(crowd) - 1)]
-    if _pays_fixed(world, worker, task):
+    short_s = min(work_s, max(0.0, memory.core(world)[0].long_s - workers[worker].part_s))
+    workers[worker].part_s += work_s
+    long_crowd = memory.long_crowd(world)
+    work_s = (
+        short_s * crowd[min(busy, len(crowd) - 1)] + (work_s - short_s) * long_crowd[min(busy, len(long_crowd) - 1)]
+    )
+    if pays_fixed(world, worker, task):
         varied = memory.cells(world)[first - memory.core(world)[0].base, task].varied
         work_s += tasks[task].fixed_s * varied * turn_crowd[min(busy, len(turn_crowd) - 1)]
     return work_s

@@ -226,6 +226,7 @@ def begin(world: Any, worker: int, task: int) -> None:
     work_s += once_s + remote * core.remote_byte_s + units[unit].extra_s
     workers[worker].moving_s = units[unit].extra_s / hosts[host].speed
     units[unit].extra_s = 0.0
+    turn_time.begin_part(world, worker, task)
     wake_s = turn_time.wake_s(world, worker, task)
     waited_s = turn_time.access_s(world, worker)
     core.access_s += waited_s
@@ -271,6 +272,8 @@ def close(world: Any, worker: int) -> int:
     oldest_s = _oldest_s(world, task, first, end)
     for step in range(first, end):
         complete(world, step, task, worker, oldest_s)
+    if core.by_turn:
+        _leave_together(world, worker)
     if core.idle_s > 0:
         _wake_sources(world, workers[worker].host)
     return task
@@ -323,6 +326,16 @@ def _record(world: Any, row: int, task: int, worker: int, since_s: float) -> Non
     results[place].others = 0 if worker < 0 else memory.hosts(world)[memory.workers(world)[worker].host].busy
     results[place].at_s, results[place].latency_s = core.now_s, core.now_s - since_s
     core.results += 1
+
+
+@compiled
+def _leave_together(world: Any, worker: int) -> None:
+    """Let the results of the tasks before this one leave now, too, if they were of its group and step."""
+    core, results = memory.core(world)[0], memory.results(world)
+    for place in range(memory.workers(world)[worker].first_result, core.results):
+        if results[place].worker == worker:
+            results[place].latency_s += core.now_s - results[place].at_s
+            results[place].at_s = core.now_s
 
 
 @compiled

@@ -46,7 +46,9 @@ class Machine:
     its end it goes on in a straight line. `remote_queue_s`: what an access takes more if the workers are of several
     memory nodes. `slowdown`: factor of all work on a host, by the number of its workers that are busy, beginning with
     one; beyond its end it stays. `turn_slowdown`: the same of the fixed part of a turn, if it has factors of its own.
-    `wake_ups`: seconds until an idle worker begins a turn, for each of these factors values that occur equally often.
+    `long_slowdown`: the same of what a turn works beyond `long_s`, if that has factors of its own.
+    `wake_ups`: seconds until an idle worker begins a turn, for each of the factors of a fixed part values that occur
+    equally often.
     `spark`: hosts are executors of Spark and cores their slots.
 
     >>> machine = Machine((Host("a", 2), Host("b", 4, memory_nodes=2)), (Link("a", "b", 1e6), Link("b", "a", 1e6)))
@@ -65,6 +67,8 @@ class Machine:
     remote_queue_s: float = REMOTE_QUEUE_S
     turn_slowdown: tuple[float, ...] = ()
     wake_ups: tuple[tuple[float, ...], ...] = ()
+    long_slowdown: tuple[float, ...] = ()
+    long_s: float = math.inf
 
     def __post_init__(self) -> None:
         """Reject a machine whose parts do not fit together."""
@@ -83,7 +87,7 @@ class Machine:
             raise ConfigError("queue_s and slowdown of a machine must have at least one value each; got none")
         for value in self.queue_s:
             check_amount(value, "every value of queue_s of a machine")
-        for factor in (*self.slowdown, *self.turn_slowdown):
+        for factor in (*self.slowdown, *self.turn_slowdown, *self.long_slowdown):
             if not 0 < factor < math.inf:
                 raise ConfigError(f"every factor of slowdown must be above 0 and finite; got {factor:g}")
         rows = self.wake_ups

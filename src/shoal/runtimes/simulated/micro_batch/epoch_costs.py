@@ -35,11 +35,26 @@ AGAIN = "measure it again with shoal profile --on spark"
 
 
 @dataclass(frozen=True)
+class SmallEpochCosts:
+    """Costs of an epoch in which the driver does the work of the workers itself: those of a worker, and of the rest.
+
+    It does so if the workers together took at most `most_s` in the epoch before, with so many bytes sent to them, and
+    have so many bytes of state.
+    """
+
+    worker: Cost
+    driver: Cost
+    most_s: float
+    most_sent_bytes: float
+    most_state_bytes: float
+
+
+@dataclass(frozen=True)
 class EpochCosts:
     """Seconds of the parts of an epoch at speed 1; events of the driver are its tasks.
 
     `slots`: those of the machine on which the driver's time per task was measured. `pair_s` of a lane is per event of
-    an instance and byte of its state.
+    an instance and byte of its state. `small`: what small epochs cost, if the driver finishes them itself.
     """
 
     reading: Mapping[str, Cost]
@@ -48,6 +63,7 @@ class EpochCosts:
     driver: Cost
     between_s: float
     slots: int = SLOTS
+    small: SmallEpochCosts | None = None
 
     def scaled(self, factor: float) -> "EpochCosts":
         """The same with more work for every row, and as much for every task and epoch."""
@@ -93,7 +109,7 @@ def has_epochs(profile: Mapping[str, Any] | None) -> bool:
 
 
 def profiled_costs(program: Program, profile: Mapping[str, Any]) -> EpochCosts:
-    """The costs of a profile of the same queries."""
+    """The costs of a profile of the same queries, taken in a session whose driver and workers share one machine."""
     epochs = profile["epochs"]
     parts = epochs.get("parts")
     if not isinstance(parts, list) or not isinstance(epochs.get("slots"), int):
@@ -108,7 +124,18 @@ def profiled_costs(program: Program, profile: Mapping[str, Any]) -> EpochCosts:
     if missing := [kind for kind in ("worker task", "driver") if kind not in others]:
         raise ConfigError(f"profile has no cost of a {missing[0]}; {AGAIN}")
     between_s = others["between epochs"].fixed_s if "between epochs" in others else BETWEEN_S
-    return EpochCosts(reading, found, others["worker task"], others["driver"], between_s, epochs["slots"])
+    small = _small_costs(others, epochs.get("small"))
+    return EpochCosts(reading, found, others["worker task"], others["driver"], between_s, epochs["slots"], small)
+
+
+def _small_costs(others: Mapping[str, Cost], limits: Mapping[str, Any] | None) -> SmallEpochCosts | None:
+    """What small epochs cost; None if the profile met none, because all were too large."""
+    if limits is None:
+        raise ConfigError(f"profile does not say which epochs are small; {AGAIN}")
+    if "driver of small epoch" not in others:
+        return None
+    bounds = {name: float(limits[name]) for name in ("most_s", "most_sent_bytes", "most_state_bytes")}
+    return SmallEpochCosts(others["worker of small epoch"], others["driver of small epoch"], **bounds)
 
 
 def _lane_cost(lane: Lane, parts: Mapping[int, Mapping[str, Any]]) -> Cost:

@@ -85,7 +85,7 @@ class PlayedEpoch:
             dead_letters=self.work.written.get(DEAD_LETTERS, 0),
             moves=moves,
             state_bytes=int(self.work.state_bytes.sum()),
-            state_bytes_moved=int(self.bound.moving_bytes[moved].sum()),
+            state_bytes_moved=int(self.bound.held_bytes[moved].sum()),
             duration_s=times.duration_s,
             latency_s=times.commit_s - self.fixed_s,
             compute_s=float(times.reading_work_s + times.busy_s.sum() - times.loading_s.sum()),
@@ -111,7 +111,7 @@ class PlayedEpoch:
         if self.bound.source[place] < 0:
             return MoveReport(move.instance, move.source, move.target)
         frozen_s = self.times.moved_s - self.times.begin_s + self.times.loading_s[self.bound.worker[place]]
-        size = int(self.bound.moving_bytes[place])
+        size = int(self.bound.held_bytes[place])
         return MoveReport(move.instance, move.source, move.target, size, frozen_s=float(frozen_s))
 
 

@@ -27,6 +27,7 @@ from shoal.runtimes.simulated.micro_batch.epoch_events import PlayedEpoch
 from shoal.runtimes.simulated.micro_batch.epoch_work import EpochWork
 from shoal.runtimes.simulated.micro_batch.executor_slots import ExecutorSlots
 from shoal.runtimes.simulated.micro_batch.sliced_input import POLL_S, SlicedInput
+from shoal.runtimes.simulated.micro_batch.small_epochs import SmallEpochs, has_small_epochs
 from shoal.runtimes.simulated.micro_batch.timeline import Bound, EpochPlayer
 from shoal.runtimes.simulated.settings import SimulatedSettings
 from shoal.runtimes.simulated.workers import Workers
@@ -75,6 +76,7 @@ class MicroBatchRuntime(CommandedRun):
         self._time_s, self._epoch = 0.0, 0
         self._held: dict[InstanceId, tuple[int, int, float]] = {}
         self._moves: list[tuple[str, list[Move]]] = []
+        self._small = SmallEpochs()
 
     def start(self, graph: Graph, binding: Binding) -> None:
         """Compile the graph and open the sources."""
@@ -134,7 +136,10 @@ class MicroBatchRuntime(CommandedRun):
         """Let the time of an epoch pass, write its results and report it."""
         fixed_s, between_s = self._time_s, self._costs.between_s
         bound = self._bound(slots)
-        times = self._player.played(work, bound, fixed_s + BEFORE * between_s)
+        small = self._costs.small
+        is_small = small is not None and self._small.includes(work, bound, small, moves=bool(self._moves))
+        times = self._player.played(work, bound, fixed_s + BEFORE * between_s, small=is_small)
+        self._small.learn(work, times)
         played = PlayedEpoch(self._epoch, fixed_s, work, bound, times, self._player.instance_s(work))
         self._time_s = times.commit_s
         written = self._input.taken()
@@ -154,13 +159,13 @@ class MicroBatchRuntime(CommandedRun):
         instances, worker_of = self._now.program.instances, self._now.binding.worker_of
         worker = np.array([int(worker_of[instance]) for instance in instances], np.int64)
         home = slots.homes(self._workers.cores)
-        source, moving = np.full(len(instances), -1, np.int64), np.zeros(len(instances))
+        source, held = np.full(len(instances), -1, np.int64), np.zeros(len(instances))
         for place, instance in enumerate(instances):
             target = int(worker[place])
-            before, executor, moving[place] = self._held.get(instance, (target, int(home[target]), 0.0))
-            if moving[place] and (before, executor) != (target, home[target]):
+            before, executor, held[place] = self._held.get(instance, (target, int(home[target]), 0.0))
+            if held[place] and (before, executor) != (target, home[target]):
                 source[place] = _source(slots, executor, int(home[target]))
-        return Bound(slots, worker, home, source, moving)
+        return Bound(slots, worker, home, source, held)
 
     def _hold(self, work: EpochWork, bound: Bound) -> None:
         """Remember where the state of every instance is after an epoch."""
@@ -189,6 +194,8 @@ class MicroBatchRuntime(CommandedRun):
         profile = read_profile(settings.trace) if settings.trace else None
         if settings.delay == "traced" and profile is not None and has_epochs(profile):
             costs = profiled_costs(now.program, profile)
+            if not has_small_epochs(settings.machine, now.program):
+                costs = replace(costs, small=None)
         else:
             costs = usual_costs(now.program, settings.delays(now.program))
         return costs.scaled(settings.work_factor)

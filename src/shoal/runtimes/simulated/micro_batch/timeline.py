@@ -5,7 +5,8 @@
 3. Reading tasks run in order, each on the slot that is free first.
 4. What they send crosses the links. Then every worker has one task per depth of lanes, on its own executor, with
    another exchange in front of each.
-5. If an executor fails meanwhile, its tasks of this epoch and what they have sent are lost: they run again on the other
+5. In a small epoch there is no exchange: the driver does the work of one worker after another.
+6. If an executor fails meanwhile, its tasks of this epoch and what they have sent are lost: they run again on the other
    slots as these become free, stage by stage. The loss is noticed at once.
 """
 
@@ -19,6 +20,7 @@ from shoal.compiler.lane import Lane
 from shoal.compiler.program import Program
 from shoal.errors import RunError
 from shoal.kernels.columns.effort import Effort
+from shoal.runtimes.simulated.delay.cost import Cost
 from shoal.runtimes.simulated.micro_batch.epoch_costs import EFFORT, LOAD_BYTE_S, EpochCosts
 from shoal.runtimes.simulated.micro_batch.epoch_work import EpochWork
 from shoal.runtimes.simulated.micro_batch.exchange import between_hosts, collected_s, exchanged_s
@@ -54,14 +56,14 @@ class Bound:
     """Where an epoch runs: the worker of every instance, the executor of every worker, and where state comes from.
 
     `source`: for every instance the executor on which its state was, or -1 if it need not move. An instance that stays
-    on its executor under another worker is loaded, too.
+    on its executor under another worker is loaded, too. `held_bytes`: the size of its state before the epoch.
     """
 
     slots: ExecutorSlots
     worker: Ints
     home: Ints
     source: Ints
-    moving_bytes: Floats
+    held_bytes: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,30 +111,22 @@ class EpochPlayer:
         found: Floats = np.sum(parts, axis=0)
         return found
 
-    def played(self, work: EpochWork, bound: Bound, begin_s: float) -> Timeline:
-        """The timeline of an epoch that begins at a time."""
-        machine, workers = bound.slots.machine, len(bound.home)
+    def played(self, work: EpochWork, bound: Bound, begin_s: float, *, small: bool = False) -> Timeline:
+        """The timeline of an epoch that begins at a time; `small`: the driver does the work of the workers."""
         moved_s, loading_s = self._moved(bound, begin_s)
         stages = Stages(bound.slots, moved_s)
         reading = np.array([self._reading_s(each.stream, each.rows) for each in work.slices])
         stages.run(reading)
-        read_s, sent_from = stages.at_s, stages.done[-1].executor
-        rounds, busy_s, instance_s = [], np.zeros(workers), self.instance_s(work)
-        for depth in range(1, max(1, self.program.depth) + 1):
-            sent = self._first(work, bound, sent_from) if depth == 1 else self._onward(work, bound, depth)
-            stages.at_s = exchanged_s(machine, sent, stages.at_s)
-            spent_s = self._round_s(work, bound, depth, instance_s) + (loading_s if depth == 1 else 0.0)
-            stages.run(spent_s, bound.home)
-            busy_s += stages.done[-1].took_s
-            rounds.append(stages.at_s)
-        tasks = len(work.slices) + workers * len(rounds)
-        driver_s = self.costs.driver_s(tasks, sum(work.written.values()), bound.slots.number)
-        commit_s = stages.at_s + collected_s(machine, float(work.written_bytes)) + driver_s
+        read_s = stages.at_s
+        if small:
+            rounds, busy_s, commit_s = self._in_driver(work, bound, read_s)
+        else:
+            rounds, busy_s, commit_s = self._in_tasks(work, bound, stages, loading_s)
         return Timeline(
             begin_s,
             moved_s,
             read_s,
-            tuple(rounds),
+            rounds,
             commit_s,
             busy_s,
             loading_s,
@@ -140,12 +134,48 @@ class EpochPlayer:
             frozenset(stages.slots.down - bound.slots.down),
         )
 
+    def _in_tasks(
+        self, work: EpochWork, bound: Bound, stages: "Stages", loading_s: Floats
+    ) -> tuple[tuple[float, ...], Floats, float]:
+        """The rounds of the workers: when they end, how long every worker is busy, and when the epoch is committed."""
+        machine, workers, sent_from = bound.slots.machine, len(bound.home), stages.done[-1].executor
+        rounds, busy_s, instance_s = [], np.zeros(workers), self.instance_s(work)
+        for depth in self._depths:
+            sent = self._first(work, bound, sent_from) if depth == 1 else self._onward(work, bound, depth)
+            stages.at_s = exchanged_s(machine, sent, stages.at_s)
+            spent_s = self._round_s(work, bound, depth, instance_s) + (loading_s if depth == 1 else 0.0)
+            stages.run(spent_s, bound.home)
+            busy_s += stages.done[-1].took_s
+            rounds.append(stages.at_s)
+        tasks = len(work.slices) + workers * len(rounds)
+        driver_s = self.costs.driver_s(tasks, _written(work), bound.slots.number)
+        return tuple(rounds), busy_s, stages.at_s + collected_s(machine, float(work.written_bytes)) + driver_s
+
+    def _in_driver(self, work: EpochWork, bound: Bound, at_s: float) -> tuple[tuple[float, ...], Floats, float]:
+        """The same if the driver does the work of one worker after another."""
+        costs = self.costs.small
+        if costs is None:
+            raise ValueError("an epoch can only be small if it is known what small ones cost")
+        rounds, busy_s, instance_s = [], np.zeros(len(bound.home)), self.instance_s(work)
+        for depth in self._depths:
+            spent_s = self._round_s(work, bound, depth, instance_s, costs.worker)
+            spent_s = spent_s / bound.slots.machine.host_speed[bound.home]
+            busy_s += spent_s
+            at_s += float(spent_s.sum())
+            rounds.append(at_s)
+        return tuple(rounds), busy_s, at_s + costs.driver.fixed_s + costs.driver.result_s * _written(work)
+
+    @property
+    def _depths(self) -> range:
+        """The rounds of an epoch."""
+        return range(1, max(1, self.program.depth) + 1)
+
     def _moved(self, bound: Bound, begin_s: float) -> tuple[float, Floats]:
         """When all moved state has crossed the links, and how long every worker then loads it."""
         moving = np.flatnonzero(bound.source >= 0)
         machine, targets = bound.slots.machine, bound.home[bound.worker[moving]]
-        sent = between_hosts(bound.source[moving], targets, bound.moving_bytes[moving], len(machine.hosts))
-        load = np.bincount(bound.worker[moving], bound.moving_bytes[moving], minlength=len(bound.home))
+        sent = between_hosts(bound.source[moving], targets, bound.held_bytes[moving], len(machine.hosts))
+        load = np.bincount(bound.worker[moving], bound.held_bytes[moving], minlength=len(bound.home))
         loading_s: Floats = np.asarray(load * LOAD_BYTE_S, np.float64)
         return exchanged_s(machine, sent, begin_s), loading_s
 
@@ -171,18 +201,24 @@ class EpochPlayer:
         np.fill_diagonal(found, 0.0)
         return found
 
-    def _round_s(self, work: EpochWork, bound: Bound, depth: int, instance_s: Floats) -> Floats:
-        """The time of every worker's task of a round, at speed 1."""
-        here = self._depth == depth
+    def _round_s(
+        self, work: EpochWork, bound: Bound, depth: int, instance_s: Floats, worker: Cost | None = None
+    ) -> Floats:
+        """The time of every worker in a round, at speed 1; that of a task if the cost of a worker is not given."""
+        here, worker = self._depth == depth, worker or self.costs.worker
         lanes_s = sum(self.costs.lanes[lane.number].fixed_s for lane in self.program.lanes if self._runs(lane, depth))
-        carried_s = work.carried_bytes[here] * self.costs.worker.state_byte_s
+        carried_s = work.carried_bytes[here] * worker.state_byte_s
         spent_s = np.bincount(bound.worker[here], instance_s[here] + carried_s, minlength=len(bound.home))
-        found: Floats = (spent_s + self.costs.worker.fixed_s + lanes_s).astype(np.float64)
+        found: Floats = (spent_s + worker.fixed_s + lanes_s).astype(np.float64)
         return found
 
     @staticmethod
     def _runs(lane: Lane, depth: int) -> bool:
         return lane.kernel is not None and lane.depth == depth
+
+
+def _written(work: EpochWork) -> int:
+    return sum(work.written.values())
 
 
 class Stages:
