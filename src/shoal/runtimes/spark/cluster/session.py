@@ -58,6 +58,8 @@ CHANGEABLE = (
 
 SMALL_EPOCHS = "spark.shoal.smallEpochs.enabled"
 """Shoal's own setting: whether the driver may finish small epochs itself; true if it is not given."""
+READ_AHEAD = "spark.shoal.readAhead.enabled"
+"""Shoal's own setting: whether slices of the next epoch may be read ahead; true if it is not given."""
 LOOPBACK = "127.0.0.1"
 ADDRESS_VARIABLE = "SPARK_LOCAL_IP"
 """Where Spark's own servers listen that have no setting of their own, such as the UI."""
