@@ -63,8 +63,8 @@ class Parquet:
                 coarse = None
             with pq.ParquetFile(handle, metadata=footer, read_dictionary=texts) as file:
                 groups = [unit for unit in units if unit < file.num_row_groups]
-                for batch in batches(file, groups, columns, BATCH_ROWS, coarse):
-                    yield RawBatch(batch, path, first_row)
+                for batch, oldest_us in batches(file, groups, columns, BATCH_ROWS, coarse):
+                    yield RawBatch(batch, path, first_row, oldest_us=oldest_us)
                     first_row += batch.num_rows
 
 

@@ -1,6 +1,7 @@
 """Row groups of Parquet files: their batches, and what the footer says about a column without decoding it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -17,25 +18,27 @@ FEW_COLUMNS = 2
 
 def batches(
     file: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str], rows: int, coarse: CoarseTime | None = None
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[tuple[pa.RecordBatch, int | None]]:
     """The columns of some row groups in order, at most so many rows at a time.
 
-    Where `coarse` allows it, the column of times is not decoded; every row gets the newest time of its group.
+    Where `coarse` allows it, the column of times is not decoded; every row gets the newest time of its group, and the
+    oldest one in microseconds comes beside the batch.
     """
     others = [name for name in columns if coarse is None or name != coarse.column]
     if coarse is None or not others:
-        yield from file.iter_batches(rows, row_groups=list(groups), columns=list(columns), use_threads=False)
+        for batch in file.iter_batches(rows, row_groups=list(groups), columns=list(columns), use_threads=False):
+            yield batch, None
         return
     type_ = file.schema_arrow.field(coarse.column).type
-    for newest, alike in groupby(groups, lambda group: _newest(file, group, coarse)):
-        read = list(columns) if newest is None else others
+    for span, alike in groupby(groups, lambda group: _span(file, group, coarse)):
+        read = list(columns) if span is None else others
         most = rows if len(read) > FEW_COLUMNS else 2 * rows
         for batch in file.iter_batches(most, row_groups=list(alike), columns=read, use_threads=False):
-            if newest is None:
-                yield batch
+            if span is None:
+                yield batch, None
             else:
-                times = pa.array(np.full(batch.num_rows, newest)).view(type_)
-                yield batch.append_column(coarse.column, times)
+                times = pa.array(np.full(batch.num_rows, span.newest)).view(type_)
+                yield batch.append_column(coarse.column, times), span.oldest_us
 
 
 def without_nulls(footer: pq.FileMetaData, name: str) -> bool:
@@ -47,15 +50,23 @@ def without_nulls(footer: pq.FileMetaData, name: str) -> bool:
     )
 
 
-def _newest(file: pq.ParquetFile, group: int, coarse: CoarseTime) -> int | None:
-    """The newest time of a row group as it is in the file, if all of its rows may have it."""
+@dataclass(frozen=True)
+class _Span:
+    """The oldest and the newest time of a row group, the latter as it is in the file."""
+
+    oldest_us: int
+    newest: int
+
+
+def _span(file: pq.ParquetFile, group: int, coarse: CoarseTime) -> _Span | None:
+    """The times of a row group, if all of its rows may have the newest."""
     name = coarse.column
     unit_us = _UNIT_US.get(file.schema_arrow.field(name).type)
     known = _statistics(file.metadata, group, file.schema.names.index(name), name)
     if unit_us is None or known is None or not known.has_min_max or not known.has_null_count or known.null_count:
         return None
-    newest = int(known.max_raw)
-    return newest if coarse.covers(known.min_raw * unit_us, newest * unit_us) else None
+    span = _Span(int(known.min_raw) * unit_us, int(known.max_raw))
+    return span if coarse.covers(span.oldest_us, span.newest * unit_us) else None
 
 
 def _statistics(footer: pq.FileMetaData, group: int, at: int, name: str) -> pq.Statistics | None:

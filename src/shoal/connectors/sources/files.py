@@ -187,6 +187,13 @@ class FileCursor:
         each = max(1, parallelism // len(divided))
         return [piece for partition, units in divided.items() for piece in self._cut(partition, units, each)]
 
+    def expected(self, start: Offset, parallelism: int) -> Sequence[Slice]:
+        """What one epoch may read of the files that are logged; the next scan may find more for it."""
+        file, unit = self._limit(start["file"], start["unit"])
+        if start["ended"] or (file, unit) == (start["file"], start["unit"]) or self._directory.exists(DRAIN):
+            return ()
+        return self.slices(start, {**start, "file": file, "unit": unit}, parallelism)
+
     def _cut(self, partition: str, units: Sequence[dict[str, Any]], parallelism: int) -> list[Slice]:
         """Units of one partition in contiguous runs of about equal rows."""
         rows = sum(unit["rows"] for unit in units)

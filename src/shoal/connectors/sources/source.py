@@ -38,7 +38,8 @@ class RawBatch:
     Rows are counted from 0 at the start of `where`: from `first_row` on without gaps, or as in `numbers`.
     `malformed` says why none of these rows could be split into columns; they then hold the raw text.
     `time_unit`: what integers count where a time is declared. None: nobody has said so; they are taken for
-    microseconds, and refused where that gives times in 1970.
+    microseconds, and refused where that gives times in 1970. `oldest_us`: the oldest event time, where rows do not
+    have their own (`CoarseTime`).
     """
 
     batch: pa.RecordBatch
@@ -47,6 +48,7 @@ class RawBatch:
     numbers: NDArray[np.int64] | None = None
     malformed: str = ""
     time_unit: TimeUnit | None = "us"
+    oldest_us: int | None = None
 
     def number(self, row: int) -> int:
         """The number of a row, counted from the start of `where`."""
@@ -74,6 +76,17 @@ class Cursor(Protocol):
     def slices(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Slice]:
         """Cut the range between two offsets into 1 to `parallelism` slices, in order, or into one per partition if
         those are more; called again for a replay, also after a restart, it must give the same rows.
+        """
+
+
+@runtime_checkable
+class ForesightedCursor(Protocol):
+    """A cursor that can say what the epoch after the next one will most likely read."""
+
+    def expected(self, start: Offset, parallelism: int) -> Sequence[Slice]:
+        """The slices of the epoch that begins at an offset, by what is known now; none if nothing is.
+
+        Called after `slices`. The epoch may turn out otherwise: nothing may depend on it but when a slice is read.
         """
 
 

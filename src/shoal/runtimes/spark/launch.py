@@ -21,7 +21,7 @@ def made(launch: Launch) -> Runtime:
         raise ConfigError("the spark runtime needs a checkpoint directory; got none")
     check_conf(launch.conf)
     Checkpoint(launch.checkpoint).check_usable()
-    from shoal.runtimes.spark.cluster.session import SMALL_EPOCHS, spark_session, use_own_python
+    from shoal.runtimes.spark.cluster.session import READ_AHEAD, SMALL_EPOCHS, spark_session, use_own_python
     from shoal.runtimes.spark.driver.runtime import SparkRuntime, SparkSetup
 
     session = launch.spark if launch.spark is not None else spark_session(launch.conf)
@@ -39,6 +39,7 @@ def made(launch: Launch) -> Runtime:
             parks=parks(launch.on_query_error),
             shedding=launch.shedding,
             small_epochs=session.conf.get(SMALL_EPOCHS, "true") == "true",
+            reads_ahead=session.conf.get(READ_AHEAD, "true") == "true",
         )
     )
 

@@ -8,8 +8,7 @@ from shoal.connectors.sources.source import Slice
 from shoal.model.control.shedding import ShedRange, ShedRule, StreamShedding
 from shoal.model.query.graph import Graph
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
-from shoal.runtimes.spark.tasks import source
-from shoal.runtimes.spark.tasks.source import ShoalStreamReader, SourceFeed
+from shoal.runtimes.spark.tasks.slice_pass import SlicePass
 from shoal.workloads.ysb.events import YsbEvents
 from shoal.workloads.ysb.queries import STREAM, query
 
@@ -28,14 +27,10 @@ SOME = StreamShedding(ranges=(ShedRange(0, 10**18, ShedRule("random", 0.5)),))
         pytest.param({STREAM: NOTHING}, "a digest", False, id="user code may fail on a row and show it"),
     ],
 )
-def test_times_are_coarse_unless_a_row_matters(
-    shedding: dict[str, StreamShedding], code: str, coarse: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(source, "told_code", lambda: code)
+def test_times_are_coarse_unless_a_row_matters(shedding: dict[str, StreamShedding], code: str, coarse: bool) -> None:
     compiled = compile_graph(Graph.of([query(EVENTS.campaign_of_ad(), 2)]))
-    reader = ShoalStreamReader(SourceFeed(STREAM, Generator(EVENTS, 10), "unused", 2))
     plan = EpochPlan(
         epoch=0, graph="", workers=1, binding=(), watermarks_us={}, states=(), now_us=10**18, shedding=shedding
     )
-    wanted = reader._wanted(compiled, plan, Slice("all", 10, {}))
+    wanted = SlicePass(compiled, plan, STREAM, Generator(EVENTS, 10), Slice("all", 10, {}), code).wanted()
     assert (wanted.coarse is not None) == coarse

@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import logging
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -21,6 +22,10 @@ from shoal.runtimes.spark.cluster.log import SPARK_LOG
 
 logging.getLogger("py4j").addHandler(logging.NullHandler())  # a failed callback ends the run, which reports it
 TASK_ATTEMPTS = 4
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+"""What the environment may give every JVM."""
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -31,7 +36,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     "spark.shuffle.reduceLocality.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.driver.extraJavaOptions": "-Xss16m -XX:TieredStopAtLevel=1",
+    JAVA_OPTIONS: "-Xss16m -XX:TieredStopAtLevel=1",
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -39,7 +44,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.log.level": "WARN",
 }
-FULL_COMPILER: Mapping[str, str] = {"spark.driver.extraJavaOptions": "-Xss16m"}
+FULL_COMPILER: Mapping[str, str] = {JAVA_OPTIONS: "-Xss16m"}
 """For a session whose JVM works on rows, as plain Spark's does: Java also makes code that is slow to compile."""
 _SOME_PYTHON = "python3"
 """What Spark runs if PYSPARK_PYTHON is not set."""
@@ -53,6 +58,8 @@ CHANGEABLE = (
 
 SMALL_EPOCHS = "spark.shoal.smallEpochs.enabled"
 """Shoal's own setting: whether the driver may finish small epochs itself; true if it is not given."""
+READ_AHEAD = "spark.shoal.readAhead.enabled"
+"""Shoal's own setting: whether slices of the next epoch may be read ahead; true if it is not given."""
 LOOPBACK = "127.0.0.1"
 ADDRESS_VARIABLE = "SPARK_LOCAL_IP"
 """Where Spark's own servers listen that have no setting of their own, such as the UI."""
@@ -72,13 +79,24 @@ def spark_session(conf: Mapping[str, str] | None = None, cores: int | None = Non
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     master = (conf or {}).get("spark.master", f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]")
-    settings = {"spark.app.name": "shoal", "spark.master": master, **SETTINGS, **closed(master), **(conf or {})}
+    own = {**SETTINGS, JAVA_OPTIONS: f"{SETTINGS[JAVA_OPTIONS]} {collector(os.environ)}".rstrip()}
+    settings = {"spark.app.name": "shoal", "spark.master": master, **own, **closed(master), **(conf or {})}
     try:
         if SparkContext._gateway is None:  # noqa: SLF001  (no public API says whether a JVM is running)
             _launch(settings)
         return SparkSession.builder.config(conf=_configuration(settings)).getOrCreate()
     except Exception as error:
         raise not_started(error) from error
+
+
+def collector(environment: Mapping[str, str]) -> str:
+    """The option for the garbage collector; empty if the environment chooses one, since Java takes only one choice.
+
+    >>> collector({}), collector({"JAVA_TOOL_OPTIONS": "-Xmx1g -XX:+UseSerialGC"})
+    ('-XX:+UseParallelGC', '')
+    """
+    given = " ".join(environment.get(name, "") for name in _JAVA_VARIABLES)
+    return "" if _COLLECTOR.search(given) else "-XX:+UseParallelGC"
 
 
 def closed(master: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from shoal.connectors.sinks import Sink
 from shoal.connectors.sources.source import DRAIN, Source
-from shoal.errors import CheckpointError, ConfigError, GraphError
+from shoal.errors import CheckpointError
 from shoal.mechanisms.catalog import mechanism_named
 from shoal.model.control.binding import Binding
 from shoal.model.control.messages import (
@@ -33,6 +33,7 @@ from shoal.model.query.graph import Graph
 from shoal.runtimes.clock import WallClock
 from shoal.runtimes.event_queue import EventQueue
 from shoal.runtimes.protocol import Capabilities, Unmeasured
+from shoal.runtimes.spark.ahead.shelf import Shelf, new_shelf
 from shoal.runtimes.spark.capabilities import CAPABILITIES
 from shoal.runtimes.spark.cluster.executor_placement import executor_placement
 from shoal.runtimes.spark.cluster.failure import failed_queries, stop_job, translated
@@ -42,6 +43,7 @@ from shoal.runtimes.spark.driver.epoch import EpochRunner
 from shoal.runtimes.spark.driver.position import MECHANISMS, Position, asked_shedding
 from shoal.runtimes.spark.driver.repair import repaired
 from shoal.runtimes.spark.driver.small_epochs import LocalRows, SmallEpochs
+from shoal.runtimes.spark.driver.source_checks import check_sources
 from shoal.runtimes.spark.driver.ticks import Ticks, waits
 from shoal.runtimes.spark.rebinding.commands import Commands
 from shoal.runtimes.spark.rebinding.mailbox import Mailbox
@@ -70,7 +72,7 @@ class SparkSetup:
     `mechanism`: the default of rebindings. `hot`: whether copies of state are kept in shared memory. `allow_pickle`:
     whether code in the checkpoint is accepted without a signature. `parks`: whether queries that fail are parked, and
     the others go on. `shedding`: streams of which rows may be shed. `small_epochs`: whether the driver may finish small
-    epochs itself.
+    epochs itself. `reads_ahead`: whether slices may be read before their epoch; needs `hot`, and one machine.
     """
 
     spark: SparkSession
@@ -84,6 +86,7 @@ class SparkSetup:
     parks: bool = False
     shedding: Mapping[str, StreamShedding] = field(default_factory=dict)
     small_epochs: bool = True
+    reads_ahead: bool = False
 
     def __post_init__(self) -> None:
         """Reject an unknown or unsupported mechanism."""
@@ -115,6 +118,7 @@ class SparkRuntime(WallClock, Unmeasured):
         self._stopping = threading.Event()
         self._over = threading.Event()
         self._in_epoch = threading.Lock()
+        self._shelf: Shelf | None = None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -133,21 +137,7 @@ class SparkRuntime(WallClock, Unmeasured):
 
     def start(self, graph: Graph, binding: Binding) -> None:
         """Begin, or resume from the checkpoint; returns as soon as the job runs."""
-        missing = set(graph.streams) - set(self._setup.sources)
-        if missing:
-            known = ", ".join(self._setup.sources) or "none"
-            raise GraphError(f"stream {', '.join(sorted(missing))} has no source; there are sources for {known}")
-        for stream, source in self._setup.sources.items():
-            if isinstance(source, DataFrame) and not source.isStreaming:
-                raise GraphError(
-                    f"source of stream {stream!r} must be a streaming DataFrame, made by spark.readStream; "
-                    "got one that is not"
-                )
-            if isinstance(source, DataFrame) and stream in self._setup.shedding:
-                raise ConfigError(
-                    f"rows of stream {stream!r} cannot be shed: those of a DataFrame have no positions that a replay "
-                    "would find again; read it with a source of Shoal"
-                )
+        check_sources(graph, self._setup.sources, self._setup.shedding)
         self._checkpoint.lock()
         try:
             if self._setup.hot:
@@ -155,11 +145,14 @@ class SparkRuntime(WallClock, Unmeasured):
             position = self._begin(graph, binding)
             placement = executor_placement(self._own)
             small = SmallEpochs(self._own) if self._setup.small_epochs and placement.is_local else None
+            if self._setup.reads_ahead and self._setup.hot and placement.is_local:
+                self._shelf = new_shelf(self._setup.checkpoint)
             self._runner = self.runner(
                 self._checkpoint, self._setup.sink, position, placement, hot=self._setup.hot, small=small
             )
             self._runner.warm_up(self._setup.spark)
         except BaseException:
+            self._clear_memory()
             self._checkpoint.unlock()
             raise
         self._events.producer = threading.Thread(target=self._run, name="shoal-run", daemon=True)
@@ -230,10 +223,16 @@ class SparkRuntime(WallClock, Unmeasured):
             self._runner.placement.close()
         except Exception as failure:  # noqa: BLE001  (the session must get every failure)
             error = translated(self._failure or failure)
-        with contextlib.suppress(OSError):
-            open_store(self._checkpoint.uri, self._setup.hot).cool()
+        self._clear_memory()
         self._checkpoint.unlock()
         self._events.put(RunEnded(error, at_s=self.now_s()))
+
+    def _clear_memory(self) -> None:
+        """Delete what the run has in shared memory."""
+        with contextlib.suppress(OSError):
+            if self._shelf is not None:
+                self._shelf.remove()
+            open_store(self._checkpoint.uri, self._setup.hot).cool()
 
     def _stream(self) -> None:
         """Run the streaming job until it is stopped, has failed, or every stream has ended; then close all windows."""
@@ -289,7 +288,7 @@ class SparkRuntime(WallClock, Unmeasured):
         spark = self._setup.spark
         if isinstance(source, DataFrame):
             return source.mapInArrow(prework(self._checkpoint.uri, stream), wire.SCHEMA)
-        feed = SourceFeed(stream, source, self._checkpoint.uri, spark.sparkContext.defaultParallelism)
+        feed = SourceFeed(stream, source, self._checkpoint.uri, spark.sparkContext.defaultParallelism, self._shelf)
         return spark.readStream.format(FORMAT).option("feed", feed.option()).load()
 
     def _epoch(self, rows: DataFrame, epoch: int) -> None:
@@ -332,6 +331,8 @@ class SparkRuntime(WallClock, Unmeasured):
         event, finished = self._run_or_park(rows, plan, final=final)
         for loss in self._runner.placement.lost():
             self._events.put(loss)
+        if self._shelf is not None:
+            self._shelf.forget_until(epoch)
         self._last = epoch
         self._mailbox.reply_committed(epoch)
         if replay and self._wanted is not None:

@@ -10,16 +10,17 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from shoal.compiler.program import Program
-from shoal.connectors.sources.source import Cursor, Slice, Source, Wanted, close_cursor, open_partitions, rows_of
+from shoal.connectors.sources.source import Cursor, ForesightedCursor, Slice, Source, close_cursor, open_partitions
 from shoal.errors import CheckpointError, RunError, SourceError
-from shoal.runtimes.shedder import shedder_of
-from shoal.runtimes.spark.state.checkpoint import Checkpoint, EpochPlan, program
+from shoal.kernels.kernel import FOREVER_US, NEVER_US
+from shoal.runtimes.spark.ahead.reader import reader
+from shoal.runtimes.spark.ahead.shelf import Shelf
+from shoal.runtimes.spark.state.checkpoint import Checkpoint, program
 from shoal.runtimes.spark.tasks import wire
-from shoal.runtimes.spark.tasks.coarse_time import coarse_time
 from shoal.runtimes.spark.tasks.collector import freeze_what_stays
-from shoal.runtimes.spark.tasks.intake import Intake
+from shoal.runtimes.spark.tasks.intake import Gathered, Intake
 from shoal.runtimes.spark.tasks.reports import SliceRead, query_errors_encoded
+from shoal.runtimes.spark.tasks.slice_pass import SlicePass
 from shoal.storage.directory import Directory
 
 FORMAT = "shoal"
@@ -32,12 +33,13 @@ TICK = "tick"
 
 @dataclass(frozen=True)
 class SourceFeed:
-    """A source, the stream it feeds and the run it belongs to."""
+    """A source, the stream it feeds and the run it belongs to; `shelf`: where slices are left that were read ahead."""
 
     stream: str
     source: Source
     checkpoint: str
     parallelism: int
+    shelf: Shelf | None = None
 
     def option(self) -> str:
         """The feed as a text that fits into a Spark option."""
@@ -46,13 +48,14 @@ class SourceFeed:
 
 @dataclass
 class SourcePartition(InputPartition):
-    """One slice, as Spark hands it to a task; a tick has none."""
+    """One slice, as Spark hands it to a task; a tick has none. `expected`: one of the next epoch, to be read ahead."""
 
     slice: Slice
     ended: bool
     planned_us: int
     open: tuple[str, ...] | None = None
     tick: bool = False
+    expected: Slice | None = None
 
 
 class ShoalStreamReader(DataSourceStreamReader):
@@ -84,7 +87,18 @@ class ShoalStreamReader(DataSourceStreamReader):
             nothing = Slice("no rows", 0, {})
             return [SourcePartition(nothing, bool(end["ended"]), now_us, open_partitions(end), tick=True)]
         slices = self._open().slices(first, last, self._feed.parallelism)
-        return [SourcePartition(piece, bool(end["ended"]), now_us, open_partitions(end)) for piece in slices]
+        expected = [*self._expected(last), *[None] * len(slices)]
+        return [
+            SourcePartition(piece, bool(end["ended"]), now_us, open_partitions(end), expected=soon)
+            for piece, soon in zip(slices, expected, strict=False)
+        ]
+
+    def _expected(self, start: dict[str, object]) -> Sequence[Slice]:
+        """The slices of the next epoch, as far as they can be foreseen."""
+        cursor = self._open()
+        if self._feed.shelf is None or not isinstance(cursor, ForesightedCursor):
+            return ()
+        return cursor.expected(start, self._feed.parallelism)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a slice, do the stateless work, and emit wire rows."""
@@ -92,23 +106,24 @@ class ShoalStreamReader(DataSourceStreamReader):
             raise RunError(f"expected a piece of stream {self._feed.stream!r}; got {type(partition).__name__}")
         plan = Checkpoint(self._feed.checkpoint).plan(epoch_of_task())
         compiled = program(self._feed.checkpoint, plan.graph, plan.partitioning, told_code())
-        piece, reads = partition.slice, self._feed.stream in compiled.inputs and not partition.tick
-        raw = rows_of(self._feed.source, piece, self._wanted(compiled, plan, piece)) if reads else iter(())
+        piece, stream = partition.slice, self._feed.stream
         read = SliceRead(
             piece.where, piece.rows, partition.ended, partition.planned_us, piece.partition, partition.open
         )
+        slice_pass = SlicePass(compiled, plan, stream, self._feed.source, piece, told_code())
         with query_errors_encoded():
-            done = list(Intake(compiled, plan, self._feed.stream).run(raw, read))
+            done = list(Intake(compiled, plan, stream).sent(self._gathered(slice_pass, partition), read))
         yield wire.rows(done)
+        if partition.expected is not None and self._feed.shelf is not None:
+            reader().begin(self._feed.shelf, replace(slice_pass, piece=partition.expected))
         freeze_what_stays()
 
-    def _wanted(self, compiled: Program, plan: EpochPlan, piece: Slice) -> Wanted:
-        """What to ask the source for; where rows are shed, or user code may show one, all of their times."""
-        stream = self._feed.stream
-        wanted = compiled.wanted(stream)
-        if told_code() or shedder_of(stream, compiled.inputs[stream].time, plan.shedding) is not None:
-            return wanted
-        return replace(wanted, coarse=coarse_time(compiled, stream, plan.watermarks_us, piece.partition, plan.now_us))
+    def _gathered(self, slice_pass: SlicePass, partition: SourcePartition) -> Gathered:
+        if partition.tick:
+            return Gathered((), 0, FOREVER_US, NEVER_US, {}, 0.0)
+        if self._feed.shelf is None:
+            return slice_pass.gathered()
+        return reader().gathered(self._feed.shelf, slice_pass)
 
     def stop(self) -> None:
         """Release what the source holds; called by Spark in the process that plans offsets."""
