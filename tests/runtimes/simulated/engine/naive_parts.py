@@ -15,6 +15,7 @@ class Cell:
     size: float
     missing: int
     varied: float = 1.0
+    place: int = 0
     implied: bool = False
     done: bool = False
     ran_on: int | None = None
