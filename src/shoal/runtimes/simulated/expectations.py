@@ -1,10 +1,13 @@
 """Expectations: what tasks will take and bring in a step, by what they took and brought before."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.policies.scheduling.ties import highest_rate_first
+from shoal.policies.scheduling.serving import highest_rate_first
 from shoal.runtimes.simulated.engine.arrays import TASK
+from shoal.runtimes.simulated.engine.simulation import StepInput
 from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
 
 Floats = NDArray[np.float64]
@@ -13,13 +16,14 @@ Records = NDArray[np.void]
 
 
 class Expectations:
-    """Orders the tasks of every step by expected results and work; knows what turns have shown until the step is read.
+    """Has steps served by expected results and work; knows what turns have shown until a step is read.
 
     - Results: those per occasion so far (a window that closed, otherwise an event) times the occasions of the step.
     - Work: the time per event of turns without results times the events of the step, and the rest of the time of turns
       with results, per result.
     - What waits for a task in the same step counts as its own: the results of tasks behind it, and their work. A task
       with several inputs is divided among them.
+    - A turn ends with a step of which results may come: they must not wait for the steps after it.
     """
 
     def __init__(self, plan: TaskPlan) -> None:
@@ -30,17 +34,18 @@ class Expectations:
         self._plain_s, self._plain_events = np.zeros(number), np.zeros(number)
         self._emitting_s, self._emitted = np.zeros(number), np.zeros(number)
 
-    def places(self, tasks: Records, counts: Counts) -> Ints:
-        """The place of every task among those of the step that is about to come."""
+    def served(self, step: StepInput, tasks: Records, counts: Counts) -> StepInput:
+        """A step that is about to come, with the place of every task, and whether a turn ends with it."""
         self._observe(tasks)
         occasions = counts.events if counts.occasions is None else counts.occasions
         emitted = tasks["results"] / np.maximum(tasks["occasions"], 1) * occasions
         work_s = self._event_s() * counts.events + self._emitting_s / np.maximum(self._emitted, 1) * emitted
-        results = emitted * self._sinks
+        results, may_emit = emitted * self._sinks, (occasions > 0) & (self._sinks > 0)
         for before, behind, share in self._levels:
             np.add.at(results, before, share * results[behind])
             np.add.at(work_s, before, share * work_s[behind])
-        return highest_rate_first(results, work_s)
+            np.logical_or.at(may_emit, before, may_emit[behind])
+        return replace(step, places=highest_rate_first(results, work_s), ends=may_emit)
 
     def _event_s(self) -> Floats:
         found: Floats = self._plain_s / np.maximum(self._plain_events, 1)

@@ -23,7 +23,7 @@ from shoal.model.control.messages import (
 from shoal.model.query.graph import Graph
 from shoal.policies.catalog import QUEUED
 from shoal.policies.scheduling.catalog import SCHEDULING
-from shoal.policies.scheduling.ties import HIGHEST_RATE
+from shoal.policies.scheduling.serving import RESULTS_FIRST
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.protocol import refuse_dataframes
 from shoal.runtimes.simulated.commanded import ENDING, CommandedRun
@@ -132,7 +132,7 @@ class SimulatedRuntime(CommandedRun):
         rules = self.settings.rules(limited=self._limited)
         policy = SCHEDULING[self.settings.scheduling] if rules.order == "priority" else None
         self._ranks = None if policy is None else Ranks(policy, self._plan)
-        self._expectations = Expectations(self._plan) if self.settings.ties == HIGHEST_RATE else None
+        self._expectations = Expectations(self._plan) if self.settings.serving == RESULTS_FIRST else None
 
     def now_s(self) -> float:
         """The simulated time."""
@@ -203,7 +203,7 @@ class SimulatedRuntime(CommandedRun):
         self.consumed += counts.rows
         step = self._costs.step(counts)
         if self._expectations is not None:
-            step = replace(step, places=self._expectations.places(self._simulated.world.tasks, counts))
+            step = self._expectations.served(step, self._simulated.world.tasks, counts)
         return step, again_s
 
     def _took(self) -> Iterator[Event]:

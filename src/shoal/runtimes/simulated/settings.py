@@ -7,9 +7,9 @@ from functools import cached_property
 from shoal.compiler.program import Program
 from shoal.errors import ConfigError, did_you_mean
 from shoal.mechanisms.shedding.selection import selection_named
-from shoal.policies.catalog import QUEUED, QUEUES_OF, TIES_OF
+from shoal.policies.catalog import QUEUED, QUEUES_OF, SERVING_OF
 from shoal.policies.scheduling.catalog import SCHEDULING
-from shoal.policies.scheduling.ties import FIRST_COME, HIGHEST_RATE, TIES
+from shoal.policies.scheduling.serving import BY_AGE, RESULTS_FIRST, SERVING
 from shoal.runtimes.measured.profile_file import read_profile
 from shoal.runtimes.setting_value import setting_value
 from shoal.runtimes.simulated.delay.measured_contention import Contention
@@ -54,7 +54,7 @@ CHOICES = {
     "arrival": tuple(ARRIVALS),
     "alignment": tuple(ALIGNMENTS),
     "queues": ("", *QUEUES),
-    "ties": ("", *TIES),
+    "serving": ("", *SERVING),
     "scheduling": ("", *(name for name in SCHEDULING if name != "threads")),
 }
 NEED_TRACE = {"delay": "traced", "contention": "profile"}
@@ -114,8 +114,8 @@ class SimulatedSettings:
     """worker-queue, node-queue or single-queue; empty: by the policy."""
     scheduling: str = ""
     """The order of queues by a scheduling policy; empty: by event time."""
-    ties: str = ""
-    """The order of equally old tasks in queues by event time: first-come or highest-rate; empty: by the policy."""
+    serving: str = ""
+    """How queues by event time are served: by-age or results-first; empty: by the policy."""
     standby: str = ""
     """A host that has replicas of all state, for moves by checkpoint-assisted and for hosts that are lost."""
     replication_s: float = REPLICATION_S
@@ -244,15 +244,15 @@ class SimulatedSettings:
         return self if self.topology else replace(self, topology=f"cores:{workers}")
 
     def bound(self, policy: str | None) -> "SimulatedSettings":
-        """These settings with the queues that a policy needs, and its order of equally old tasks."""
+        """These settings with the queues that a policy needs, and how it has them served."""
         by_age = not self.scheduling and not self.imitates_local
-        if self.ties == HIGHEST_RATE and not by_age:
+        if self.serving == RESULTS_FIRST and not by_age:
             other = (
                 f"scheduling={self.scheduling}" if self.scheduling else "contention=profile, as local queues go by age"
             )
-            raise ConfigError(f"ties=highest-rate is for queues by event time alone; got {other}")
-        usual = TIES_OF.get(policy or "", FIRST_COME) if by_age else FIRST_COME
-        return replace(self, ties=self.ties or usual, queues=self._queues_for(policy))
+            raise ConfigError(f"serving=results-first is for queues by event time alone; got {other}")
+        usual = SERVING_OF.get(policy or "", BY_AGE) if by_age else BY_AGE
+        return replace(self, serving=self.serving or usual, queues=self._queues_for(policy))
 
     def _queues_for(self, policy: str | None) -> str:
         """The queues given, or those that a policy needs."""

@@ -101,7 +101,8 @@ class NaiveSimulation(NaiveMoves):
                 varied = 1.0 if step.varied is None else float(np.float32(step.varied[number]))
                 size = float(np.float32(step.bytes[number]))
                 place = 0 if step.places is None else int(step.places[number])
-                cells[number] = Cell(float(step.work_s[number]), once_s, size, 0, varied, place)
+                ends = step.ends is not None and bool(step.ends[number])
+                cells[number] = Cell(float(step.work_s[number]), once_s, size, 0, varied, place, ends)
         for number, cell in cells.items():
             if number != step.source:
                 cell.missing = sum(before in cells for before in self.tasks[number].inputs)
@@ -209,6 +210,8 @@ class NaiveSimulation(NaiveMoves):
             if cell.missing > 0 or len(steps) == self.rules.turn_steps:
                 break
             steps.append(step)
+            if cell.ends:
+                break
         cells = [self.steps[step].cells[number] for step in steps]
         remote = sum(self._remote(step, number, at) for step in steps)
         last = task.last_node

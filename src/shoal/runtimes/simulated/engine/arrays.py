@@ -121,13 +121,15 @@ CELL = np.dtype(
         ("results", np.int32),
         ("occasions", np.int32),
         ("place", np.int32),
+        ("ends", np.int32),
         ("missing", np.int32),
         ("ran_on", np.int32),
         ("implied", np.int32),
     ]
 )
 """`work_s` adds up over the steps of a turn; of `once_s` a turn pays the largest. `varied`: factor of a fixed part.
-`place`: of equally old tasks in a queue by event time, those with the smallest come first."""
+`place`: of equally old tasks in a queue by event time, those with the smallest come first.
+`ends`: whether a turn takes no step after it."""
 LINK_STATE = np.dtype(
     [
         ("bytes_per_s", _F),

@@ -202,7 +202,7 @@ def _reserve(world: Any, worker: int, task: int) -> None:
 
 @compiled
 def begin(world: Any, worker: int, task: int) -> None:
-    """Start the turn of a task: as many steps as are ready, up to the limit of a turn."""
+    """Start the turn of a task: as many steps as are ready, up to the limit of a turn or one that ends it."""
     core, tasks, units, cells = memory.core(world)[0], memory.tasks(world), memory.units(world), memory.cells(world)
     workers, hosts = memory.workers(world), memory.hosts(world)
     unit, node, host = tasks[task].unit, workers[worker].node, workers[worker].host
@@ -218,7 +218,7 @@ def begin(world: Any, worker: int, task: int) -> None:
             once_s = max(once_s, cells[row, task].once_s)
             size += cells[row, task].bytes
             remote += turn_time.remote_bytes(world, row, task, node)
-            taken += 1
+            taken += core.turn_steps if cells[row, task].ends else 1
         end += 1
     last, node_host = tasks[task].last_node, memory.node_host(world)
     if last >= 0 and last != node and node_host[last] == node_host[node]:  # between hosts the state was sent

@@ -1,4 +1,4 @@
-"""Ties: the order of work that is equally old, where a queue goes by event time.
+"""Serving: how workers serve queues that go by event time.
 
 Windows close at the same time for many instances, so that a queue by event time says nothing of their order. What comes
 first then decides how long results wait (most results per second of work first is the order with the smallest mean),
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FIRST_COME, HIGHEST_RATE = "first-come", "highest-rate"
-TIES: Mapping[str, str] = {
-    FIRST_COME: "equally old work in the order in which it came",
-    HIGHEST_RATE: "of equally old work, most expected results per second first; of about the same, the longest first",
+BY_AGE, RESULTS_FIRST = "by-age", "results-first"
+SERVING: Mapping[str, str] = {
+    BY_AGE: "the oldest first, equally old tasks as they come; a turn takes all that is ready",
+    RESULTS_FIRST: "of equally old tasks most expected results per second first; a turn ends where results may come",
 }
-"""The orders of equally old work, each in one line."""
+"""How queues are served, each in one line."""
 LEAST_S = 1e-12
 
 
@@ -33,10 +33,10 @@ def highest_rate_first(results: Floats, work_s: Floats) -> Ints:
     [2, 1, 0, 3]
     """
     rate = results / np.maximum(work_s, LEAST_S)
-    with np.errstate(divide="ignore"):
-        classes = np.floor(np.log2(rate.max(initial=0.0)) - np.log2(rate)) if rate.any() else np.zeros(len(rate))
+    classes = np.full(len(rate), np.inf)
+    classes[rate > 0] = np.floor(np.log2(rate.max(initial=0.0) / rate[rate > 0]))
     order = np.lexsort((-work_s, classes))
-    changes = (np.diff(classes[order]) > 0) | (np.diff(work_s[order]) < 0)
+    changes = (classes[order[1:]] > classes[order[:-1]]) | (work_s[order[1:]] < work_s[order[:-1]])
     places = np.zeros(len(order), np.int64)
     places[order[1:]] = np.cumsum(changes)
     return places
