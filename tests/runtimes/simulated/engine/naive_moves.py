@@ -41,7 +41,7 @@ class NaiveMoves(NaiveClock):
     def _withdraw(self, number: int) -> None:
         for entry in [e for e in self.queue if self.tasks[e[-1]].unit == number]:
             self.queue.remove(entry)
-            self.tasks[entry[2]].state = "waiting"
+            self.tasks[entry[-1]].state = "waiting"
 
     def _leave_if_free(self, number: int) -> None:
         unit = self.units[number]
