@@ -245,13 +245,12 @@ class SimulatedSettings:
 
     def bound(self, policy: str | None) -> "SimulatedSettings":
         """These settings with the queues that a policy needs, and how it has them served."""
-        by_age = not self.scheduling and not self.imitates_local
-        if self.serving == RESULTS_FIRST and not by_age:
-            other = (
-                f"scheduling={self.scheduling}" if self.scheduling else "contention=profile, as local queues go by age"
-            )
-            raise ConfigError(f"serving=results-first is for queues by event time alone; got {other}")
-        usual = SERVING_OF.get(policy or "", BY_AGE) if by_age else BY_AGE
+        chooses = not self.scheduling and not self.imitates_local
+        if self.serving == RESULTS_FIRST and self.scheduling:
+            raise ConfigError(f"serving=results-first is for queues by event time; got scheduling={self.scheduling}")
+        if self.serving == RESULTS_FIRST and self.imitates_local:
+            raise ConfigError("contention=profile imitates the local runtime, which serves by age; leave serving out")
+        usual = SERVING_OF.get(policy or "", BY_AGE) if chooses else BY_AGE
         return replace(self, serving=self.serving or usual, queues=self._queues_for(policy))
 
     def _queues_for(self, policy: str | None) -> str:
