@@ -39,8 +39,18 @@ def places(step: StepInput) -> list[int]:
     return step.places[1:].tolist()
 
 
-PLAIN = {"busy_s": [0.1, 0.1, 0.1], "processed": [10, 10, 10], "occasions": [0, 0, 0], "results": [0, 0, 0]}
-CLOSING = {"busy_s": [0.2, 0.2, 0.2], "processed": [10, 10, 10], "occasions": [1, 1, 1], "results": [4, 4, 4]}
+PLAIN: dict[str, list[float]] = {
+    "busy_s": [0.1, 0.1, 0.1],
+    "processed": [10, 10, 10],
+    "occasions": [0, 0, 0],
+    "results": [0, 0, 0],
+}
+CLOSING: dict[str, list[float]] = {
+    "busy_s": [0.2, 0.2, 0.2],
+    "processed": [10, 10, 10],
+    "occasions": [1, 1, 1],
+    "results": [4, 4, 4],
+}
 
 
 def test_the_task_of_which_most_windows_close_comes_first_among_those_of_one_rate() -> None:

@@ -1,5 +1,7 @@
 """How queues by event time are served: never a younger task before an older one, equally old ones by their places."""
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,7 +54,7 @@ def step_of(work_s: list[float], places: list[int] | None, ends: list[bool] | No
 def several_steps(draw: st.DrawFn) -> list[StepInput]:
     number = draw(st.integers(1, 5))
 
-    def column(values: st.SearchStrategy) -> list:
+    def column(values: st.SearchStrategy[Any]) -> list[Any]:
         return draw(st.lists(values, min_size=number, max_size=number))
 
     return [
