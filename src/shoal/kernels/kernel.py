@@ -126,6 +126,13 @@ class Kernel(Protocol):
     def due(self, before_us: int, after_us: int) -> bool:
         """Whether `advance` may emit results or drop state when the watermark goes from one time to another."""
 
+    def closings(self, tables: Sequence[Tables], before_us: int, after_us: int) -> int | None:
+        """How many windows close when the watermark goes from one time to another; None if results come with rows.
+
+        Called before an `advance`, with all that it will merge. Windows before the first row and after the last are
+        not counted.
+        """
+
     def due_us(self, number: int, table: Any, watermark_us: int) -> Ints:
         """The first watermark after `watermark_us` at which each row of a state table may give a result without input.
 

@@ -83,6 +83,10 @@ class StatefulKernel(ABC):
         """The first watermark after `watermark_us` at which a result may depend on each row: the very next."""
         return np.full(len(table), watermark_us + 1)
 
+    def closings(self, tables: Sequence[Tables], before_us: int, after_us: int) -> int | None:  # noqa: ARG002
+        """None: results come with rows."""
+        return None
+
     def due_us(self, number: int, table: Any, watermark_us: int) -> Ints:
         """The first watermark at which each row may give a result without input: that at which one depends on it."""
         return self.needed_us(number, table, watermark_us)

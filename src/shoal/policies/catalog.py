@@ -16,6 +16,7 @@ from shoal.policies.binding.loads import Loads
 from shoal.policies.binding.metis import DynamicMetis, Metis, required
 from shoal.policies.binding.two_level import TwoLevel
 from shoal.policies.partitioning.replication import REPLICATED, replicated
+from shoal.policies.scheduling.serving import RESULTS_FIRST
 
 FIRST = {"two-level": "partition"}
 """The static policy that binds instances before the first measurement; round-robin for all others."""
@@ -64,6 +65,9 @@ QUEUED = ("single-queue", "node-queue")
 
 QUEUES_OF: Mapping[str, str] = {"guarded": "node-queue"}
 """The queues of policies that do not have one queue per worker, where workers of a node can share one."""
+
+SERVING_OF: Mapping[str, str] = {"guarded": RESULTS_FIRST}
+"""How queues are served under policies that do not leave it to age, where the runtime knows what to expect of tasks."""
 
 SUMMARIES: Mapping[str, str] = {
     "round-robin": "instance k on worker k modulo workers; nothing moves",

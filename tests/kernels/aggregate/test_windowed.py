@@ -225,3 +225,16 @@ def test_rows_lifted_singly_keep_no_memory_of_the_block_once_they_are_owned() ->
     table = kernel.lift_singly(0, block)[0].owned()
     memory[:] = 99
     assert (table.instance.tolist(), table.pane.tolist(), table.slots[1].tolist()) == ([2, 3], [0, 0], [4, 5])
+
+
+@settings(deadline=None, max_examples=150)
+@given(WINDOWS, ROWS, st.integers(-60, 60), st.one_of(st.integers(-60, 60), st.just(FOREVER_US)))
+def test_windows_that_close_are_counted_from_the_first_with_a_row_to_the_last(
+    window: Window, rows: list[tuple[int, int, int]], before_us: int, after_us: int
+) -> None:
+    before_us, after_us = sorted((before_us, after_us))
+    kernel, timely = kernel_of(window), [row for row in rows if row[0] >= before_us]
+    fresh = kernel.lift(0, block_of(timely)) if timely else {}
+    ends = [end for time, _, _ in timely for end in PlainWindows(window).ends(time)]
+    between = range(min(ends, default=0), max(ends, default=-1) + 1, window.slide_us)
+    assert kernel.closings([{}, fresh], before_us, after_us) == sum(before_us < end <= after_us for end in between)

@@ -111,6 +111,16 @@ class AggregateKernel(StatefulKernel):
         first, last = self.window_range(before_us, after_us)
         return first <= last
 
+    def closings(self, tables: Sequence[Tables], before_us: int, after_us: int) -> int:
+        """The windows that the watermark closes, from the first with a row to the last."""
+        first, last = self.window_range(before_us, after_us)
+        panes = [each[0].pane for each in tables if 0 in each and len(each[0])]
+        if first > last or not panes:
+            return 0
+        first = max(first, 1 + min(int(each.min()) for each in panes))
+        last = min(last, self.window.panes + max(int(each.max()) for each in panes))
+        return max(0, last - first + 1)
+
     def advance(self, state: Tables, fresh: Tables, before_us: int, after_us: int) -> tuple[Tables, Block]:
         """Merge partial aggregates into state, and emit the windows that the watermark closes."""
         table: PaneTable = self.merged([state, fresh])[0]

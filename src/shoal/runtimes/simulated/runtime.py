@@ -23,11 +23,13 @@ from shoal.model.control.messages import (
 from shoal.model.query.graph import Graph
 from shoal.policies.catalog import QUEUED
 from shoal.policies.scheduling.catalog import SCHEDULING
+from shoal.policies.scheduling.serving import RESULTS_FIRST
 from shoal.runtimes.arrangement import Arrangement
 from shoal.runtimes.protocol import refuse_dataframes
 from shoal.runtimes.simulated.commanded import ENDING, CommandedRun
 from shoal.runtimes.simulated.cut_tasks import CutTasks, only_cuts
 from shoal.runtimes.simulated.engine.simulation import Simulation, StepInput
+from shoal.runtimes.simulated.expectations import Expectations
 from shoal.runtimes.simulated.input.real import RealInput
 from shoal.runtimes.simulated.input.statistical import StatisticalInput
 from shoal.runtimes.simulated.input.task_plan import TaskPlan
@@ -130,6 +132,7 @@ class SimulatedRuntime(CommandedRun):
         rules = self.settings.rules(limited=self._limited)
         policy = SCHEDULING[self.settings.scheduling] if rules.order == "priority" else None
         self._ranks = None if policy is None else Ranks(policy, self._plan)
+        self._expectations = Expectations(self._plan) if self.settings.serving == RESULTS_FIRST else None
 
     def now_s(self) -> float:
         """The simulated time."""
@@ -198,7 +201,10 @@ class SimulatedRuntime(CommandedRun):
         self._state_bytes = counts.state_bytes
         self._simulated.set_state(counts.state_bytes)
         self.consumed += counts.rows
-        return self._costs.step(counts), again_s
+        step = self._costs.step(counts)
+        if self._expectations is not None:
+            step = self._expectations.served(step, self._simulated.world.tasks, counts)
+        return step, again_s
 
     def _took(self) -> Iterator[Event]:
         """The events of the epoch that has just passed."""

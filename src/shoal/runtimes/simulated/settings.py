@@ -7,8 +7,9 @@ from functools import cached_property
 from shoal.compiler.program import Program
 from shoal.errors import ConfigError, did_you_mean
 from shoal.mechanisms.shedding.selection import selection_named
-from shoal.policies.catalog import QUEUED, QUEUES_OF
+from shoal.policies.catalog import QUEUED, QUEUES_OF, SERVING_OF
 from shoal.policies.scheduling.catalog import SCHEDULING
+from shoal.policies.scheduling.serving import BY_AGE, RESULTS_FIRST, SERVING
 from shoal.runtimes.measured.profile_file import read_profile
 from shoal.runtimes.setting_value import setting_value
 from shoal.runtimes.simulated.delay.measured_contention import Contention
@@ -53,6 +54,7 @@ CHOICES = {
     "arrival": tuple(ARRIVALS),
     "alignment": tuple(ALIGNMENTS),
     "queues": ("", *QUEUES),
+    "serving": ("", *SERVING),
     "scheduling": ("", *(name for name in SCHEDULING if name != "threads")),
 }
 NEED_TRACE = {"delay": "traced", "contention": "profile"}
@@ -112,6 +114,8 @@ class SimulatedSettings:
     """worker-queue, node-queue or single-queue; empty: by the policy."""
     scheduling: str = ""
     """The order of queues by a scheduling policy; empty: by event time."""
+    serving: str = ""
+    """How queues by event time are served: by-age or results-first; empty: by the policy."""
     standby: str = ""
     """A host that has replicas of all state, for moves by checkpoint-assisted and for hosts that are lost."""
     replication_s: float = REPLICATION_S
@@ -240,13 +244,23 @@ class SimulatedSettings:
         return self if self.topology else replace(self, topology=f"cores:{workers}")
 
     def bound(self, policy: str | None) -> "SimulatedSettings":
-        """These settings with the queues that a policy needs."""
+        """These settings with the queues that a policy needs, and how it has them served."""
+        chooses = not self.scheduling and not self.imitates_local
+        if self.serving == RESULTS_FIRST and self.scheduling:
+            raise ConfigError(f"serving=results-first is for queues by event time; got scheduling={self.scheduling}")
+        if self.serving == RESULTS_FIRST and self.imitates_local:
+            raise ConfigError("contention=profile imitates the local runtime, which serves by age; leave serving out")
+        usual = SERVING_OF.get(policy or "", BY_AGE) if chooses else BY_AGE
+        return replace(self, serving=self.serving or usual, queues=self._queues_for(policy))
+
+    def _queues_for(self, policy: str | None) -> str:
+        """The queues given, or those that a policy needs."""
         if policy is None and self.scheduling:
-            return self if self.queues else replace(self, queues="single-queue")
+            return self.queues or "single-queue"
         usual = policy if policy in QUEUED else QUEUES_OF.get(policy or "", "worker-queue")
         if policy in QUEUED and self.queues not in ("", usual):
             raise ConfigError(f"policy {policy} goes with queues={usual}; got queues={self.queues}")
-        return replace(self, queues=self.queues or usual)
+        return self.queues or usual
 
     def delivery(self, *, limited: bool) -> Delivery:
         """How results reach the sink."""

@@ -84,7 +84,9 @@ class TaskCosts:
         work_s = np.where(active, np.maximum(work_s, LEAST_S), 0.0)
         size = counts.events * self._plan.row_bytes
         events, results = counts.events, counts.results
-        return StepInput(counts.source, counts.due_s, counts.rows, work_s, size, events, results, once_s, waited)
+        return StepInput(
+            counts.source, counts.due_s, counts.rows, work_s, size, events, results, once_s, waited, counts.occasions
+        )
 
     def _with_feeds(self, counts: Counts) -> Ints:
         """The events of all tasks; feeds get those of their source."""

@@ -101,7 +101,9 @@ class NaiveSimulation(NaiveMoves):
                 once_s = 0.0 if step.once_s is None else float(np.float32(step.once_s[number]))
                 varied = 1.0 if step.varied is None else float(np.float32(step.varied[number]))
                 size = float(np.float32(step.bytes[number]))
-                cells[number] = Cell(float(step.work_s[number]), once_s, size, 0, varied)
+                place = 0 if step.places is None else int(step.places[number])
+                ends = step.ends is not None and bool(step.ends[number])
+                cells[number] = Cell(float(step.work_s[number]), once_s, size, 0, varied, place, ends)
         for number, cell in cells.items():
             if number != step.source:
                 cell.missing = sum(before in cells for before in self.tasks[number].inputs)
@@ -136,13 +138,13 @@ class NaiveSimulation(NaiveMoves):
         if not self.workers[unit.owner].up or not (self._is_ready(number) or (number < self.sources and task.due)):
             return
         task.state = "queued"
-        self.queue.append((self._key(number), next(self.pushes), number))
+        self.queue.append((*self._key(number), next(self.pushes), number))
         self.wakes.append(unit.owner)
 
-    def _key(self, number: int) -> float:
+    def _key(self, number: int) -> tuple[float, int]:
         task = self.tasks[number]
         if number < self.sources:
-            return 1e12 + task.last_run_s
+            return 1e12 + task.last_run_s, 0
         at = self._next_step(number)
         assert at is not None
         keys = {
@@ -151,7 +153,8 @@ class NaiveSimulation(NaiveMoves):
             "turns": task.last_run_s,
             "priority": -self.ranks[number],
         }
-        return keys[self.rules.order]
+        place = self.steps[at].cells[number].place if self.rules.order == "event-time" else 0
+        return keys[self.rules.order], place
 
     def _serve(self) -> None:
         while self.wakes:
@@ -167,10 +170,10 @@ class NaiveSimulation(NaiveMoves):
 
     def _take(self, worker: int) -> None:
         for queue in self._queues_for(worker):
-            while entries := [entry for entry in self.queue if self._is_in(entry[2], queue)]:
+            while entries := [entry for entry in self.queue if self._is_in(entry[-1], queue)]:
                 entry = min(entries)
                 self.queue.remove(entry)
-                number, task = entry[2], self.tasks[entry[2]]
+                number, task = entry[-1], self.tasks[entry[-1]]
                 task.state = "waiting"
                 if self._is_ready(number):
                     self._begin(worker, number)
@@ -208,6 +211,8 @@ class NaiveSimulation(NaiveMoves):
             if cell.missing > 0 or len(steps) == self.rules.turn_steps:
                 break
             steps.append(step)
+            if cell.ends:
+                break
         cells = [self.steps[step].cells[number] for step in steps]
         remote = sum(self._remote(step, number, at) for step in steps)
         last = task.last_node

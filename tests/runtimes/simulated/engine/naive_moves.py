@@ -19,7 +19,7 @@ class NaiveMoves(NaiveClock):
         self.tasks = tasks_of(tasks)
         self.units = [Unit(each) for each in owner]
         self.workers = workers_of(machine, rules, cores)
-        self.queue: list[tuple[float, int, int]] = []
+        self.queue: list[tuple[float, int, int, int]] = []
         self.wakes: list[int] = []
         self.hosts_down = [0] * len(machine.hosts)
         self.moves: list[tuple[int, int, int, float, float]] = []
@@ -39,9 +39,9 @@ class NaiveMoves(NaiveClock):
         self._leave_if_free(number)
 
     def _withdraw(self, number: int) -> None:
-        for entry in [e for e in self.queue if self.tasks[e[2]].unit == number]:
+        for entry in [e for e in self.queue if self.tasks[e[-1]].unit == number]:
             self.queue.remove(entry)
-            self.tasks[entry[2]].state = "waiting"
+            self.tasks[entry[-1]].state = "waiting"
 
     def _leave_if_free(self, number: int) -> None:
         unit = self.units[number]

@@ -15,6 +15,8 @@ class Cell:
     size: float
     missing: int
     varied: float = 1.0
+    place: int = 0
+    ends: bool = False
     implied: bool = False
     done: bool = False
     ran_on: int | None = None

@@ -137,6 +137,8 @@ def _steps(
             active.astype(int),
             random.uniform(0, 0.5, number) if random.random() < 0.7 else None,
             random.uniform(0, 3, number) if random.random() < 0.7 else None,
+            ends=random.random(number) < 0.3 if random.random() < 0.7 else None,
+            places=random.integers(0, 4, number) if random.random() < 0.7 else None,
         )
         found.append((float(random.choice([0.0, random.uniform(0.0, 2.0)])), step))
     return found

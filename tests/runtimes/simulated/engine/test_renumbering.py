@@ -27,7 +27,7 @@ class PaddedScript(Script):
         if step is None or not self.number:
             return step, again_s
         padded: dict[str, Any] = {}
-        for name in ("work_s", "bytes", "events", "results", "once_s", "varied"):
+        for name in ("work_s", "bytes", "events", "results", "once_s", "varied", "occasions", "places", "ends"):
             values = getattr(step, name)
             padded[name] = None if values is None else self._padded(np.asarray(values))
         return replace(step, **padded), again_s

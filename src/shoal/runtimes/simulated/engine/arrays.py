@@ -45,18 +45,20 @@ TASK = np.dtype(
         ("received", _I),
         ("processed", _I),
         ("results", _I),
+        ("occasions", _I),
         ("busy_s", _F),
         ("last_run_s", _F),
         ("later_s", _F),
         ("rank", _F),
         ("key", _F),
+        ("place", _I),
         ("number", _I),
         ("child", _I),
         ("sibling", _I),
         ("before", _I),
     ]
 )
-"""`fixed_s` is paid by a turn that follows one of another group or step; the last five belong to the queues.
+"""`fixed_s` is paid by a turn that follows one of another group or step; the last six belong to the queues.
 `later_s` is added to the arrival of its steps, where the queue is in that order."""
 UNIT = np.dtype(
     [
@@ -121,12 +123,17 @@ CELL = np.dtype(
         ("bytes", np.float32),
         ("events", np.int32),
         ("results", np.int32),
+        ("occasions", np.int32),
+        ("place", np.int32),
+        ("ends", np.int32),
         ("missing", np.int32),
         ("ran_on", np.int32),
         ("implied", np.int32),
     ]
 )
-"""`work_s` adds up over the steps of a turn; of `once_s` a turn pays the largest. `varied`: factor of a fixed part."""
+"""`work_s` adds up over the steps of a turn; of `once_s` a turn pays the largest. `varied`: factor of a fixed part.
+`place`: of equally old tasks in a queue by event time, those with the smallest come first.
+`ends`: whether a turn takes no step after it."""
 LINK_STATE = np.dtype(
     [
         ("bytes_per_s", _F),

@@ -1,7 +1,8 @@
 """Queues of ready tasks: pairing heaps inside the tasks, since a task waits in one queue at most.
 
-The task with the smallest key comes first; of equal keys, the one that was added first. `before` is the task above the
-first of its children, and the one to the left of the others, so that any task can be removed.
+The task with the smallest key comes first; of equal keys, the one with the smallest place; of equal places, the one
+that was added first. `before` is the task above the first of its children, and the one to the left of the others, so
+that any task can be removed.
 """
 
 from typing import Any
@@ -21,15 +22,22 @@ def queue_of(world: Any, worker: int) -> int:
 
 
 @compiled
+def _comes_first(tasks: Any, one: int, other: int) -> bool:
+    if tasks[one].key != tasks[other].key:
+        return bool(tasks[one].key < tasks[other].key)
+    if tasks[one].place != tasks[other].place:
+        return bool(tasks[one].place < tasks[other].place)
+    return bool(tasks[one].number < tasks[other].number)
+
+
+@compiled
 def _joined(tasks: Any, one: int, other: int) -> int:
     """Two heaps as one; returns its root."""
     if one == NONE:
         return other
     if other == NONE:
         return one
-    if tasks[other].key < tasks[one].key or (
-        tasks[other].key == tasks[one].key and tasks[other].number < tasks[one].number
-    ):
+    if _comes_first(tasks, other, one):
         one, other = other, one
     next_ = tasks[one].child
     tasks[other].sibling, tasks[other].before = next_, one
@@ -40,18 +48,18 @@ def _joined(tasks: Any, one: int, other: int) -> int:
 
 
 @compiled
-def push(world: Any, queue: int, task: int, key: float) -> None:
-    """Add a task to a queue, behind those with the same key."""
+def push(world: Any, queue: int, task: int, key: float, place: int) -> None:
+    """Add a task to a queue, behind those with the same key and place."""
     core = memory.core(world)[0]
-    put(world, queue, task, key, core.queue_number)
+    put(world, queue, task, key, place, core.queue_number)
     core.queue_number += 1
 
 
 @compiled
-def put(world: Any, queue: int, task: int, key: float, number: int) -> None:
-    """Add a task to a queue, among those with the same key by its number."""
+def put(world: Any, queue: int, task: int, key: float, place: int, number: int) -> None:
+    """Add a task to a queue, among those with the same key and place by its number."""
     tasks = memory.tasks(world)
-    tasks[task].key, tasks[task].number = key, number
+    tasks[task].key, tasks[task].place, tasks[task].number = key, place, number
     tasks[task].child = tasks[task].sibling = tasks[task].before = NONE
     queues = memory.queues(world)
     queues[queue].root = _joined(tasks, queues[queue].root, task)

@@ -44,7 +44,8 @@ class StepInput:
 
     `work_s`: the work of every task but for its fixed part; 0 for a task that has nothing to do. `once_s`: what a turn
     pays once, however many steps it takes: the largest of theirs. `varied`: factors of the fixed part of a turn that
-    begins with this step, 1 on average.
+    begins with this step, 1 on average. `occasions`: counted with what is processed. `places`: of tasks that are
+    equally old in a queue by event time, those with the smallest come first. `ends`: whether a turn goes no further.
     """
 
     source: int
@@ -56,6 +57,9 @@ class StepInput:
     results: Ints
     once_s: Floats | None = None
     varied: Floats | None = None
+    occasions: Ints | None = None
+    places: Ints | None = None
+    ends: NDArray[np.bool_] | None = None
 
 
 class Simulation:
@@ -178,6 +182,9 @@ class Simulation:
         cells["events"][row], cells["results"][row] = step.events, step.results
         cells["once_s"][row] = 0.0 if step.once_s is None else step.once_s
         cells["varied"][row] = 1.0 if step.varied is None else step.varied
+        cells["occasions"][row] = 0 if step.occasions is None else step.occasions
+        cells["place"][row] = 0 if step.places is None else step.places
+        cells["ends"][row] = 0 if step.ends is None else step.ends
         self.world.steps["arrival_s"][row], self.world.steps["rows"][row] = step.arrival_s, step.rows
         self._act(loop.FEED, step.source)
 

@@ -41,7 +41,7 @@ def offer(world: Any, task: int) -> None:
     """Put a task into the queue of its unit's worker if it is ready."""
     core, tasks, units = memory.core(world)[0], memory.tasks(world), memory.units(world)
     unit = tasks[task].unit
-    owner = units[unit].owner
+    owner, place = units[unit].owner, 0
     if tasks[task].status != WAITING or units[unit].frozen or owner < 0 or not memory.workers(world)[owner].up:
         return
     if tasks[task].source >= 0:
@@ -55,6 +55,7 @@ def offer(world: Any, task: int) -> None:
             return
         if core.order == EVENT_TIME:
             key = memory.steps(world)[step - core.base].arrival_s + tasks[task].later_s
+            place = memory.cells(world)[step - core.base, task].place
         elif core.order == FIRST_COME:
             key = core.now_s
         elif core.order == TURN_BY_TURN:
@@ -62,7 +63,7 @@ def offer(world: Any, task: int) -> None:
         else:
             key = -tasks[task].rank
     tasks[task].status = QUEUED
-    queues.push(world, queues.queue_of(world, owner), task, key)
+    queues.push(world, queues.queue_of(world, owner), task, key, place)
     memory.wakes(world)[core.wakes] = owner
     core.wakes += 1
 
@@ -129,7 +130,7 @@ def reorder(world: Any) -> None:
         if core.order == PRIORITY and tasks[task].status == QUEUED and tasks[task].source < 0:
             queue, number = queues.queue_of(world, units[tasks[task].unit].owner), tasks[task].number
             queues.remove(world, queue, task)
-            queues.put(world, queue, task, -tasks[task].rank, number)
+            queues.put(world, queue, task, -tasks[task].rank, 0, number)
 
 
 @compiled
@@ -201,7 +202,7 @@ def _reserve(world: Any, worker: int, task: int) -> None:
 
 @compiled
 def begin(world: Any, worker: int, task: int) -> None:
-    """Start the turn of a task: as many steps as are ready, up to the limit of a turn."""
+    """Start the turn of a task: as many steps as are ready, up to the limit of a turn or one that ends it."""
     core, tasks, units, cells = memory.core(world)[0], memory.tasks(world), memory.units(world), memory.cells(world)
     workers, hosts = memory.workers(world), memory.hosts(world)
     unit, node, host = tasks[task].unit, workers[worker].node, workers[worker].host
@@ -217,7 +218,7 @@ def begin(world: Any, worker: int, task: int) -> None:
             once_s = max(once_s, cells[row, task].once_s)
             size += cells[row, task].bytes
             remote += turn_time.remote_bytes(world, row, task, node)
-            taken += 1
+            taken += core.turn_steps if cells[row, task].ends else 1
         end += 1
     last, node_host = tasks[task].last_node, memory.node_host(world)
     if last >= 0 and last != node and node_host[last] == node_host[node]:  # between hosts the state was sent
@@ -298,6 +299,7 @@ def complete(world: Any, step: int, task: int, worker: int, oldest_s: float) -> 
         return
     cells[row, task].missing, cells[row, task].ran_on = DONE, worker
     tasks[task].processed += cells[row, task].events
+    tasks[task].occasions += cells[row, task].occasions
     if cells[row, task].results > 0:
         tasks[task].results += cells[row, task].results
         _record(world, row, task, worker, oldest_s if core.by_turn else steps[row].arrival_s)

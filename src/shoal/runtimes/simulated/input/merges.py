@@ -18,6 +18,7 @@ from shoal.kernels.columns.merge_bound import rows_that_may_wait
 from shoal.kernels.columns.table import Tables
 from shoal.model.control.binding import Binding
 from shoal.runtimes.interpreter import Interpreted
+from shoal.runtimes.simulated.input.closings import ClosingEpoch
 from shoal.runtimes.simulated.input.task_plan import Merged, TaskPlan
 
 Floats = NDArray[np.float64]
@@ -51,8 +52,8 @@ class EffortEpoch(Interpreted):
         return Effort.joined(self._effort.get(each.number, Effort.none(len(each.instances))) for each in lanes)
 
 
-class CountedEpoch(EffortEpoch):
-    """One that counts also the new rows of every instance: `fresh`, by the number of the lane."""
+class CountedEpoch(ClosingEpoch, EffortEpoch):
+    """One that counts also windows that close, and new rows of every instance: `fresh`, by the number of the lane."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Nothing read yet."""

@@ -18,6 +18,7 @@ from shoal.model.query.graph import InstanceId
 from shoal.runtimes.arrangement import Arrangement, state_after
 from shoal.runtimes.interpreter import Interpreted, held_bytes
 from shoal.runtimes.shedder import after_reading
+from shoal.runtimes.simulated.input.closings import occasions
 from shoal.runtimes.simulated.input.merges import CountedEpoch, Merges
 from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
 from shoal.runtimes.simulated.input.timed import TimedInput
@@ -77,7 +78,8 @@ class RealInput(TimedInput):
         self.written.add(epoch)
         counts = counts_of(plan, source, epoch, loads, due_s)
         merged = self._merges.after(plan, epoch, counts.events, before, marks, now.binding)
-        return replace(counts, merged=merged, effort=epoch.effort)
+        found = occasions(plan, epoch.closings, counts.events)
+        return replace(counts, merged=merged, effort=epoch.effort, occasions=found)
 
 
 def divided_source(source: Source, block_rows: int) -> Source:

@@ -24,9 +24,9 @@ from shoal.errors import ConfigError
 from shoal.kernels.columns.table import Tables
 from shoal.runtimes.admitted import AdmittedStream
 from shoal.runtimes.arrangement import Arrangement, state_after
-from shoal.runtimes.interpreter import Interpreted
 from shoal.runtimes.simulated.delay.model import DelayModel
 from shoal.runtimes.simulated.delay.uniform import operator_of
+from shoal.runtimes.simulated.input.closings import ClosingEpoch, occasions
 from shoal.runtimes.simulated.input.real import counts_of
 from shoal.runtimes.simulated.input.samples import CountedLanes, Floats, Ints, Samples, lane_input
 from shoal.runtimes.simulated.input.task_plan import Counts, TaskPlan
@@ -149,12 +149,13 @@ class StatisticalInput(TimedInput):
         room = max(0, step[1] - step[0] - wanted)
         last = step[1] - int(room * (self._number * GOLDEN % 1.0))
         first = max(self._sampled_up_to.get(stream, 0), last - wanted)
-        epoch = Interpreted(now.program, self._closed, round(self._now_s() * 1e6), wall_us=time.time_ns() // 1000)
+        epoch = ClosingEpoch(now.program, self._closed, round(self._now_s() * 1e6), wall_us=time.time_ns() // 1000)
         if first < last:
             positions = ({"position": each, "ended": False} for each in (first, last))
             epoch.read(stream, self._sources[stream], self._cursors[stream], *positions)
         loads = epoch.computed(self._state, marks)
-        sample = counts_of(plan, source, epoch, loads, self._now_s())
+        counts = counts_of(plan, source, epoch, loads, self._now_s())
+        sample = replace(counts, occasions=occasions(plan, epoch.closings, counts.events))
         self._samples[source].add(sample)
         self._closed = dict(marks)
         self._sampled_s[stream], self._sampled_up_to[stream] = self._now_s(), step[1]
@@ -168,7 +169,7 @@ class StatisticalInput(TimedInput):
         number, stream, samples = rows[1] - rows[0], plan.streams[source], self._samples[source]
         events, results = np.zeros(plan.number, np.int64), np.zeros(plan.number, np.int64)
         events[source] = number
-        exact = self._counted[source].counted(*rows) if number else {}
+        exact, closings = self._counted[source].counted(*rows) if number else {}, dict[int, int]()
         for lane in plan.lanes:
             places = plan.places(lane)
             if lane.number in exact:
@@ -179,15 +180,18 @@ class StatisticalInput(TimedInput):
                     shares = np.ones(1) if lane.kernel is None else samples.shares(lane)
                     events[places] = _whole(self._owed_events[places], given * shares)
             if lane.kernel is not None and lane.kernel.results_per == "key":
-                if sample is not None:
+                closings[lane.number] = 0
+                if sample is not None and sample.occasions is not None:
                     results[places] = sample.results[places]
+                    closings[lane.number] = int(sample.occasions[places].max(initial=0))
             elif events[places].any():
                 ratio = self._selectivity.get(lane.number)
                 ratio = samples.results_per_event(lane) if ratio is None else ratio
                 results[places] = _whole(self._owed_results[places], ratio * events[places].astype(float))
         if sample is not None:
             self._state_bytes = sample.state_bytes * self._growth(plan, number)
-        return Counts(source, due_s, number, events, results, self._state_bytes)
+        found = occasions(plan, closings, events)
+        return Counts(source, due_s, number, events, results, self._state_bytes, occasions=found)
 
     def _growth(self, plan: TaskPlan, number: int) -> Floats:
         """What the state of every instance is multiplied with: where it is rows, samples have a part of them."""

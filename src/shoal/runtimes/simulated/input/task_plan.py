@@ -235,7 +235,7 @@ class Counts:
 
     `state_bytes`: the size of the state of every instance after it. `merged`: what instances merge with their state.
     If it is not known, those with results merge theirs, and new rows are as many per event as in the profile.
-    `effort`: what instances do beside, where kernels count it.
+    `effort`: what instances do beside, where kernels count it. `occasions`: what the results of every task come with.
     """
 
     source: int
@@ -246,3 +246,4 @@ class Counts:
     state_bytes: Floats
     merged: Merged | None = None
     effort: Effort | None = None
+    occasions: Ints | None = None

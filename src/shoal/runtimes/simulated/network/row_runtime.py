@@ -39,6 +39,7 @@ REFUSED = {
     "delivery_s": 0.0,
     "contention": "none",
     "scheduling": "",
+    "serving": "",
     "arrival": "spread",
     "buffer_rows": 0,
     "work_factor": 1.0,
