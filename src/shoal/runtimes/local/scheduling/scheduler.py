@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from shoal.policies.scheduling.policy import OperatorCost, SchedulingPolicy, Turn, latency_weight
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
-from shoal.runtimes.local.scheduling.candidates import Candidates
+from shoal.runtimes.local.scheduling.runnable_nodes import RunnableNodes
 from shoal.runtimes.local.scheduling.concurrency import Concurrency
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
@@ -83,7 +83,7 @@ class Scheduler(WorkerPool):
         self._stats = [
             _NodeStats(node, tuple(dict.fromkeys(reader[id(channel)] for channel in node.outputs))) for node in nodes
         ]
-        self._candidates = Candidates(self.nodes, self.running, self.last_run_s, self.turns, by_age=policy.by_age)
+        self._runnable = RunnableNodes(self.nodes, self.running, self.last_run_s, self.turns, by_age=policy.by_age)
         self._latencies = [_Latency(node, index) for index, node in enumerate(nodes) if isinstance(node, OutletNode)]
         self._measured_s = 0.0
         self._compared_s = 0.0
@@ -115,11 +115,11 @@ class Scheduler(WorkerPool):
         """The turn of the policy; it is asked about sources only if it may choose one."""
         if now_s - self._measured_s >= MEASURE_S:
             self._measure(now_s)
-        policy, candidates = self.policy, self._candidates.operators(now_s)
+        policy, candidates = self.policy, self._runnable.operators(now_s)
         turn = policy.choose(candidates, TURN_S) if candidates and policy.sources_last else None
         if turn is not None:
             return turn
-        sources = self._candidates.sources(now_s)
+        sources = self._runnable.sources(now_s)
         if sources or not policy.sources_last:
             candidates = sources + candidates
             turn = policy.choose(candidates, TURN_S) if candidates else None
@@ -133,8 +133,8 @@ class Scheduler(WorkerPool):
         if now_s - self._compared_s >= LATENCY_S:
             self._compare_latencies()
             self._compared_s = now_s
-        self._candidates.costs_s = [stats.cost_s for stats in self._stats]
-        self._candidates.priorities = self.policy.priorities([stats.costs() for stats in self._stats])
+        self._runnable.costs_s = [stats.cost_s for stats in self._stats]
+        self._runnable.priorities = self.policy.priorities([stats.costs() for stats in self._stats])
         self._measured_s = now_s
         if self._target_s is not None and self.threads > 1:
             self._adapt(self._target_s)

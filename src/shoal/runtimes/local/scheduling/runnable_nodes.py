@@ -1,4 +1,4 @@
-"""Candidates: the nodes that could run now, as a scheduling policy sees them.
+"""Runnable nodes: the candidates of a scheduling policy.
 
 They are looked up at every decision, so as few nodes as possible are asked, and each is asked little: operators only if
 one of their queues has something, sources only if the policy has found no turn among the operators.
@@ -10,7 +10,7 @@ from shoal.policies.scheduling.policy import Candidate
 from shoal.runtimes.local.dataflow.node import Node
 
 
-class Candidates:
+class RunnableNodes:
     """The candidates among some nodes; `priorities` and `costs_s` have an entry per node and are set by the scheduler.
 
     `running`, `last_run_s` and `turns` are those of the pool. `by_age`: somebody reads how long input has waited.

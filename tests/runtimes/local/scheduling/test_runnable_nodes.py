@@ -82,8 +82,8 @@ def full_channel() -> Channel:
 def scheduler_of(drawn: Sequence[Drawn], policy: SchedulingPolicy) -> Scheduler:
     scheduler = Scheduler([node_of(each) for each in drawn], policy, workers=2)
     scheduler._measured_s = NOW_S
-    scheduler._candidates.priorities = [each.priority for each in drawn]
-    scheduler._candidates.costs_s = [each.cost_s for each in drawn]
+    scheduler._runnable.priorities = [each.priority for each in drawn]
+    scheduler._runnable.costs_s = [each.cost_s for each in drawn]
     for index, each in enumerate(drawn):
         scheduler.running[index] = each.running
         scheduler.last_run_s[index] = each.last_run_s
