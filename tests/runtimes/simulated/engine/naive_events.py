@@ -203,16 +203,7 @@ class NaiveSimulation(NaiveMoves):
     def _begin(self, worker: int, number: int) -> None:
         task, at = self.tasks[number], self.workers[worker]
         unit = self.units[task.unit]
-        steps = list[int]()
-        for step in range(task.next, len(self.steps)):
-            cell = self.steps[step].cells.get(number)
-            if cell is None or cell.done:
-                continue
-            if cell.missing > 0 or len(steps) == self.rules.turn_steps:
-                break
-            steps.append(step)
-            if cell.ends:
-                break
+        steps = self._steps_of_turn(number)
         cells = [self.steps[step].cells[number] for step in steps]
         remote = sum(self._remote(step, number, at) for step in steps)
         last = task.last_node
@@ -244,6 +235,19 @@ class NaiveSimulation(NaiveMoves):
         at.task, at.steps, at.began_s, at.turn = number, steps, self.now_s + wake_s, at.turn + 1
         turn = at.turn
         self.plan(self.now_s + wake_s + took_s, lambda: self._finish(worker, turn))
+
+    def _steps_of_turn(self, number: int) -> list[int]:
+        steps = list[int]()
+        for step in range(self.tasks[number].next, len(self.steps)):
+            cell = self.steps[step].cells.get(number)
+            if cell is None or cell.done:
+                continue
+            if cell.missing > 0 or len(steps) == self.rules.turn_steps:
+                break
+            steps.append(step)
+            if cell.ends:
+                break
+        return steps
 
     def _drawn(
         self, values: np.ndarray[tuple[int, int], np.dtype[np.float64]], busy: int, step: int, task: int

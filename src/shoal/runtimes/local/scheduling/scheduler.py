@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from shoal.policies.scheduling.policy import OperatorCost, SchedulingPolicy, Turn, latency_weight
 from shoal.runtimes.local.dataflow.node import Node, OutletNode
-from shoal.runtimes.local.scheduling.runnable_nodes import RunnableNodes
 from shoal.runtimes.local.scheduling.concurrency import Concurrency
+from shoal.runtimes.local.scheduling.runnable_nodes import RunnableNodes
 from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
 
 TURN_S = 0.0005
