@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.runtimes.local.scheduling.test_worker_pool import PATIENCE_S, Relay, Spring, bound, channel_of, run
 
-from shoal.runtimes.local.scheduling.worker_pool import ASIDE_S, STARVED_S
+from shoal.runtimes.local.scheduling.worker_pool import ASIDE_S, DELIVERY_S, STARVED_S
 
 
 class Busy(Spring):
@@ -81,4 +81,4 @@ def test_a_worker_that_has_results_lets_the_thread_go_first_that_delivers_them(m
     node = Emitting(channel_of(*range(20)))
     run(bound([node], "worker-queue", workers=1))
     assert len(node.observed) == 60
-    assert asked == [ASIDE_S]  # nobody has taken the first ones, so that more make no difference
+    assert asked == [DELIVERY_S]  # nobody has taken the first ones, so that more make no difference

@@ -21,8 +21,10 @@ IDLE_WAIT_S = 0.0003
 SHORTEST_WAIT_S = 0.00002
 STARVED_S = 0.0005
 """A worker that is in a turn for longer, while another ends one that was shorter, may be waiting for the lock."""
-ASIDE_S = 0.00009
+ASIDE_S = 0.00003
 """How long the other one then sleeps, so that the waiting thread wakes up and finds the lock free."""
+DELIVERY_S = 0.00009
+"""How long a worker sleeps after results that nobody delivers yet: the thread that does has yet to wake up."""
 ASIDE_EVERY_S = 0.0002
 """How long it works in between, since a worker that is in a turn for long may as well be in a long call."""
 
@@ -244,7 +246,7 @@ class WorkerPool(ABC):
                 self.worked_s[worker] += took_s
                 self.current_node[worker] = None
                 if arrived.is_set() and not waited:
-                    time.sleep(ASIDE_S)  # the thread that delivers results waits for the interpreter lock
+                    time.sleep(DELIVERY_S)  # the thread that delivers results waits for the interpreter lock
                 elif took_s < STARVED_S:
                     self._step_aside(worker)
 
