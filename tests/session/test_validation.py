@@ -160,8 +160,8 @@ def profile_of(job: Job) -> dict[str, Any]:
     nodes[2]["lane"] = 0
     section = {"nodes": nodes, "worker": {"decision_s": 1e-5}}
     slow = {"work": [1.1, 1.4], "turn": [1.2, 2.0], "waits": {"lane 0": [0.5, 1.5]}, "wake_ups": [[0.0], [1e-4]]}
-    slow["deliveries"] = [[0.0], [1e-3]]
-    contention = {"at_rate": slow, "as_fast_as_possible": slow, "nodes": {}}
+    slow |= {"deliveries": [[0.0], [1e-3]], "long": [1.0, 1.2]}
+    contention = {"at_rate": slow, "as_fast_as_possible": slow, "nodes": {}, "long_s": 1e-3}
     return {"simulator": section, "divided": section, "contention": contention}
 
 

@@ -41,10 +41,11 @@ def test_without_feeds_apart_nothing_has_an_order() -> None:
     assert not plan.order.any()
 
 
-def reads_of(idle_s: float, polls_s: list[float], turns_s: float) -> list[float]:
-    """When a source is read that is polled at these times and works for a while, on one worker that may sleep."""
+def turns_of(polls_s: list[float], turns_s: float, wake_s: float) -> list[tuple[float, float]]:
+    """When a source is read that is polled at these times, and begins its turn; one worker, which may have to wake."""
     tasks = Tasks(1, np.array([0]), np.array([0]), np.zeros(1), np.zeros((0, 2), np.int64))
-    simulation = Simulation(tasks, Machine((Host("box", 1),), queue_s=(0.0,)), [0], [0], Rules(idle_s=idle_s))
+    machine = Machine((Host("box", 1),), queue_s=(0.0,), turn_slowdown=(1.0,), wake_ups=((wake_s,),))
+    simulation = Simulation(tasks, machine, [0], [0], Rules(traced=True))
     one, read = np.ones(1, int), list[float]()
 
     def step(_source: int, now_s: float) -> tuple[StepInput | None, float]:
@@ -54,14 +55,13 @@ def reads_of(idle_s: float, polls_s: list[float], turns_s: float) -> list[float]
 
     simulation.poll(0, polls_s[0])
     simulation.advance(100.0, step)
-    return read
+    return list(zip(read, simulation.take_trace()["began_s"].tolist(), strict=True))
 
 
-def test_a_worker_without_work_looks_at_its_source_when_it_has_slept() -> None:
-    assert reads_of(0.0, [1.0, 2.25], 0.5) == [1.0, 2.25]
-    assert reads_of(1.0, [1.0, 2.25], 0.5) == [1.0, 2.5]  # it slept from 1.5 on
-    assert reads_of(0.25, [1.0, 2.25], 0.5) == [1.0, 2.25]
+def test_a_worker_without_work_wakes_up_for_the_next_poll_of_its_source() -> None:
+    assert turns_of([1.0, 2.25], 0.5, 0.0) == [(1.0, 1.0), (2.25, 2.25)]
+    assert turns_of([1.0, 2.25], 0.5, 0.125) == [(1.0, 1.125), (2.25, 2.375)]
 
 
-def test_a_source_that_is_due_before_its_worker_is_free_does_not_wait_for_it_to_sleep() -> None:
-    assert reads_of(1.0, [1.0, 1.25], 0.5)[1] == 1.5
+def test_a_source_that_is_due_before_its_worker_is_free_is_read_when_it_is_without_waking_it() -> None:
+    assert turns_of([1.0, 1.25], 0.5, 0.125) == [(1.0, 1.125), (1.625, 1.625)]

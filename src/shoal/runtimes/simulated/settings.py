@@ -228,14 +228,6 @@ class SimulatedSettings:
         """Whether everything that the local runtime does in turns of its own is a task of its own."""
         return self.delay == "traced" and self.contention == "profile"
 
-    @property
-    def _idle_s(self) -> float:
-        """How long a worker without work sleeps, if the local runtime is imitated; as a source if that is not known."""
-        if not self.imitates_local:
-            return 0.0
-        worker = read_profile(self.trace).get("divided", {}).get("worker", {})
-        return float(worker.get("idle_wait_s") or self.step_s)
-
     def _contention(self, *, limited: bool) -> Contention | None:
         return None if self.contention == "none" else Contention.of(read_profile(self.trace), limited=limited)
 
@@ -288,7 +280,6 @@ class SimulatedSettings:
             self.hand_over_s,
             by_turn=by_turn,
             traced=self.trace_results,
-            idle_s=self._idle_s,
         )
 
     @classmethod

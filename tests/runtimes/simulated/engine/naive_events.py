@@ -225,7 +225,7 @@ class NaiveSimulation(NaiveMoves):
         if at.last != (task.group, first):
             work_s += task.fixed_s * cells[0].varied * turn_slowdown[min(busy, len(turn_slowdown) - 1)]
         at.last = (task.group, first)
-        wakes = number >= self.sources and at.free_s < self.now_s
+        wakes = at.free_s < self.now_s
         wake_s = self._drawn(self.machine.shuffled_wake_ups(), busy, first, number) if wakes else 0.0
         queue = self._queue_of(worker)
         free_s = self.free_s[queue] = max(self.free_s.get(queue, 0.0), self.now_s) + at.access_s

@@ -105,13 +105,11 @@ HOST_STATE = np.dtype(
         ("workers", _I),
         ("first_node", _I),
         ("nodes", _I),
-        ("ended_s", _F),
     ]
 )
-"""`ended_s`: when a turn ended last; `down`: how many reasons it has to be down; workers and memory nodes of a host
+"""`down`: how many reasons it has to be down; workers and memory nodes of a host
 have numbers in a row."""
-SOURCE = np.dtype([("task", _I), ("blocked", _I), ("ended", _I), ("polled", _I), ("due", _I), ("sleeps", _I)])
-"""`sleeps`: it is to be polled, and its worker sleeps."""
+SOURCE = np.dtype([("task", _I), ("blocked", _I), ("ended", _I), ("polled", _I), ("due", _I)])
 QUEUE = np.dtype([("root", _I), ("free_s", _F)])
 """The first task, and the time from which another worker can access it."""
 STEP = np.dtype([("arrival_s", _F), ("left", _I), ("rows", _I), ("source", _I)])
@@ -179,7 +177,6 @@ CORE = np.dtype(
         ("remote_byte_s", _F),
         ("hand_over_s", _F),
         ("copy_byte_s", _F),
-        ("idle_s", _F),
         ("long_s", _F),
         ("remote_bytes", _F),
         ("access_s", _F),

@@ -93,8 +93,6 @@ def _handle(world: Any, kind: int, first: int, second: int) -> None:
     if kind == FINISH:
         if memory.workers(world)[first].version == second:
             _finish(world, first)
-    elif kind == POLL and second:
-        turns.wake_source(world, first)
     elif kind == POLL:
         _poll(world, first)
     elif kind == FLOW:
@@ -160,7 +158,8 @@ def _poll(world: Any, source: int) -> None:
     if sources[source].ended:
         return
     if memory.units(world)[memory.tasks(world)[task].unit].owner >= 0:
-        turns.poll(world, source)
+        sources[source].due = 1
+        turns.offer(world, task)
     elif core.in_flight >= core.most_rows:
         sources[source].blocked = 1
     else:

@@ -62,9 +62,9 @@ def slowed_s(world: Any, worker: int, task: int, work_s: float) -> float:
 
 @compiled
 def wake_s(world: Any, worker: int, task: int) -> float:
-    """How long a worker that was idle takes to begin a turn; sources are polled, which includes that."""
+    """How long a worker that was idle takes to begin a turn, of a source as well: it sleeps until the next poll."""
     workers, tasks = memory.workers(world), memory.tasks(world)
-    if tasks[task].source >= 0 or workers[worker].free_s >= memory.core(world)[0].now_s:
+    if workers[worker].free_s >= memory.core(world)[0].now_s:
         return 0.0
     busy = memory.hosts(world)[workers[worker].host].busy
     return _drawn(world, memory.wake_ups(world), busy, tasks[task].next, task)

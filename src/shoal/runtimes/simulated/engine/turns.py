@@ -69,40 +69,6 @@ def offer(world: Any, task: int) -> None:
 
 
 @compiled
-def poll(world: Any, source: int) -> None:
-    """Offer a source, at once or when its worker looks again; an idle one sleeps, and wakes when a turn ends."""
-    core, task = memory.core(world)[0], memory.sources(world)[source].task
-    worker = memory.workers(world)[memory.units(world)[memory.tasks(world)[task].unit].owner]
-    memory.sources(world)[source].sleeps = 1
-    if core.idle_s > 0 and worker.task == NONE and worker.up:
-        slept_s = max(worker.free_s, memory.hosts(world)[worker.host].ended_s)
-        looks_s = slept_s + math.ceil((core.now_s - slept_s) / core.idle_s) * core.idle_s
-        if looks_s > core.now_s:
-            agenda.add(world, looks_s, POLL, source, 1)
-            return
-    wake_source(world, source)
-
-
-@compiled
-def wake_source(world: Any, source: int) -> None:
-    """Offer a source that was to be polled, unless that has happened."""
-    if memory.sources(world)[source].sleeps:
-        memory.sources(world)[source].sleeps, memory.sources(world)[source].due = 0, 1
-        offer(world, memory.sources(world)[source].task)
-
-
-@compiled
-def _wake_sources(world: Any, host: int) -> None:
-    """A turn has ended: all workers of the host look at their sources."""
-    core, sources, workers = memory.core(world)[0], memory.sources(world), memory.workers(world)
-    memory.hosts(world)[host].ended_s = core.now_s
-    for source in range(len(sources)):
-        owner = memory.units(world)[memory.tasks(world)[sources[source].task].unit].owner
-        if sources[source].sleeps and owner >= 0 and workers[owner].host == host:
-            wake_source(world, source)
-
-
-@compiled
 def has_step(world: Any, task: int) -> bool:
     """Whether a source has a step that was read, and whose turn was given up with a worker."""
     core = memory.core(world)[0]
@@ -275,8 +241,6 @@ def close(world: Any, worker: int) -> int:
         complete(world, step, task, worker, oldest_s)
     if core.by_turn:
         _leave_together(world, worker)
-    if core.idle_s > 0:
-        _wake_sources(world, workers[worker].host)
     return task
 
 

@@ -51,8 +51,7 @@ class Rules:
     `by_turn`: turns of one group and step that follow each other on a worker are one, as those of the instances of a
     lane are on the local runtime: results count from the oldest step of a task's turn, and leave when the last task is
     done. Otherwise each counts from its own step, and leaves with its task. `traced`: turns are recorded, see
-    `Simulation.take_trace`. `idle_s`: how long a worker without work sleeps until it looks at its sources again, unless
-    a turn of its host ends; 0: it never sleeps.
+    `Simulation.take_trace`.
     """
 
     queues: str = "worker-queue"
@@ -63,7 +62,6 @@ class Rules:
     copy_byte_s: float = 1e-10
     by_turn: bool = False
     traced: bool = False
-    idle_s: float = 0.0
 
 
 def _csr(first: Ints, second: Ints, number: int) -> tuple[Ints, Ints, Ints]:
@@ -107,7 +105,7 @@ def first_world(
     core["copy_byte_s"], core["most_rows"] = rules.copy_byte_s, rules.most_rows
     core["design"], core["order"], core["turn_steps"] = design, ORDERS[rules.order], rules.turn_steps
     core["idle"], core["by_turn"], core["traces"] = workers, rules.by_turn, rules.traced
-    core["idle_s"], core["long_s"] = rules.idle_s, machine.long_s
+    core["long_s"] = machine.long_s
     core["hops"] = 2 if machine.routes.is_star else max(1, int(np.diff(machine.routes.start).max(initial=0)))
     hops = np.full((some, int(core["hops"][0])), a.NONE)
     return a.World(
