@@ -11,7 +11,6 @@ MAX_MODULES = 14
 ROOMS = sorted({path.parent for path in MODULES})
 
 SAME_IDEA = {
-    "candidates": "what a decision chooses among: for a migration its worker and mechanism, for a worker its turn",
     "catalog": "the list of what can be chosen by name: policies, mechanisms, workloads",
     "delivery": "when results reach the sink, on the local runtime and in simulation",
     "document": "YAML with lines: any document, and one that describes a machine",
