@@ -29,7 +29,7 @@ def highest_rate_first(results: Floats, work_s: Floats) -> Ints:
     2. Within a class the longest work comes first, so that the last pieces are short and workers end evenly (LPT).
     3. Work without results comes last, the longest of it first.
 
-    >>> highest_rate_first(np.array([1.0, 8.0, 7.0, 0.0]), np.array([1.0, 1.0, 2.0, 5.0])).tolist()
+    >>> highest_rate_first(np.array([1.0, 8.0, 10.0, 0.0]), np.array([1.0, 1.0, 2.0, 5.0])).tolist()
     [2, 1, 0, 3]
     """
     rate = results / np.maximum(work_s, LEAST_S)
