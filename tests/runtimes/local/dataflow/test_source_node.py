@@ -1,7 +1,9 @@
 """Sources: at any rate, and however they end, all events read are processed."""
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from tests.runtimes.local.kinds import KINDS
 from tests.small_city import EVENTS, REGIONS, VEHICLES, city, result_tables
 
+from shoal.compiler.program import compile_graph
 from shoal.connectors.sources.generator import Generator
 from shoal.connectors.sources.rate import Rate
 from shoal.connectors.sources.source import RawBatch, Slice
@@ -18,6 +21,7 @@ from shoal.errors import RunError
 from shoal.language.python.stream import Stream
 from shoal.model.query.expression import col
 from shoal.model.query.functions import udf
+from shoal.runtimes.local.dataflow.source_node import SourceNode
 from shoal.runtimes.local.settings import LocalSettings
 from shoal.session.digest import differences
 from shoal.session.job import Job
@@ -194,3 +198,28 @@ def test_a_mistake_in_an_operator_ends_the_run_with_that_mistake(kind: str) -> N
     emitted = result_tables(run)["t"]["x"].to_pylist() if result_tables(run) else []
     assert emitted == list(range(len(emitted)))
     assert len(emitted) <= 1234
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The same events as plain arrays, with a weak reference to each array of numbers."""
+
+    made: list[weakref.ref[NDArray[Any]]]
+
+    def columns(self, start: int, stop: int) -> Mapping[str, NDArray[Any]]:
+        columns = Counted().columns(start, stop)
+        self.made.append(weakref.ref(columns["n"]))
+        return columns
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        return Counted().batch(start, stop)
+
+
+def test_a_source_keeps_no_reference_to_a_block_that_it_has_given_away(tmp_path: Path) -> None:
+    watched = Watched([])
+    query = Stream("s", SCHEMA, time="ts").select("n").sink("t")
+    source = Generator(watched, events=100, rows_per_epoch=50)
+    program = compile_graph(Job.of("j", [query], {"s": source}).graph)
+    node = SourceNode(program.inputs["s"], source, ["ts", "n"], str(tmp_path), block_rows=50)
+    assert node.turn(50) == 50
+    assert [each() for each in watched.made] == [None]

@@ -137,6 +137,14 @@ def test_sources_are_not_asked_while_an_operator_has_a_turn(name: str) -> None:
     assert not tap.asked
 
 
+def test_a_source_that_does_not_wait_for_operators_has_its_turn_before_one() -> None:
+    scheduler = Scheduler([Tap(ready=True), Relay(channel_of(*range(3)))], SCHEDULING["round-robin"], workers=1)
+    scheduler.turns[1] = 1
+    turn = scheduler._decide(NOW_S)
+    assert turn is not None
+    assert turn.position == 0
+
+
 def test_a_source_is_asked_if_no_operator_is_worth_a_turn() -> None:
     tap = Tap(ready=True)
     turn = Scheduler([tap, Relay(channel_of())], SCHEDULING["state-based"], workers=1)._decide(NOW_S)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from shoal.runtimes.local.memory.blocks import Layout, Pool, Sizes
 from shoal.runtimes.local.scheduling.bound_pool import QUEUES, BoundPool
 from shoal.runtimes.local.scheduling.scheduler import Scheduler
 from shoal.runtimes.local.scheduling.thread_per_node import ThreadPerNode
-from shoal.runtimes.local.scheduling.worker_pool import WorkerPool
+from shoal.runtimes.local.scheduling.worker_pool import IDLE_WAIT_S, SHORTEST_WAIT_S, WorkerPool
 
 PATIENCE_S = 60.0
 WORKERS = 3
@@ -377,3 +378,23 @@ def test_nodes_of_workers_that_are_there_are_run_by_them_alone(impatient: None) 
     for thread in list(pool._running_threads.values()):
         thread.join(PATIENCE_S)
     assert [node.workers for node in nodes] == [{f"shoal-worker-{node.home}"} for node in nodes]
+
+
+@pytest.mark.parametrize(
+    ("polls_in_s", "wanted_s"),
+    [
+        pytest.param([], IDLE_WAIT_S, id="without sources it waits as long as it may"),
+        pytest.param([-0.001], IDLE_WAIT_S, id="a source that may be polled already is in a turn, or blocked"),
+        pytest.param([1.0], IDLE_WAIT_S, id="a poll that is far away"),
+        pytest.param([1.0, 0.0001], 0.0001, id="until the first poll"),
+        pytest.param([0.000001], SHORTEST_WAIT_S, id="no shorter than it takes to wake up"),
+    ],
+)
+def test_a_worker_without_a_turn_sleeps_until_the_next_poll(
+    polls_in_s: list[float], wanted_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1_000.0
+    monkeypatch.setattr("shoal.runtimes.local.scheduling.worker_pool.time.time", lambda: now_s)
+    pool = scheduled([Relay(channel_of())], "state-based")
+    pool._sources = [SimpleNamespace(next_poll_s=now_s + each) for each in polls_in_s]  # type: ignore[misc]
+    assert pool._idle_wait_s() == pytest.approx(wanted_s)

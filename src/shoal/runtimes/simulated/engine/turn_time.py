@@ -33,7 +33,7 @@ def pays_fixed(world: Any, worker: int, task: int) -> bool:
 
 @compiled
 def begin_part(world: Any, worker: int, task: int) -> None:
-    """Count work and results anew if the worker's turn before was not of the same group and step."""
+    """Count work and results from zero if the worker's turn before was not of the same group and step."""
     if pays_fixed(world, worker, task):
         own = memory.workers(world)[worker]
         own.first_result, own.part_s = memory.core(world)[0].results, 0.0
