@@ -1,13 +1,16 @@
-"""Cells of objects: sets of values, and the states of user-defined aggregates."""
+"""Cells of more than numbers: sets of values, and the states of user-defined aggregates."""
 
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shoal.errors import RunError
 from shoal.kernels.aggregate.collections import add_set, add_user, merge_sets, merge_user, user_results
+from shoal.kernels.columns.ragged import Ragged
 
 
 def cells(size: int) -> Any:
@@ -17,26 +20,27 @@ def cells(size: int) -> Any:
 @pytest.mark.parametrize(
     ("column", "wanted"),
     [
-        pytest.param(np.array([3, 1, 3, 2]), [[1, 3], None, [2, 3]], id="integers"),
-        pytest.param(np.array([2**63 - 1, -(2**63), 0, 0]), [[-(2**63), 2**63 - 1], None, [0]], id="far integers"),
-        pytest.param(np.array([True, False, True, True]), [[0, 1], None, [1]], id="booleans"),
-        pytest.param(pa.array(["b", "a", "ä", ""]), [["a", "b"], None, ["", "ä"]], id="texts"),
+        pytest.param(np.array([3, 1, 3, 2]), [[1, 3], [], [2, 3]], id="integers"),
+        pytest.param(np.array([2**63 - 1, -(2**63), 0, 0]), [[-(2**63), 2**63 - 1], [], [0]], id="far integers"),
+        pytest.param(np.array([True, False, True, True]), [[0, 1], [], [1]], id="booleans"),
+        pytest.param(pa.array(["b", "a", "ä", ""]), [["a", "b"], [], ["", "ä"]], id="texts"),
         pytest.param(
-            pa.array(["b", "a", "b", "b"]).dictionary_encode(), [["a", "b"], None, ["b"]], id="texts with a dictionary"
+            pa.array(["b", "a", "b", "b"]).dictionary_encode(), [["a", "b"], [], ["b"]], id="texts with a dictionary"
         ),
     ],
 )
 def test_a_cell_holds_each_of_its_values_once_in_order(column: Any, wanted: list[Any]) -> None:
-    into = cells(3)
+    into = Ragged.empty(3)
     add_set(np.array([0, 0, 2, 2]), column, into)
-    assert [None if held is None else held.tolist() for held in into] == wanted
+    assert into.tolist() == wanted
 
 
 @pytest.mark.parametrize("column", [np.zeros(0, np.int64), pa.array([], pa.string())], ids=["integers", "texts"])
 def test_no_values_leave_the_cells_empty(column: Any) -> None:
-    into = cells(2)
+    into = Ragged.empty(2)
     add_set(np.zeros(0, np.int64), column, into)
-    assert into.tolist() == [None, None]
+    assert into.tolist() == [[], []]
+    assert into.values.dtype == (object if isinstance(column, pa.Array) else np.int64)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +55,20 @@ def test_no_values_leave_the_cells_empty(column: Any) -> None:
 def test_a_union_has_the_values_of_both(one: list[Any], other: list[Any], wanted: list[Any]) -> None:
     dtype: Any = object if isinstance(one[0], str) else np.int64
     for sets in ([one, other], [other, one]):
-        partial, into = cells(3), cells(2)
-        partial[:2] = [np.array(each, dtype) for each in sets]
+        partial, into = Ragged.of([np.array(each, dtype) for each in [*sets, []]]), Ragged.empty(2)
         merge_sets(np.array([0, 1, 2]), np.array([1, 1, 0]), partial, into)
-        assert into[1].tolist() == wanted
-        assert into[0] is None
+        assert into.tolist() == [[], wanted]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.integers(-5, 5))), max_size=12), st.booleans())
+def test_any_sets_are_merged_into_the_unions_of_their_cells(given: list[tuple[int, set[int]]], texts: bool) -> None:
+    wanted: list[set[Any]] = [set() for _ in range(4)]
+    rows: list[list[Any]] = [sorted(map(str, each) if texts else each) for _, each in given]
+    for (cell, _), row in zip(given, rows, strict=True):
+        wanted[cell].update(row)
+    partial, into = Ragged.of([np.array(row, object if texts else np.int64) for row in rows]), Ragged.empty(4)
+    merge_sets(np.arange(len(given)), np.array([cell for cell, _ in given], np.int64), partial, into)
+    assert into.tolist() == [sorted(each) for each in wanted]
 
 
 class Total:

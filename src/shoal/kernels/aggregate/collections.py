@@ -1,4 +1,4 @@
-"""Cells that hold objects: sets of distinct values, and the states of user-defined aggregates."""
+"""Cells that hold more than numbers: sets of distinct values, and the states of user-defined aggregates."""
 
 from typing import Any
 
@@ -11,6 +11,7 @@ from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import LARGEST_PRODUCT
 from shoal.kernels.columns.block import ARROW_TYPES, Column, as_column, encoded
 from shoal.kernels.columns.numbering import numbered
+from shoal.kernels.columns.ragged import Ragged
 from shoal.kernels.expression.failing import failing_range, raised, shown
 from shoal.model.query.schema import FieldType
 
@@ -18,39 +19,32 @@ Ints = NDArray[np.int64]
 Objects = NDArray[np.object_]
 
 
-def add_set(cells: Ints, column: Column, into: Objects) -> None:
+def add_set(cells: Ints, column: Column, into: Ragged) -> None:
     """Add the distinct values of each cell, sorted; the cells must be empty before, and stay so without values."""
+    offsets = np.zeros(len(into) + 1, np.int64)
     if not cells.size:
+        into.hold(Ragged(offsets, np.zeros(0, object if isinstance(column, pa.Array) else np.int64)))
         return
-    owners, found = _distinct_pairs(cells, column)
-    firsts = np.flatnonzero(np.diff(owners, prepend=-1))
-    begins = firsts.tolist()
-    sets = [found[first:last] for first, last in zip(begins, [*begins[1:], owners.size], strict=True)]
-    into[owners[firsts]] = np.fromiter(sets, object, len(sets))
+    pairs, size, low, values = _pairs(cells, column)
+    pairs.sort()  # takes less time than finding the distinct ones by hashing
+    found = np.empty(pairs.size, np.int64)
+    found = found[: loops.divide_distinct(pairs, size, low, offsets, found)]
+    into.hold(Ragged(offsets, found.copy() if values is None else values[found]))
 
 
-def _distinct_pairs(cells: Ints, column: Column) -> tuple[Ints, NDArray[Any]]:
-    """The pairs of a cell and a value, each once, sorted by both; cells and values."""
+def _pairs(cells: Ints, column: Column) -> tuple[Ints, int, int, NDArray[Any] | None]:
+    """Each cell and value as one number: `cell * size + value - low`, with the size and the low.
+
+    Values that do not fit are replaced by their position among the distinct ones, which are then the last result.
+    """
     if isinstance(column, np.ndarray):
         numbers = np.ascontiguousarray(column, np.int64)
         low, high = loops.range_of(numbers)
         size = high - low + 1
         if (int(cells.max()) + 1) * size < LARGEST_PRODUCT:
-            return _divided(cells * size + (numbers - low), size, low)
+            return cells * size + (numbers - low), size, low, None
     values, codes = _coded(column)
-    owners, codes = _divided(cells * len(values) + codes, len(values), 0)
-    return owners, values[codes]
-
-
-def _divided(pairs: Ints, size: int, low: int) -> tuple[Ints, Ints]:
-    """The quotients of the distinct pairs by a size, and their rests from `low` on, sorted by both.
-
-    Sorting all pairs takes less time than finding the distinct ones by hashing.
-    """
-    pairs.sort()
-    owners, values = np.empty(pairs.size, np.int64), np.empty(pairs.size, np.int64)
-    found = loops.divide_distinct(pairs, size, low, owners, values)
-    return owners[:found], values[:found].copy()
+    return cells * len(values) + codes, len(values), 0, values
 
 
 def _coded(column: Column) -> tuple[NDArray[Any], Ints]:
@@ -68,28 +62,14 @@ def _coded(column: Column) -> tuple[NDArray[Any], Ints]:
     return values[order], position[numbers]
 
 
-def complete_sets(sets: Objects, column: Column) -> None:
-    """Give cells that had no value of a column a set without values."""
-    nothing = np.zeros(0, object if isinstance(column, pa.Array) else np.int64)
-    for cell in np.flatnonzero([each is None for each in sets]).tolist():
-        sets[cell] = nothing
-
-
-def merge_sets(rows: Ints, cells: Ints, partial: Objects, into: Objects) -> None:
+def merge_sets(rows: Ints, cells: Ints, partial: Ragged, into: Ragged) -> None:
     """Merge partial sets: row `rows[i]` into cell `cells[i]`; the cells must be empty before."""
-    alone = np.bincount(cells, minlength=into.size)[cells] == 1
-    into[cells[alone]] = partial[rows[alone]]
-    rows, cells = rows[~alone], cells[~alone]
-    sets = [partial[row] for row in rows.tolist()]
-    filled = [number for number, each in enumerate(sets) if each is not None and each.size]
-    if filled:
-        values = np.concatenate([sets[number] for number in filled])
-        owners = np.repeat(cells[filled], [sets[number].size for number in filled])
-        add_set(owners, pa.array(values, pa.string()) if values.dtype == object else values, into)
-    if len(filled) < len(sets):
-        for cell, each in zip(cells.tolist(), sets, strict=True):
-            if into[cell] is None:
-                into[cell] = each
+    values, texts = partial.values, None
+    if values.dtype == object:
+        texts, values = _coded(pa.array(values, pa.string()))
+    offsets = np.zeros(len(into) + 1, np.int64)
+    found = loops.unions(rows, cells, partial.offsets, values, offsets)
+    into.hold(Ragged(offsets, found if texts is None else texts[found]))
 
 
 def add_user(cells: Ints, column: Column, into: Objects, aggregate: Any) -> None:

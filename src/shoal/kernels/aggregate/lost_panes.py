@@ -47,7 +47,7 @@ def _bound(shape: PaneShape, lost: PaneTable, keys: Ints, aggregate: Aggregate) 
     slot = slot_of(aggregate, dict(shape.types))
     values = lost.slots[shape.slots.index(slot)]
     if slot.kind == "set":
-        return ErrorBound(float(counts_of(keys, np.array([value.size for value in values])).max()))
+        return ErrorBound(float(counts_of(keys, values.lengths).max()))
     most = float(np.bincount(keys, _magnitudes(slot, values)).max())
     return ErrorBound(most) if np.isfinite(most) else ErrorBound(None, "a lost sum is not finite")
 

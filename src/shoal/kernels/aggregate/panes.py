@@ -161,7 +161,7 @@ def concat_tables(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:
         np.concatenate([table.instance for table in tables]),
         np.concatenate([table.pane for table in tables]),
         tuple(concat(list(columns)) for columns in zip(*(table.keys for table in tables), strict=True)),
-        each_once(lambda *slots: np.concatenate(slots), *(table.slots for table in tables)),
+        each_once(lambda *slots: concat(slots), *(table.slots for table in tables)),
     )
 
 

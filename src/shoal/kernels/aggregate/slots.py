@@ -3,7 +3,7 @@
 Slot 0 is always the number of events, which also says how much of the other slots is filled. A column that may be null
 has a slot of its own with the number of its values, which says so for its slots: the others skip nulls. As long as no
 value was null, that slot and slot 0 are one array: what is done to all slots is done once to it (`each_once`).
-Sets of values and the states of user-defined aggregates are arrays of objects, one per cell.
+Sets of values are ragged columns, and the states of user-defined aggregates arrays of objects, one per cell.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,12 +19,13 @@ from shoal.kernels.aggregate import collections, moments, registers
 from shoal.kernels.aggregate.registers import REGISTERS
 from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.nullable import nullable, valid_of
+from shoal.kernels.columns.ragged import Ragged
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.code import load
 
 SlotKind = Literal["count", "present", "sum", "min", "max", "top", "moments", "registers", "set", "user"]
-Array = NDArray[Any]
-"""Integers, floats or objects, by the slot's `dtype`."""
+Array = Any
+"""A NumPy array of integers, floats or objects, by the slot's `dtype`, or a `Ragged` column of sets."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class Slot:
             return np.zeros((size, self.k), self.dtype)
         if self.kind == "registers":
             return np.zeros((size, REGISTERS), np.uint8)
-        if self.kind in ("set", "user"):
+        if self.kind == "set":
+            return Ragged.empty(size)
+        if self.kind == "user":
             return np.full(size, None, object)
         return np.zeros((size, 3) if self.dtype == "float64" else size, self.dtype)
 
@@ -155,7 +158,7 @@ def result_column(aggregate: Aggregate, slot: Slot, values: Array, counts: NDArr
     if slot.kind == "registers":
         return registers.estimates(values)
     if slot.kind == "set":
-        return np.fromiter(map(len, values), np.int64, len(values))
+        return values.lengths
     if slot.kind == "user":
         return collections.user_results(values, counts, load(slot.code)(), aggregate.type)
     if slot.kind == "sum" and slot.dtype == "float64":
@@ -209,8 +212,6 @@ def partial_values(
         into = slot.empty(size)
         slot.add(value_cells, column, into)
         values.append(into[used])
-        if slot.kind == "set" and value_cells is not cells:
-            collections.complete_sets(values[-1], column)
     return used, sample[used], values
 
 

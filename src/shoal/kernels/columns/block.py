@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shoal.kernels.columns.nullable import Nullable, concat_nullable, nullable
+from shoal.kernels.columns.ragged import Ragged, concat_ragged
 from shoal.model.query.schema import FieldType, Schema
 
 Column = Any
-"""A NumPy array, a `Nullable` if a number is null, or an Arrow array for texts and lists."""
+"""A NumPy array, a `Nullable` if a number is null, or an Arrow array for texts and lists; in state also a `Ragged`."""
 
 ARROW_TYPES: Mapping[FieldType, pa.DataType] = {
     "int64": pa.int64(),
@@ -98,7 +99,7 @@ def take(column: Column, rows: NDArray[np.int64]) -> Column:
         return column[rows] if column.ndim == 1 else np.take(column, rows, axis=0)
     if isinstance(column, Nullable):
         return nullable(column.values[rows], column.valid[rows])
-    return column.take(pa.array(rows))
+    return column[rows] if isinstance(column, Ragged) else column.take(pa.array(rows))
 
 
 def between(column: Column, begin: int, end: int) -> Column:
@@ -116,6 +117,8 @@ def concat(columns: Sequence[Column]) -> Column:
         return concat_nullable(columns)
     if isinstance(columns[0], np.ndarray):
         return np.concatenate(columns)
+    if isinstance(columns[0], Ragged):
+        return concat_ragged(columns)
     return pa.concat_arrays([plain(column) for column in columns])
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels.columns.block import Block, Column, as_column, concat, plain, take
 from shoal.kernels.columns.nullable import Nullable
+from shoal.kernels.columns.ragged import Ragged
 
 Ints = NDArray[np.int64]
 INSTANCE = "#instance"
@@ -137,6 +138,8 @@ def owned_column(column: Column) -> Column:
     """The column without views of memory that others may overwrite."""
     if isinstance(column, Nullable):
         return column.owned()
+    if isinstance(column, Ragged):
+        return column if column.values.base is None else column.copy()
     return column.copy() if isinstance(column, np.ndarray) and column.base is not None else column
 
 
@@ -144,7 +147,7 @@ def to_arrow(column: Column) -> pa.Array:
     """A column as Arrow: a row of numbers becomes a fixed list, a set of values a list, plain data a JSON text."""
     if isinstance(column, pa.Array):
         return plain(column)
-    if isinstance(column, Nullable):
+    if isinstance(column, Nullable | Ragged):
         return column.to_arrow()
     if column.dtype == object:
         return _objects_to_arrow(column)
@@ -158,8 +161,7 @@ def from_arrow(array: pa.Array) -> Column:
     if pa.types.is_fixed_size_list(array.type):
         return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), array.type.list_size)
     if pa.types.is_large_list(array.type):
-        dtype = object if pa.types.is_string(array.type.value_type) else np.int64
-        return objects([np.asarray(value, dtype) for value in array.to_pylist()])
+        return Ragged.from_arrow(array)
     if pa.types.is_large_binary(array.type):
         return objects([json.loads(value) for value in array.to_pylist()])
     if pa.types.is_null(array.type):
@@ -178,7 +180,4 @@ def objects(values: Sequence[Any]) -> NDArray[np.object_]:
 def _objects_to_arrow(column: NDArray[np.object_]) -> pa.Array:
     if not column.size:
         return pa.nulls(0)
-    if isinstance(column[0], np.ndarray):
-        type_ = pa.string() if any(value.dtype.kind in "OU" for value in column) else pa.int64()
-        return pa.array([value.tolist() for value in column], pa.large_list(type_))
     return pa.array([json.dumps(value).encode() for value in column], pa.large_binary())
