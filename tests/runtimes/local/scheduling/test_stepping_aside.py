@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -41,6 +43,26 @@ def test_a_worker_with_short_turns_sleeps_while_another_is_in_a_long_one(monkeyp
     assert aside.is_set(), "nobody stepped aside"
     assert set(asked) == {ASIDE_S}
     assert long.observed == [0, 1, 2]
+
+
+def test_nobody_sleeps_while_events_are_read_as_fast_as_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr("shoal.runtimes.local.scheduling.worker_pool.time.sleep", asked.append)
+    ended = threading.Event()
+
+    def work() -> None:
+        end_s = time.perf_counter() + 20 * STARVED_S
+        while time.perf_counter() < end_s:
+            pass
+        ended.set()
+
+    long = Relay(channel_of(1), home=0, during_turn=work)
+    pool = bound([long, Busy(1, ended.is_set)], "worker-queue", workers=2)
+    hurrying: Any = SimpleNamespace(hurries=True, next_poll_s=0.0)
+    monkeypatch.setattr(pool, "_sources", [hurrying])
+    run(pool)
+    assert long.observed == [0, 1, 2]
+    assert not asked
 
 
 def test_workers_whose_turns_are_all_long_do_not_sleep(monkeypatch: pytest.MonkeyPatch) -> None:

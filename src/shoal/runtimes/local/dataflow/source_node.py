@@ -142,7 +142,12 @@ class SourceNode(Node):
             return 0.0
         if self.paced:
             return self.lag_s
-        return UNPACED_S if self._unread or self._blocks else 0.0
+        return UNPACED_S if self.hurries else 0.0
+
+    @property
+    def hurries(self) -> bool:
+        """Whether events that are due at no time wait to be read, as fast as possible."""
+        return not self.paced and not self.ended and bool(self._unread or self._blocks)
 
     @property
     def watermark_us(self) -> int:
