@@ -89,6 +89,9 @@ class Kernel(Protocol):
     def row_times(self, port: int, block: Block) -> Ints:
         """The time of each row of an input. A row whose time is at or after the watermark is late for nothing."""
 
+    def load(self) -> None:
+        """Load machine code that a made-up row does not need; called once, before a run on this machine starts."""
+
     def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
         """Which rows of a block are late at a watermark; they must not reach `advance`."""
 

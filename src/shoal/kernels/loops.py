@@ -19,6 +19,8 @@ from shoal.kernels.compiled import compiled
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Numbers = NDArray[Any]
+LARGEST_SIZE = 2.0**61
+"""More combinations than this are not numbered, since their numbers might not fit."""
 
 
 @compiled
@@ -205,6 +207,48 @@ def refine(cells: Ints, values: Ints, low: int, size: int) -> None:
 
 
 @compiled
+def number_all(columns: tuple[Ints, ...], cells: Ints) -> int:
+    """Number the combinations of some columns by their offsets; returns how many there may be, 0 if too many."""
+    size = 1
+    for k in range(len(columns)):
+        column = columns[k]
+        low, high = range_of(column)
+        if float(size) * (float(high) - float(low) + 1.0) >= LARGEST_SIZE:
+            return 0
+        width = high - low + 1
+        for i in range(cells.size):
+            before = cells[i] * width if k else 0
+            cells[i] = before + (column[i] - low)
+        size *= width
+    return size
+
+
+@compiled
+def widen_ranges(columns: tuple[Ints, ...], lows: Ints, highs: Ints) -> None:
+    """Widen a range per column so that it has all values of the column."""
+    for k in range(len(columns)):
+        column = columns[k]
+        if column.size:
+            low, high = range_of(column)
+            lows[k] = min(lows[k], low)
+            highs[k] = max(highs[k], high)
+
+
+@compiled
+def refine_all(cells: Ints, columns: tuple[Ints, ...], lows: Ints, widths: Ints) -> None:
+    """Refine cells by some columns, one after another, each with its lowest value and the width of its range."""
+    for k in range(len(columns)):
+        refine(cells, columns[k], lows[k], widths[k])
+
+
+@compiled
+def place_all(cells: Ints, columns: tuple[Ints, ...], into: tuple[Ints, ...]) -> None:
+    """Put each value of some columns into its cell."""
+    for k in range(len(columns)):
+        place(cells, columns[k], into[k])
+
+
+@compiled
 def place(cells: Ints, values: Numbers, into: Numbers) -> None:
     """Put each value into its cell."""
     for i in range(cells.size):
@@ -304,19 +348,20 @@ def rows_between(values: Ints, first: int, stop: int) -> tuple[int, int, int]:
 
 
 @compiled
-def longest_run(values: Ints) -> int:
-    """The length of the longest run of equal values; 0 if they do not ascend."""
+def runs_of(values: Ints) -> tuple[int, int, int]:
+    """Smallest and largest value, and the length of the longest run of equal ones; 0 if they do not ascend."""
     longest = begin = 0
     before = values[0]
     for i in range(1, values.size):
         value = values[i]
         if value != before:
             if value < before:
-                return 0
+                low, high = range_of(values)
+                return low, high, 0
             longest = max(longest, i - begin)
             begin = i
             before = value
-    return max(longest, values.size - begin)
+    return values[0], before, max(longest, values.size - begin)
 
 
 @compiled

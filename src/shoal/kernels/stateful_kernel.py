@@ -154,6 +154,9 @@ class StatefulKernel(ABC):
         results, state.results = concat_blocks(state.results), []
         return results
 
+    def load(self) -> None:  # noqa: B027  (most kernels need nothing)
+        """Nothing: a made-up row runs all that there is."""
+
     def fragments(self, state: State, learned: Learned = NOTHING_LEARNED) -> Fragments:
         """All fragments of a state: rows of equal identity are one fragment."""
         numbers = [number for number, table in sorted(state.tables.items()) if len(table)]

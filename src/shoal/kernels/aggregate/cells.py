@@ -104,6 +104,26 @@ def cells_of(columns: Sequence[Codes], rows: int) -> Cells:
     return Cells(cells, size)
 
 
+def cells_of_numbers(columns: Sequence[Column], rows: int) -> Cells | None:
+    """The same for columns that are integers, in one compiled call; None if they are not, or are too far apart."""
+    numbers = integers(columns) if rows else None
+    if numbers is None:
+        return None
+    cells = np.empty(rows, np.int64)
+    size = loops.number_all(numbers, cells)
+    if not size:
+        return None
+    return Cells(cells, size) if is_dense(size, rows) else Cells(*_renumbered(cells))
+
+
+def integers(columns: Sequence[Column]) -> tuple[NDArray[np.int64], ...] | None:
+    """Columns as arrays of one type, which loops over several columns need; None if one is no array of integers."""
+    if not all(isinstance(each, np.ndarray) and each.dtype.kind in "bi" for each in columns):
+        return None
+    arrays = [np.ascontiguousarray(each, np.int64) for each in columns]
+    return tuple(each if each.flags.writeable else each.copy() for each in arrays)
+
+
 def is_dense(size: int, rows: int) -> bool:
     """Whether arrays with an entry per combination, of which there are `size`, are worth it for some rows."""
     return size <= max(FEW_CELLS, min(DENSE_CELLS, CELLS_PER_ROW * rows))

@@ -215,9 +215,8 @@ def _merged(shape: PaneShape, tables: Sequence[PaneTable], groups: RowGroups) ->
             slots.append(slots[0])
         else:
             slots.append(groups.merged(slot, [each.slots[i] for each in tables]))
-    keys = tuple(groups.common([each.keys[i] for each in tables]) for i in range(len(shape.keys)))
-    instance = groups.common([each.instance for each in tables])
-    return PaneTable(instance, groups.common([each.pane for each in tables]), keys, tuple(slots))
+    instance, pane, *keys = groups.all_common([(each.instance, each.pane, *each.keys) for each in tables])
+    return PaneTable(instance, pane, tuple(keys), tuple(slots))
 
 
 def repeated_keys(shape: PaneShape, table: PaneTable) -> tuple[Ints, Codes]:

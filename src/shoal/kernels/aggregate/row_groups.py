@@ -5,6 +5,7 @@ small as the pane: it stays in the cache however many panes a merge has. Only in
 (counts, sums, extremes) are grouped in this way; `groups_of` finds no groups of others.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels import loops
-from shoal.kernels.aggregate.cells import LARGEST_PRODUCT, Codes, is_dense
+from shoal.kernels.aggregate.cells import LARGEST_PRODUCT, Codes, integers, is_dense
 from shoal.kernels.aggregate.slots import COUNT, Array, Slot
 from shoal.kernels.columns.block import Column
 from shoal.kernels.columns.numbering import numbered, numbered_by_run
@@ -22,6 +23,7 @@ Ints = NDArray[np.int64]
 PLAIN_KINDS = ("count", "present", "sum", "min", "max")
 """Kinds of running values that can be merged table by table."""
 BUCKETS_PER_ROW = 4
+LARGEST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,16 @@ class RowGroups:
             loops.place(groups, column, into)
         return into
 
+    def all_common(self, tables: Sequence[Sequence[NDArray[Any]]]) -> list[NDArray[Any]]:
+        """The same for several columns of each table, in one call per table if they are all integers."""
+        columns = list(zip(*tables, strict=True))
+        if any(each.dtype != np.int64 for column in columns for each in column):
+            return [self.common(column) for column in columns]
+        into = tuple(np.empty(self.size, np.int64) for _ in columns)
+        for groups, table in zip(self.by_table, tables, strict=True):
+            loops.place_all(groups, integers(table) or (), into)
+        return list(into)
+
     def merged(self, slot: Slot, tables: Sequence[Array]) -> Array:
         """The running value of every group, from those of the tables."""
         into = slot.empty(self.size)
@@ -69,10 +81,9 @@ def groups_of(slots: Sequence[Slot], columns: Sequence[Sequence[Column]], panes:
     if codes is None:
         return None
     pane = panes[0] if len(panes) == 1 else np.concatenate(panes)
-    low, high = loops.range_of(pane)
+    low, high, longest = loops.runs_of(pane)
     if is_dense(codes.size * (high - low + 1), rows):
         return None
-    longest = loops.longest_run(pane)
     if not longest:
         if codes.size * (high - low + 1) >= LARGEST_PRODUCT:
             return None
@@ -100,31 +111,36 @@ def repeated(codes: Codes) -> tuple[Ints, Codes]:
 
 def combined_codes(columns: Sequence[Sequence[Column]], rows: int) -> Codes | None:
     """Number the combinations of integer columns, given by table, by offset; None if that is not possible."""
-    codes, size = np.zeros(rows, np.int64), 1
-    for tables in columns:
-        if not all(isinstance(each, np.ndarray) and each.dtype.kind in "bi" for each in tables):
+    codes, tables = np.zeros(rows, np.int64), list[tuple[Ints, ...]]()
+    if not columns:
+        return Codes(codes, 1)
+    lows, highs = np.full(len(columns), LARGEST), np.full(len(columns), -LARGEST - 1)
+    for table in zip(*columns, strict=True):
+        numbers = integers(table)
+        if numbers is None:
             return None
-        numbers = [np.ascontiguousarray(each, np.int64) for each in tables]
-        ranges = [loops.range_of(each) for each in numbers if each.size]
-        low, high = min(each[0] for each in ranges), max(each[1] for each in ranges)
-        if size * (high - low + 1) >= LARGEST_PRODUCT:
-            return None
-        start = 0
-        for each in numbers:
-            loops.refine(codes[start : start + each.size], each, low, high - low + 1)
-            start += each.size
-        size *= high - low + 1
+        loops.widen_ranges(numbers, lows, highs)
+        tables.append(numbers)
+    spans = [high - low + 1 for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
+    size = math.prod(spans)
+    if size >= LARGEST_PRODUCT:
+        return None
+    widths, start = np.array(spans), 0
+    for numbers in tables:
+        stop = start + numbers[0].size
+        loops.refine_all(codes[start:stop], numbers, lows, widths)
+        start = stop
     return Codes(codes, size)
 
 
-def load_loops() -> None:
-    """Run every loop once on made-up rows, so that its machine code is loaded in time."""
+def load_loops(columns: int = 1) -> None:
+    """Run every loop once on made-up rows with some columns, so that its machine code is loaded in time."""
     far = np.array([0, LARGEST_PRODUCT >> 1])
     groups = groups_of([COUNT], [[far]], [np.zeros(2, np.int64)])
     if groups is None:
         raise AssertionError("keys that are far apart have groups")
-    for column in (far, np.zeros(2, bool)):
-        groups.common([column])
+    groups.common([np.zeros(2, bool)])
+    groups.all_common([(far,) * columns])
     for dtype in ("int64", "float64"):
         for kind in ("sum", "min", "max"):
             slot = Slot(kind, "made_up", dtype)

@@ -182,7 +182,7 @@ def result_columns(
     present = {slot.column: values[position] for position, slot in enumerate(slots) if slot.kind == "present"}
     columns: dict[str, Column] = {}
     for name, aggregate in aggregates:
-        counts = present.get(aggregate.column, values[0])
+        counts: Array = present.get(aggregate.column, values[0])
         if aggregate.kind == "count":
             columns[name] = counts
         else:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.kernels import loops
-from shoal.kernels.aggregate.cells import Cells, codes_of
+from shoal.kernels.aggregate.cells import Cells, cells_of_numbers, codes_of
 from shoal.kernels.aggregate.closing import closed_windows
 from shoal.kernels.aggregate.lost_panes import pane_bounds
 from shoal.kernels.aggregate.panes import (
@@ -20,6 +20,7 @@ from shoal.kernels.aggregate.panes import (
     merged_panes,
     partial,
 )
+from shoal.kernels.aggregate.row_groups import load_loops
 from shoal.kernels.aggregate.slots import single_values
 from shoal.kernels.columns.block import Block, Column
 from shoal.kernels.columns.shared_values import Shared
@@ -82,9 +83,18 @@ class AggregateKernel(StatefulKernel):
         times: Ints = block.columns[TIME] if TIME in block.columns else block.columns[self.time]
         return times
 
-    def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:  # noqa: ARG002
+    def load(self) -> None:
+        """The loops that group rows of panes, which a merge of one row does not need."""
+        load_loops(len(self.shape.keys) + 2)
+
+    def late(self, port: int, block: Block, watermark_us: int) -> NDArray[np.bool_]:
         """Which rows belong to closed windows only."""
-        return self.late_panes(self.panes(block), watermark_us)
+        slide_us, times = self.window.slide_us, self.row_times(port, block)
+        open_us = (watermark_us // slide_us - self.window.panes + 1) * slide_us
+        if times.size and loops.range_of(times)[0] >= open_us:
+            return np.zeros(times.size, bool)
+        late: NDArray[np.bool_] = times < open_us
+        return late
 
     def lift(self, port: int, block: Block) -> Tables:  # noqa: ARG002
         """Partial aggregates of a block."""
@@ -196,8 +206,9 @@ class AggregateKernel(StatefulKernel):
 
     def cells(self, block: Block, panes: Ints, instances: int) -> Cells:
         """Group the rows of a block by instance, key and pane."""
-        keys = [codes_of(block.columns[key]) for key in self.shape.keys]
-        return grouping(self.shape, block.columns[INSTANCE], instances, keys, codes_of(panes))
+        keys, instance = [block.columns[key] for key in self.shape.keys], block.columns[INSTANCE]
+        cells = cells_of_numbers([*([instance] if self.shape.by_instance else []), *keys, panes], block.length)
+        return cells or grouping(self.shape, instance, instances, [codes_of(key) for key in keys], codes_of(panes))
 
     def partial(self, block: Block, panes: Ints, cells: Cells | None = None) -> PaneTable:
         """Aggregate a block without state, before it leaves the machine that read it."""
