@@ -7,8 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shoal.errors import FunctionError
-from shoal.kernels import loops
-from shoal.kernels.aggregate.cells import LARGEST_PRODUCT
+from shoal.kernels.aggregate import set_loops
 from shoal.kernels.columns.block import ARROW_TYPES, Column, as_column, encoded
 from shoal.kernels.columns.numbering import numbered
 from shoal.kernels.columns.ragged import Ragged
@@ -28,7 +27,7 @@ def add_set(cells: Ints, column: Column, into: Ragged) -> None:
     pairs, size, low, values = _pairs(cells, column)
     pairs.sort()  # takes less time than finding the distinct ones by hashing
     found = np.empty(pairs.size, np.int64)
-    found = found[: loops.divide_distinct(pairs, size, low, offsets, found)]
+    found = found[: set_loops.divide_distinct(pairs, size, low, offsets, found)]
     into.hold(Ragged(offsets, found.copy() if values is None else values[found]))
 
 
@@ -38,11 +37,10 @@ def _pairs(cells: Ints, column: Column) -> tuple[Ints, int, int, NDArray[Any] | 
     Values that do not fit are replaced by their position among the distinct ones, which are then the last result.
     """
     if isinstance(column, np.ndarray):
-        numbers = np.ascontiguousarray(column, np.int64)
-        low, high = loops.range_of(numbers)
-        size = high - low + 1
-        if (int(cells.max()) + 1) * size < LARGEST_PRODUCT:
-            return cells * size + (numbers - low), size, low, None
+        pairs = np.empty(cells.size, np.int64)
+        low, size = set_loops.pair_with(cells, np.ascontiguousarray(column, np.int64), pairs)
+        if size:
+            return pairs, size, low, None
     values, codes = _coded(column)
     return cells * len(values) + codes, len(values), 0, values
 
@@ -68,7 +66,7 @@ def merge_sets(rows: Ints, cells: Ints, partial: Ragged, into: Ragged) -> None:
     if values.dtype == object:
         texts, values = _coded(pa.array(values, pa.string()))
     offsets = np.zeros(len(into) + 1, np.int64)
-    found = loops.unions(rows, cells, partial.offsets, values, offsets)
+    found = set_loops.unions(rows, cells, partial.offsets, values, offsets)
     into.hold(Ragged(offsets, found if texts is None else texts[found]))
 
 

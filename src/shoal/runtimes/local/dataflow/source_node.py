@@ -61,11 +61,18 @@ class AdmittedBatch(NamedTuple):
     block: Block
 
 
+class PlainBlock(NamedTuple):
+    """Generated events that need no checks, and the newest of their times."""
+
+    block: Block
+    newest_us: int
+
+
 class NotYet:
     """Another worker makes what comes next."""
 
 
-Made = RawBatch | BadFile | Block | AdmittedBatch
+Made = RawBatch | BadFile | PlainBlock | AdmittedBatch
 
 
 class SourceNode(Node):
@@ -200,9 +207,9 @@ class SourceNode(Node):
             return self._poll()
         if isinstance(item, NotYet):
             return False
-        if isinstance(item, Block):
-            self._cut(item, self._made_at)
-            self.consumed += item.length
+        if isinstance(item, PlainBlock):
+            self._cut(item.block, self._made_at, item.newest_us)
+            self.consumed += item.block.length
             return True
         if isinstance(item, BadFile):
             self.results.refused["file"] += 1
@@ -296,7 +303,7 @@ class SourceNode(Node):
         rows = end["position"] - start["position"]
         return rows_per_block(rows, time.time() - due_s, self._target_s, self._block_rows)
 
-    def _plain_block(self, piece: Slice) -> Block | None:
+    def _plain_block(self, piece: Slice) -> PlainBlock | None:
         """Generated events, if they are plain arrays of the right types and times; others must be admitted."""
         plain = self._source.plain if isinstance(self._source, Generator) else None
         start, stop = (piece.data["start"], piece.data["stop"]) if plain is not None else (0, 0)
@@ -309,7 +316,7 @@ class SourceNode(Node):
         earliest, latest = range_of(columns[self._input.time].view(np.int64))
         limit = self._limit_us()
         fits = earliest >= EARLIEST_US and latest <= (LATEST_US if limit is None else min(limit, LATEST_US))
-        return Block(columns, stop - start) if fits else None
+        return PlainBlock(Block(columns, stop - start), int(latest)) if fits else None
 
     def _positions(self, piece: Slice) -> Positions | None:
         """The positions of generated events; None if nothing is shed."""
@@ -337,15 +344,20 @@ class SourceNode(Node):
             positions = Positions.of(raw, admitted_rows(raw, admitted.refusals)) if shed else None
             self._cut(entry.block, positions)
 
-    def _cut(self, whole: Block, positions: Positions | None) -> None:
-        """Divide admitted events into blocks, each with its watermark; those that are shed count for it, too."""
+    def _cut(self, whole: Block, positions: Positions | None, whole_newest_us: int | None = None) -> None:
+        """Divide admitted events into blocks, each with its watermark; those that are shed count for it, too.
+
+        `whole_newest_us`: the newest of their times, if it is known.
+        """
         keeps = self._keeps(whole, positions)
         for start in range(0, whole.length, self._block_rows):
             stop = min(whole.length, start + self._block_rows)
             block = Block({name: column[start:stop] for name, column in whole.columns.items()}, stop - start)
-            _, newest = range_of(block.columns[self._input.time])
-            self._newest_us[self._partition] = max(self._newest_us.get(self._partition, NEVER_US), int(newest))
-            watermark_us = int(newest) - self._input.lateness_us if self._generated else NEVER_US
+            newest_us = whole_newest_us
+            if newest_us is None or block.length < whole.length:
+                newest_us = int(range_of(block.columns[self._input.time])[1])
+            self._newest_us[self._partition] = max(self._newest_us.get(self._partition, NEVER_US), newest_us)
+            watermark_us = newest_us - self._input.lateness_us if self._generated else NEVER_US
             self._blocks.append((block if keeps is None else block.where(keeps[start:stop]), watermark_us))
 
     def _keeps(self, whole: Block, positions: Positions | None) -> NDArray[np.bool_] | None:
