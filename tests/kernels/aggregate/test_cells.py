@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.kernels.aggregate import cells
-from shoal.kernels.aggregate.cells import Cells, Codes, cells_of, codes_of
+from shoal.kernels.aggregate.cells import Cells, Codes, cells_of, cells_of_numbers, codes_of
 
 INTEGERS = {
     "close together": st.integers(-3, 3),
@@ -117,3 +117,26 @@ def test_cells_that_fit_are_the_same_cells_and_only_as_many_as_wide_arrays_can_a
     assert same_grouping(fitting.of_row.tolist(), values)
     assert fitting.size == (100 if width <= 2 else max(1, len(set(values))))
     assert all(0 <= cell < fitting.size for cell in fitting.of_row.tolist())
+
+
+@pytest.mark.parametrize("integers", INTEGERS.values(), ids=INTEGERS)
+def test_cells_of_several_integer_columns_are_equal_where_the_rows_are(integers: st.SearchStrategy[int]) -> None:
+    @settings(deadline=None, max_examples=50)
+    @given(st.lists(st.tuples(integers, st.integers(0, 2), st.booleans()), min_size=1, max_size=30))
+    def holds(rows: list[tuple[int, int, bool]]) -> None:
+        columns = [np.array([row[i] for row in rows], bool if i == 2 else np.int64) for i in range(3)]
+        columns[0].flags.writeable = False
+        found = cells_of_numbers(columns, len(rows))
+        if found is None:
+            assert max(rows)[0] - min(rows)[0] > 2**55
+        else:
+            check(Codes(found.of_row, found.size), rows)
+
+    holds()
+
+
+@pytest.mark.parametrize(
+    "column", [np.array([0.5]), pa.array(["a"]), np.zeros(0, np.int64)], ids=["floats", "texts", "no rows"]
+)
+def test_other_columns_than_integers_have_no_cells_in_one_call(column: Any) -> None:
+    assert cells_of_numbers([column], len(column)) is None

@@ -13,7 +13,7 @@ from tests.random_expressions import Draw
 
 from shoal.kernels.aggregate.cells import Codes, codes_of
 from shoal.kernels.aggregate.panes import PaneShape, PaneTable, merged_panes
-from shoal.kernels.aggregate.row_groups import combined_codes, groups_of, repeated
+from shoal.kernels.aggregate.row_groups import RowGroups, combined_codes, groups_of, repeated
 from shoal.kernels.aggregate.slots import COUNT, Slot
 from shoal.model.query.aggregate import count, max_, mean, min_, sum_
 from shoal.model.query.window import Window
@@ -121,3 +121,20 @@ def test_columns_are_numbered_across_tables() -> None:
     assert codes is not None
     assert codes.codes[0] == codes.codes[2] != codes.codes[1]
     assert codes.size == 4
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(-FAR, FAR), st.integers(0, 3)), min_size=1, max_size=20), st.data())
+def test_columns_are_placed_together_as_they_are_one_by_one(rows: list[tuple[int, int]], data: st.DataObject) -> None:
+    keys, groups = np.array([row[0] for row in rows]), np.unique([row[1] for row in rows], return_inverse=True)[1]
+    of_group = keys[np.unique(groups, return_index=True)[1]][groups]
+    cut = data.draw(st.integers(0, len(rows)))
+    of_rows = RowGroups(groups.astype(np.int64), int(groups.max()) + 1, (cut, len(rows) - cut))
+    read_only = of_group.copy()
+    read_only.flags.writeable = False
+    for others in (read_only, of_group > 0):
+        tables = [(of_group[:cut], others[:cut]), (of_group[cut:], others[cut:])]
+        one_by_one = [of_rows.common(column) for column in zip(*tables, strict=True)]
+        for together, alone in zip(of_rows.all_common(tables), one_by_one, strict=True):
+            assert together.dtype == alone.dtype
+            assert together.tolist() == alone.tolist()
