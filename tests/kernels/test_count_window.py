@@ -123,6 +123,16 @@ def test_external_windows_take_aggregates_of_texts_and_sets_to_the_end() -> None
     assert rows(made.close_until(state, FOREVER_US), *asked) == [(2, 2, [1.5, 1.0])]
 
 
+def test_sets_of_rows_from_several_blocks_are_merged() -> None:
+    asked = {"kinds": count_distinct("k"), "numbers": count_distinct("n")}
+    made = kernel(EXTERNAL.window(Window(10, 10, on="n")).aggregate(**asked))
+    state = made.open()
+    for second, (kind, number) in enumerate([("a", 1), ("b", 2), ("a", 2), ("c", 3)]):
+        made.process(state, block([(second, kind, number, 0.5)]))
+        made.close_until(state, second + 1)
+    assert rows(made.close_until(state, FOREVER_US), *asked) == [(3, 3)]
+
+
 def test_rows_wait_until_the_watermark_has_passed_them() -> None:
     made = kernel(counted(Rows(1, 1)))
     state = made.open()

@@ -17,7 +17,7 @@ from shoal.kernels.aggregate.cells import Codes, cells_of, codes_of
 from shoal.kernels.aggregate.closing import LARGEST_EXPANSION
 from shoal.kernels.aggregate.slots import Slot, merged_values, partial_values, result_columns, slots_of
 from shoal.kernels.aggregate.windowed import WINDOW_END
-from shoal.kernels.columns.block import Block, Column, take
+from shoal.kernels.columns.block import Block, Column, concat, take
 from shoal.kernels.columns.order import due, group_numbers, in_order
 from shoal.kernels.columns.table import INSTANCE, Ints, RowTable, Tables, concat_rows
 from shoal.kernels.compiled import compiled
@@ -207,10 +207,7 @@ class _Step:
             return groups, panes, first, values, owners
         old = self.pieces
         both = concat_rows([RowTable({INSTANCE: old.instance, **{key: old[key] for key in kernel.key_names}}), owners])
-        values = [
-            np.concatenate([old[f"#slot{i}"], value]) if value.size else old[f"#slot{i}"]
-            for i, value in enumerate(values)
-        ]
+        values = [concat([old[f"#slot{i}"], value]) for i, value in enumerate(values)]
         return (
             np.concatenate([self.piece_groups, groups]),
             np.concatenate([old[_PANE], panes]),

@@ -100,7 +100,8 @@ def concat_ragged(columns: Sequence[Ragged]) -> Ragged:
     """The rows of several columns, one after another."""
     sizes = np.cumsum([0, *(each.values.size for each in columns)])
     starts = [each.offsets[:-1] + start for each, start in zip(columns, sizes.tolist(), strict=False)]
-    return Ragged(np.concatenate([*starts, sizes[-1:]]), np.concatenate([each.values for each in columns]))
+    filled = [each.values for each in columns if each.values.size]  # the type of no values says nothing
+    return Ragged(np.concatenate([*starts, sizes[-1:]]), np.concatenate(filled) if filled else columns[0].values)
 
 
 @compiled
