@@ -14,7 +14,7 @@ from shoal.connectors.sources.source import CoarseTime
 
 _UNIT_US: Mapping[pa.DataType, int] = {pa.timestamp("us"): 1, pa.timestamp("us", "UTC"): 1, pa.timestamp("ms"): 1000}
 """Types of times for which statistics are used, and the microseconds in their units."""
-FEW_COLUMNS = 2
+FEW_COLUMNS = 3
 """If so few columns are decoded, twice the rows fit into a core's cache."""
 
 
