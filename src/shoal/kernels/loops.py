@@ -80,7 +80,7 @@ def add_max(cells: Ints, values: Numbers, largest: Numbers) -> None:
 
 
 @compiled
-def _insert(top: Numbers, filled: int, value: float) -> None:
+def insert(top: Numbers, filled: int, value: float) -> None:
     """Insert a value into a descending row whose first `filled` entries are taken."""
     at = min(filled, top.size - 1)
     while at > 0 and exceeds(value, top[at - 1]):
@@ -104,10 +104,10 @@ def add_top(cells: Ints, values: Numbers, tops: Numbers, filled: Ints) -> None:
         if value <= bars[cell] and filled[cell] == k:
             continue
         if filled[cell] < k:
-            _insert(tops[cell], filled[cell], value)
+            insert(tops[cell], filled[cell], value)
             filled[cell] += 1
         elif exceeds(value, bars[cell]):
-            _insert(tops[cell], k, value)
+            insert(tops[cell], k, value)
         bars[cell] = tops[cell, k - 1]
 
 
@@ -119,7 +119,7 @@ def merge_int(rows: Ints, cells: Ints, partial: Ints, sums: Ints) -> None:
 
 
 @compiled
-def _add_sum(sums: Floats, cell: int, partial: Floats, row: int) -> None:
+def add_sum(sums: Floats, cell: int, partial: Floats, row: int) -> None:
     """Add a three-part sum to another."""
     sums[cell, 0], error = two_sum(sums[cell, 0], partial[row, 0])
     sums[cell, 1], error = two_sum(sums[cell, 1], error)
@@ -133,14 +133,14 @@ def _add_sum(sums: Floats, cell: int, partial: Floats, row: int) -> None:
 def merge_float(rows: Ints, cells: Ints, partial: Floats, sums: Floats) -> None:
     """Merge partial float sums, errors included."""
     for i in range(cells.size):
-        _add_sum(sums, cells[i], partial, rows[i])
+        add_sum(sums, cells[i], partial, rows[i])
 
 
 @compiled
 def merge_floats(cells: Ints, partial: Floats, sums: Floats) -> None:
     """Merge partial float sums, errors included, each into one cell."""
     for row in range(cells.size):
-        _add_sum(sums, cells[row], partial, row)
+        add_sum(sums, cells[row], partial, row)
 
 
 @compiled
@@ -190,10 +190,10 @@ def merge_top(rows: Ints, cells: Ints, partial: Numbers, counts: Ints, tops: Num
         for j in range(min(counts[row], k)):
             value = partial[row, j]
             if filled[cell] < k:
-                _insert(tops[cell], filled[cell], value)
+                insert(tops[cell], filled[cell], value)
                 filled[cell] += 1
             elif exceeds(value, tops[cell, k - 1]):
-                _insert(tops[cell], k, value)
+                insert(tops[cell], k, value)
             else:
                 break
 
