@@ -84,7 +84,12 @@ class Program:
 
     def wanted(self, stream: str) -> Wanted:
         """What to ask the source of a stream for."""
-        return Wanted.of(arrow_schema(self.inputs[stream].schema), self.columns(stream))
+        return self._wanted[stream]
+
+    @cached_property
+    def _wanted(self) -> Mapping[str, Wanted]:
+        streams = self.inputs.items()
+        return {stream: Wanted.of(arrow_schema(each.schema), self.columns(stream)) for stream, each in streams}
 
 
 def compile_graph(graph: Graph, partitioning: Partitioning = DECLARED) -> Program:

@@ -47,6 +47,7 @@ class Router:
     results: dict[str, list[pa.RecordBatch]] = field(default_factory=lambda: defaultdict(list))
     late: list[tuple[Lane, Block]] = field(default_factory=list)
     _buffered: dict[int, list[Tables]] = field(default_factory=lambda: defaultdict(list))
+    _buffered_rows: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     _merged_rows: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def take(self, origin: Origin, block: Block, partition: str = "") -> None:
@@ -122,12 +123,14 @@ class Router:
     def _buffer(self, lane: Lane, lifted: Tables) -> None:
         if not lifted or lane.kernel is None:
             return
-        buffered = self._buffered[lane.number]
-        buffered.append(lifted)
-        if _rows(buffered) > max(MERGE_ROWS, 2 * self._merged_rows[lane.number]):
-            self._buffered[lane.number] = [self._merged(lane, lane.kernel, buffered)]
-            self._merged_rows[lane.number] = _rows(self._buffered[lane.number])
+        number = lane.number
+        self._buffered[number].append(lifted)
+        self._buffered_rows[number] += _rows(lifted)
+        if self._buffered_rows[number] > max(MERGE_ROWS, 2 * self._merged_rows[number]):
+            merged = self._merged(lane, lane.kernel, self._buffered[number])
+            self._buffered[number] = [merged]
+            self._buffered_rows[number] = self._merged_rows[number] = _rows(merged)
 
 
-def _rows(buffered: Sequence[Tables]) -> int:
-    return sum(len(table) for tables in buffered for table in tables.values())
+def _rows(tables: Tables) -> int:
+    return sum(len(table) for table in tables.values())

@@ -12,6 +12,7 @@ import pyarrow as pa
 from shoal.compiler.lane import Lane
 from shoal.compiler.program import Program
 from shoal.errors import RunError
+from shoal.kernels.aggregate import sliding
 from shoal.kernels.columns.block import Block
 from shoal.kernels.columns.index import Index
 from shoal.kernels.columns.numbering import numbered
@@ -24,6 +25,7 @@ def warm_up(program: Program) -> int:
     """Run every kernel on one made-up row per input; returns the number of kernels."""
     Index([0]).positions(np.zeros(1, np.int64))
     numbered(np.zeros(1, np.int64))
+    sliding.load_loops()
     lanes = [lane for lane in program.lanes if lane.kernel]
     for lane in lanes:
         with contextlib.suppress(RunError):  # user code need not work on a made-up row

@@ -65,7 +65,8 @@ def admit(
 ) -> Admitted:
     """Check a batch against the expected columns; `not_after_us` is the latest event time accepted.
 
-    Of the columns that are only `checked`, those that the batch has are checked, too.
+    Of the columns that are only `checked`, those that the batch has are checked, too. Event times that rows do not
+    have of their own are not: the source was asked for them where none can be refused.
 
     A refused row has one reason, the first that was found. A batch that lacks a column is an error: file sources
     check their columns earlier, under their own rule for bad files.
@@ -78,14 +79,18 @@ def admit(
     refusals: list[Refusal] = []
     arrays: dict[str, pa.Array] = {}
     for wanted in expected:
+        given = raw.batch.column(wanted.name)
+        if wanted.name == time and raw.oldest_us is not None and given.type == wanted.type:
+            arrays[time] = given
+            continue
         field = _required(wanted) if wanted.name == time else wanted
-        array, refused = _checked(raw.batch.column(wanted.name), field, raw.time_unit)
+        array, refused = _checked(given, field, raw.time_unit)
         arrays[wanted.name] = array
         refusals += refused
     for wanted in checked:
         if wanted.name in raw.batch.schema.names:
             refusals += _checked(raw.batch.column(wanted.name), wanted, raw.time_unit)[1]
-    if not_after_us is not None and len(arrays[time]):
+    if not_after_us is not None and raw.oldest_us is None and len(arrays[time]):
         refusals += _ahead(arrays[time], time, not_after_us)
     batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
     return _without_refused(batch, refusals) if refusals else Admitted(batch)

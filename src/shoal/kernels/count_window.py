@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from shoal.kernels.aggregate.cells import Codes, cells_of, codes_of
 from shoal.kernels.aggregate.closing import LARGEST_EXPANSION
-from shoal.kernels.aggregate.slots import Slot, merged_values, partial_values, result_columns, slots_of
+from shoal.kernels.aggregate.slots import FilledCells, Slot, merged_values, partial_values, result_columns, slots_of
 from shoal.kernels.aggregate.windowed import WINDOW_END
 from shoal.kernels.columns.block import Block, Column, concat, take
 from shoal.kernels.columns.order import due, group_numbers, in_order
@@ -199,7 +199,8 @@ class _Step:
         panes, first = self.panes[timely], self.first[timely]
         coded = [Codes(groups, self.size), codes_of(panes), codes_of(first)]
         cells = cells_of(coded, timely.size)
-        _, sample, values = partial_values(kernel.slots, cells.of_row, cells.size, rows.block)
+        filled = FilledCells.of(cells.of_row, cells.size)
+        values, sample = partial_values(kernel.slots, filled, rows.block), filled.sample
         keys = rows.take(sample)
         owners = RowTable({INSTANCE: keys.instance, **{key: keys[key] for key in kernel.key_names}})
         groups, panes, first = groups[sample], panes[sample], first[sample]

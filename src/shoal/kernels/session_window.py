@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.kernels.aggregate.slots import Slot, merged_values, partial_values, result_columns, slots_of
+from shoal.kernels.aggregate.slots import FilledCells, Slot, merged_values, partial_values, result_columns, slots_of
 from shoal.kernels.aggregate.windowed import WINDOW_END
 from shoal.kernels.columns.block import Block, Column, take
 from shoal.kernels.columns.order import group_numbers
@@ -64,7 +64,9 @@ class SessionKernel(RowKernel):
         times = self.row_times(port, block)
         rows = RowTable.of(block, self.key_names)
         cells, size = _sessions(group_numbers([rows], self.key_names)[0], times, times, self.gap_us)
-        used, sample, values = partial_values(self.slots, cells, size, block)
+        filled = FilledCells.of(cells, size)
+        used, sample = filled.numbers, filled.sample
+        values = partial_values(self.slots, filled, block)
         first, last = _bounds(cells, times, times, size)
         keys = {key: take(block.columns[key], sample) for key in self.key_names}
         return {0: self._table(block.columns[INSTANCE][sample], keys, first[used], last[used], values)}

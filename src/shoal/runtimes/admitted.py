@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -33,11 +34,10 @@ class AdmittedStream:
             self.dead.append(file_letter(self.stream, raw))
             return None
         source = self.program.inputs[self.stream]
-        full, wanted = arrow_schema(source.schema), self.program.wanted(self.stream)
-        expected = pa.schema([full.field(name) for name in wanted.read])
         ahead = source.max_ahead_us
         not_after_us = None if ahead is None else self.now_us + ahead
-        admitted = admit(raw, expected, source.time, not_after_us, wanted.checked)
+        checked = self.program.wanted(self.stream).checked
+        admitted = admit(raw, self._expected, source.time, not_after_us, checked)
         self.rows += raw.batch.num_rows
         for refusal in admitted.refusals:
             self.refused[refusal.reason] += int(refusal.rows.size)
@@ -52,3 +52,9 @@ class AdmittedStream:
         # the newest row counts before: watermarks do not depend on what is shed
         kept = self.shedder.kept(block, Positions.of(raw, admitted_rows(raw, admitted.refusals)))
         return kept if kept.length else None
+
+    @cached_property
+    def _expected(self) -> pa.Schema:
+        """The columns that are read."""
+        full = arrow_schema(self.program.inputs[self.stream].schema)
+        return pa.schema([full.field(name) for name in self.program.wanted(self.stream).read])

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -48,6 +49,44 @@ def test_rows_of_a_group_within_one_pane_get_its_newest_time(tmp_path: Path) -> 
 
 def test_rows_of_a_group_in_two_panes_keep_their_times(tmp_path: Path) -> None:
     assert read(file(tmp_path, [7, 59, 3, 59, 60, 61, 65, 61, 62])) == [59, 59, 59, 59, 60, 61, 65, 65, 65]
+
+
+def paged(folder: Path, first_s: int, rows: int, options: dict[str, Any]) -> tuple[str, list[int]]:
+    """A row group with a row for every millisecond, in pages of at most 20,000 rows; also the times."""
+    ms = np.arange(first_s * 1000, first_s * 1000 + rows)
+    table = pa.table({"ts": pa.array(ms).view(pa.timestamp("ms")), "n": pa.array(ms)})
+    pq.write_table(table, folder / "rows.parquet", **options)
+    return str(folder / "rows.parquet"), ms.tolist()
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"data_page_version": "2.0"}])
+def test_rows_of_a_page_within_one_pane_get_its_newest_time(tmp_path: Path, options: dict[str, Any]) -> None:
+    path, ms = paged(tmp_path, 40, 50_000, options)  # pages end at 60 s, 80 s and 90 s
+    newest = [ms[min(at // 20_000 * 20_000 + 19_999, 49_999)] for at in range(50_000)]
+    assert read(path) == [each / 1000 for each in newest]
+
+
+def test_rows_keep_their_times_if_a_page_is_in_two_panes(tmp_path: Path) -> None:
+    path, ms = paged(tmp_path, 41, 50_000, {})
+    assert read(path) == [each / 1000 for each in ms]
+
+
+def test_the_oldest_time_of_a_batch_is_that_of_its_pages(tmp_path: Path) -> None:
+    path, _ = paged(tmp_path, 40, 200_000, {"row_group_size": 60_000})
+    minutes = replace(MINUTES, pane_us=20 * SECOND_US)
+    raws = list(Parquet().read(path, range(4), 0, Wanted(("ts", "n"), pa.schema([]), minutes)))
+    assert len(raws) > 1
+    for raw in raws:
+        first_ms = raw.batch.column("n")[0].as_py()
+        page_ms = first_ms // 20_000 * 20_000
+        assert raw.oldest_us == page_ms * 1000
+
+
+def test_texts_do_not_keep_times_from_being_left_out(tmp_path: Path) -> None:
+    texts = replace(MINUTES, beside=pa.schema([pa.field("n", pa.string(), nullable=False)]))
+    for column in (pa.array(["1", "x", "3"]), pa.array(["1", "x", "3"]).dictionary_encode()):
+        assert read(file(tmp_path, [7, 59, 3], column), texts) == [59, 59, 59]
+    assert read(file(tmp_path, [7, 59, 3], pa.array(["1", None, "3"])), texts) == [7, 59, 3]
 
 
 def test_without_permission_rows_keep_their_times(tmp_path: Path) -> None:

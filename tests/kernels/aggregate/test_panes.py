@@ -16,6 +16,7 @@ from shoal.kernels.aggregate.cells import codes_of
 from shoal.kernels.aggregate.closing import closed_windows
 from shoal.kernels.aggregate.panes import PaneShape, PaneTable, concat_tables, grouping, merged_panes
 from shoal.kernels.columns.block import Block, Column
+from shoal.kernels.columns.table import INSTANCE
 from shoal.model.query.aggregate import count, sum_, top_k
 from shoal.model.query.window import Window
 
@@ -145,7 +146,9 @@ PARTS = st.lists(
 def partial_of(events: Sequence[tuple[int, int, int | None]]) -> PaneTable:
     instance, pane = (np.array([event[at] for event in events]) for at in (0, 1))
     block = Block.from_arrow(pa.record_batch({"v": pa.array([event[2] for event in events], pa.int64())}))
-    return panes.partial(SUMS, block, instance, pane, grouping(SUMS, instance, 2, [], codes_of(pane)))
+    block = Block({**block.columns, INSTANCE: instance}, block.length)
+    cells = grouping(SUMS, instance, 2, [], codes_of(pane))
+    return panes.partial(SUMS, block, panes.Grouped.of(SUMS, block, pane, cells))
 
 
 @settings(deadline=None, max_examples=100)

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.kernels.aggregate.slots import Slot, partial_values, result_column, result_columns, slot_of, slots_of
+from shoal.kernels.aggregate.slots import (
+    FilledCells,
+    Slot,
+    partial_values,
+    result_column,
+    result_columns,
+    slot_of,
+    slots_of,
+)
 from shoal.kernels.columns.block import Block
 from shoal.model.query.aggregate import Aggregate, count, count_distinct, max_, mean, min_, sum_, top_k
 
@@ -185,7 +193,7 @@ def test_aggregates_share_their_running_values(aggregates: list[Aggregate], want
 
 def test_values_of_a_block_without_nulls_are_not_counted_again() -> None:
     slots = slots_of([sum_("v")], {"v": "int64"}, {"v"})
-    _, _, values = partial_values(slots, np.array([0, 1, 0]), 2, Block({"v": np.array([1, 2, 3])}, 3))
+    values = partial_values(slots, FilledCells.of(np.array([0, 1, 0]), 2), Block({"v": np.array([1, 2, 3])}, 3))
     assert values[1] is values[0]
 
 
@@ -199,7 +207,7 @@ def test_values_are_counted_where_a_block_has_nulls_and_null_is_the_result_of_no
     ]
     slots = slots_of([each for _, each in aggregates], {"v": "int64"}, {"v"})
     block = Block.from_arrow(pa.record_batch({"v": pa.array([1, None, 3, None], pa.int64())}))
-    _, _, values = partial_values(slots, np.array([0, 1, 0, 1]), 2, block)
+    values = partial_values(slots, FilledCells.of(np.array([0, 1, 0, 1]), 2), block)
     columns = result_columns(aggregates, {"v": "int64"}, slots, values)
     assert columns.pop("n").tolist() == [2, 0]
     assert {name: column.to_pylist() for name, column in columns.items()} == {

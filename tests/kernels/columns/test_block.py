@@ -58,6 +58,15 @@ def test_texts_with_and_without_dictionary_are_concatenated() -> None:
     assert take(plain.dictionary_encode(), np.array([1, 1])).to_pylist() == ["b", "b"]
 
 
+def test_rows_of_coded_texts_keep_the_dictionary() -> None:
+    coded = pa.array(["x", "a", "b", None, "a"]).dictionary_encode()
+    for part, rows, expected in [(coded[1:3], [1, 0, 1], ["b", "a", "b"]), (coded, [3, 0], [None, "x"])]:
+        taken = take(part, np.array(rows))
+        assert taken.to_pylist() == expected
+        assert taken.type == coded.type
+        assert taken.dictionary.equals(coded.dictionary)
+
+
 def test_a_schema_in_arrow_has_its_columns_in_order() -> None:
     schema = Schema.of({"ts": "timestamp", "speed": "float64", "kind": "string"})
     assert arrow_schema(schema).names == ["ts", "speed", "kind"]

@@ -20,6 +20,8 @@ _ALWAYS_FIT: Mapping[pa.DataType, tuple[pa.DataType, ...]] = {
     pa.bool_(): (pa.bool_(),),
 }
 """For declared types, the types in a file all of whose values can be converted; texts may not be UTF-8."""
+_MOSTLY_FIT = {**_ALWAYS_FIT, pa.string(): (pa.string(), pa.large_string(), pa.string_view())}
+"""The same, with texts: who reads coarse times reads again if one is refused after all."""
 
 
 class Format(Protocol):
@@ -59,11 +61,13 @@ class Parquet:
             columns = [*wanted.read, *_doubtful(schema, wanted.checked, partial(without_nulls, footer))]
             texts = [name for name in columns if _is_bytes(schema.field(name).type)]
             coarse = wanted.coarse
-            if coarse is not None and any(_doubtful(schema, coarse.beside, partial(without_nulls, footer))):
+            if coarse is not None and any(
+                _doubtful(schema, coarse.beside, partial(without_nulls, footer), _MOSTLY_FIT)
+            ):
                 coarse = None
             with pq.ParquetFile(handle, metadata=footer, read_dictionary=texts) as file:
                 groups = [unit for unit in units if unit < file.num_row_groups]
-                for batch, oldest_us in batches(file, groups, columns, BATCH_ROWS, coarse):
+                for batch, oldest_us in batches(handle, file, groups, columns, BATCH_ROWS, coarse):
                     yield RawBatch(batch, path, first_row, oldest_us=oldest_us)
                     first_row += batch.num_rows
 
@@ -99,13 +103,20 @@ def _require(schema: pa.Schema, columns: Sequence[str]) -> None:
         raise ValueError(f"it {fault}")
 
 
-def _doubtful(schema: pa.Schema, checked: pa.Schema, without_nulls: Callable[[str], bool]) -> Iterator[str]:
+def _doubtful(
+    schema: pa.Schema,
+    checked: pa.Schema,
+    without_nulls: Callable[[str], bool],
+    fitting: Mapping[pa.DataType, tuple[pa.DataType, ...]] = _ALWAYS_FIT,
+) -> Iterator[str]:
     """Columns of a file in which a value may be refused."""
     for field in checked:
         if field.name not in schema.names:
             continue
         given = schema.field(field.name).type
-        always_fits = given in _ALWAYS_FIT.get(field.type, ()) and (field.nullable or without_nulls(field.name))
+        if pa.types.is_dictionary(given):  # as pyarrow gives a column back that was one
+            given = given.value_type
+        always_fits = given in fitting.get(field.type, ()) and (field.nullable or without_nulls(field.name))
         if not always_fits:
             yield field.name
 

@@ -109,8 +109,9 @@ class CoarseTime:
     """Event time of which queries see no more than the pane: `column // pane_us`.
 
     Where all rows of a part lie in one pane, from `from_us` to `until_us`, each of them may be given the largest time
-    of the part. Watermarks stay the same, since every row of the part gets in: a source may do it only where no value
-    of the columns `beside` can be refused.
+    of the part. Watermarks stay the same if every row of the part gets in: a source may do it only where no value of
+    the columns `beside` can be refused, but for texts that are not UTF-8. Who asks must read again without it if a row
+    is refused after all.
     """
 
     column: str

@@ -3,7 +3,8 @@
 A merged table has one row per instance, pane and key. A key with a single row among the panes of the closing windows
 needs no merging: its aggregates are the same in every window that it is in. So they are computed, and compared with a
 condition, once per row. In tumbling windows that is every row; in sliding windows the rows of keys that come once, as
-those of vehicles that move. Only the rest is expanded to one row per window, and merged.
+those of vehicles that move. Only the rest is merged: by sliding if its keys are in most panes, else expanded to one row
+per window.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 from shoal.kernels import loops
 from shoal.kernels.aggregate.cells import Codes, cells_of, codes_of
 from shoal.kernels.aggregate.panes import Ints, PaneShape, PaneTable, repeated_keys
+from shoal.kernels.aggregate.sliding import WindowValues, slid_values
 from shoal.kernels.aggregate.slots import Array, each_once, filled_values, merged_values, result_columns
 from shoal.kernels.columns.block import Block, Column, concat, take
 from shoal.kernels.expression.evaluate import holds
@@ -53,6 +55,9 @@ def closed_windows(
     parts = list(_of_single_rows(shape, table, rows, (first, last), having))
     if several.size:
         table = table.take(several)
+        slid = slid_values(shape, table, keys, first, last)
+        if slid is not None:
+            return _concat_closed(shape, [*parts, _closed(shape, table, slid, having)])
         limit = LARGEST_EXPANSION // shape.width
         runs = _runs(table.pane, shape.window.panes, first, last, limit)
         parts += [_closed_run(shape, table, keys, having, run) for run in runs]
@@ -132,11 +137,18 @@ def _closed_run(
     cells = cells_of([keys.take(rows), codes_of(windows)], expanded).fitting(shape.width)
     sample, filled = cells.samples()
     merged_slots = merged_values(shape.slots, table.slots, rows, cells.of_row, cells.size)
-    found = _aggregates(shape, filled_values(merged_slots, filled))
+    values = filled_values(merged_slots, filled)
+    return _closed(shape, table, WindowValues(rows[sample], windows[sample], values), having)
+
+
+def _closed(shape: PaneShape, table: PaneTable, given: WindowValues, having: Expression | None) -> ClosedWindows:
+    """The aggregates of windows from their running values."""
+    rows, windows, found = given.rows, given.windows, _aggregates(shape, given.slots)
     if having is not None:
-        wanted = np.flatnonzero(holds(having, Block(found, sample.size)))
-        sample, found = sample[wanted], {name: take(column, wanted) for name, column in found.items()}
-    return _chosen(shape, table, rows[sample], windows[sample], found)
+        wanted = np.flatnonzero(holds(having, Block(found, rows.size)))
+        rows, windows = rows[wanted], windows[wanted]
+        found = {name: take(column, wanted) for name, column in found.items()}
+    return _chosen(shape, table, rows, windows, found)
 
 
 def _aggregates(shape: PaneShape, values: Sequence[Array]) -> dict[str, Column]:

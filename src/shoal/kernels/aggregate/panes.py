@@ -17,6 +17,7 @@ from shoal.kernels.aggregate.cells import Cells, Codes, cells_of, codes_of
 from shoal.kernels.aggregate.row_groups import RowGroups, combined_codes, groups_of, repeated
 from shoal.kernels.aggregate.slots import (
     Array,
+    FilledCells,
     Slot,
     each_once,
     filled_values,
@@ -26,7 +27,7 @@ from shoal.kernels.aggregate.slots import (
 )
 from shoal.kernels.columns.block import Block, Column, as_column, between, concat, take
 from shoal.kernels.columns.numbering import numbered
-from shoal.kernels.columns.table import from_arrow, owned_column, to_arrow
+from shoal.kernels.columns.table import INSTANCE, from_arrow, owned_column, to_arrow
 from shoal.model.query.aggregate import Aggregate
 from shoal.model.query.window import Window
 
@@ -171,12 +172,52 @@ def grouping(shape: PaneShape, instance: Ints, instances: int, keys: Sequence[Co
     return cells_of([*columns, *keys, panes], instance.size)
 
 
-def partial(shape: PaneShape, block: Block, instance: Ints, panes: Ints, cells: Cells) -> PaneTable:
+@dataclass(frozen=True)
+class RowPanes:
+    """The pane of every row of a block."""
+
+    of_row: Ints
+
+    @classmethod
+    def of(cls, times: Ints, slide_us: int) -> "RowPanes":
+        """The panes of some times, at least one."""
+        panes = np.empty(times.size, np.int64)
+        loops.panes_of(times, slide_us, panes)
+        return cls(panes)
+
+    @cached_property
+    def first(self) -> int:
+        """The first pane of all."""
+        return loops.range_of(self.of_row)[0]
+
+    @cached_property
+    def codes(self) -> Codes:
+        """The panes as small numbers."""
+        return codes_of(self.of_row)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The events of a block by cell, and instance, pane and keys of every cell that has some."""
+
+    cells: FilledCells
+    instance: Ints
+    pane: Ints
+    keys: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, shape: PaneShape, block: Block, panes: Ints, cells: Cells) -> "Grouped":
+        """Count the events of each cell."""
+        filled = FilledCells.of(cells.of_row, cells.size)
+        rows = filled.sample
+        keys = tuple(take(block.columns[key], rows) for key in shape.keys)
+        return cls(filled, block.columns[INSTANCE][rows], panes[rows], keys)
+
+
+def partial(shape: PaneShape, block: Block, grouped: Grouped) -> PaneTable:
     """Aggregate a block whose events are grouped into cells."""
-    cells = cells.fitting(shape.width)
-    _, rows, slots = partial_values(shape.slots, cells.of_row, cells.size, block)
-    keys = tuple(take(block.columns[key], rows) for key in shape.keys)
-    return PaneTable(instance[rows], panes[rows], keys, tuple(slots))
+    slots = partial_values(shape.slots, grouped.cells, block)
+    return PaneTable(grouped.instance, grouped.pane, grouped.keys, tuple(slots))
 
 
 def merged_panes(shape: PaneShape, tables: Sequence[PaneTable]) -> PaneTable:

@@ -193,14 +193,29 @@ def result_columns(
     return columns
 
 
-def partial_values(
-    slots: Sequence[Slot], cells: NDArray[np.int64], size: int, block: Block
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Array]]:
-    """The cells of a block's events, one event of each cell, and their running values."""
-    counts, sample = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    loops.add_one(cells, counts, sample)
-    used = np.flatnonzero(counts)
-    values: list[Array] = [counts[used]]
+@dataclass(frozen=True)
+class FilledCells:
+    """The cells that have events: their numbers, one event of each, and how many each has; `size` is that of all."""
+
+    of_row: NDArray[np.int64]
+    size: int
+    numbers: NDArray[np.int64]
+    sample: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, cells: NDArray[np.int64], size: int) -> "FilledCells":
+        """Count the events of each cell."""
+        counts, sample = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        loops.add_one(cells, counts, sample)
+        used = np.flatnonzero(counts)
+        return cls(cells, size, used, sample[used], counts[used])
+
+
+def partial_values(slots: Sequence[Slot], filled: FilledCells, block: Block) -> list[Array]:
+    """The running values of the cells of a block's events."""
+    cells, size, used = filled.of_row, filled.size, filled.numbers
+    values: list[Array] = [filled.counts]
     present: dict[str, tuple[NDArray[np.int64], Column]] = {}
     for slot in slots[1:]:
         if slot.column not in present:
@@ -212,7 +227,7 @@ def partial_values(
         into = slot.empty(size)
         slot.add(value_cells, column, into)
         values.append(into[used])
-    return used, sample[used], values
+    return values
 
 
 def single_values(slots: Sequence[Slot], block: Block) -> list[Array] | None:

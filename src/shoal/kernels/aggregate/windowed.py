@@ -11,9 +11,11 @@ from shoal.kernels.aggregate.cells import Cells, cells_of_numbers, codes_of
 from shoal.kernels.aggregate.closing import closed_windows
 from shoal.kernels.aggregate.lost_panes import pane_bounds
 from shoal.kernels.aggregate.panes import (
+    Grouped,
     Ints,
     PaneShape,
     PaneTable,
+    RowPanes,
     concat_tables,
     grouping,
     key_codes,
@@ -145,14 +147,20 @@ class AggregateKernel(StatefulKernel):
         """Partial aggregates of the rows that are not late; kernels share panes and cells where they agree."""
         if not block.length:
             return {}, block
-        shape = self.shape
-        panes = shared.once(("panes", self.time, shape.window.slide_us), lambda: self.panes(block))
-        late = self.late_panes(panes, watermark_us)
-        if late.any():
-            return {0: self.partial(block.where(~late), panes[~late])}, block.take(np.flatnonzero(late))
-        group = ("cells", self.time, shape.window.slide_us, shape.keys, shape.by_instance)
-        cells = shared.once(group, lambda: self.cells(block, panes, shared.instances))
-        return {0: self.partial(block, panes, cells)}, Block({}, 0)
+        shape, slide_us = self.shape, self.window.slide_us
+        times = self.row_times(0, block)
+        panes = shared.once_of(times, ("panes", slide_us), lambda: RowPanes.of(times, slide_us))
+        if panes.first <= self._newest_closed(watermark_us):
+            late = self.late_panes(panes.of_row, watermark_us)
+            on_time = panes.of_row[~late]
+            return {0: self.partial(block.where(~late), on_time)}, block.take(np.flatnonzero(late))
+        group = (self.time, slide_us, shape.keys, shape.by_instance)
+        cells = shared.once(("cells", *group), lambda: self.cells(block, panes, shared.instances))
+        fitting = cells.fitting(shape.width)
+        if fitting is not cells:
+            return {0: partial(shape, block, Grouped.of(shape, block, panes.of_row, fitting))}, Block({}, 0)
+        grouped = shared.once(("grouped", *group), lambda: Grouped.of(shape, block, panes.of_row, cells))
+        return {0: partial(shape, block, grouped)}, Block({}, 0)
 
     def with_condition(self, condition: Expression) -> "AggregateKernel":
         """The kernel with a condition on its aggregates; unchanged if the condition reads other columns."""
@@ -199,23 +207,27 @@ class AggregateKernel(StatefulKernel):
 
     def late_panes(self, panes: Ints, watermark_us: int) -> NDArray[np.bool_]:
         """Which panes belong to closed windows only."""
-        newest_closed = watermark_us // self.shape.window.slide_us - self.shape.window.panes
+        newest_closed = self._newest_closed(watermark_us)
         if panes.size and loops.range_of(panes)[0] > newest_closed:
             return np.zeros(panes.size, bool)
         return panes <= newest_closed
 
-    def cells(self, block: Block, panes: Ints, instances: int) -> Cells:
+    def _newest_closed(self, watermark_us: int) -> int:
+        """The last pane that belongs to closed windows only."""
+        return watermark_us // self.window.slide_us - self.window.panes
+
+    def cells(self, block: Block, panes: RowPanes, instances: int) -> Cells:
         """Group the rows of a block by instance, key and pane."""
         keys, instance = [block.columns[key] for key in self.shape.keys], block.columns[INSTANCE]
-        cells = cells_of_numbers([*([instance] if self.shape.by_instance else []), *keys, panes], block.length)
-        return cells or grouping(self.shape, instance, instances, [codes_of(key) for key in keys], codes_of(panes))
+        numbers = [*([instance] if self.shape.by_instance else []), *keys, panes.of_row]
+        cells = cells_of_numbers(numbers, block.length)
+        return cells or grouping(self.shape, instance, instances, [codes_of(key) for key in keys], panes.codes)
 
-    def partial(self, block: Block, panes: Ints, cells: Cells | None = None) -> PaneTable:
+    def partial(self, block: Block, panes: Ints) -> PaneTable:
         """Aggregate a block without state, before it leaves the machine that read it."""
-        instance = block.columns[INSTANCE]
-        if cells is None:
-            cells = self.cells(block, panes, int(instance.max(initial=0)) + 1)
-        return partial(self.shape, block, instance, panes, cells)
+        instances = int(block.columns[INSTANCE].max(initial=0)) + 1
+        cells = self.cells(block, RowPanes(panes), instances).fitting(self.shape.width)
+        return partial(self.shape, block, Grouped.of(self.shape, block, panes, cells))
 
     def window_range(self, before_us: int, after_us: int) -> tuple[int, int]:
         """Numbers of the windows that close when the watermark goes from one time to another."""

@@ -50,8 +50,7 @@ class Block:
 
     def where(self, mask: NDArray[np.bool_]) -> "Block":
         """The rows a mask selects; the block itself when it selects all."""
-        rows = np.flatnonzero(mask)
-        return self if rows.size == self.length else self.take(rows)
+        return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def take(self, rows: NDArray[np.int64]) -> "Block":
         """The given rows, in the given order."""
@@ -99,7 +98,12 @@ def take(column: Column, rows: NDArray[np.int64]) -> Column:
         return column[rows] if column.ndim == 1 else np.take(column, rows, axis=0)
     if isinstance(column, Nullable):
         return nullable(column.values[rows], column.valid[rows])
-    return column[rows] if isinstance(column, Ragged) else column.take(pa.array(rows))
+    if isinstance(column, Ragged):
+        return column[rows]
+    if pa.types.is_dictionary(column.type) and not column.indices.null_count:
+        codes = column.indices.to_numpy(zero_copy_only=False)[rows]  # Arrow takes a tenth of a millisecond for few rows
+        return pa.DictionaryArray.from_arrays(pa.array(codes), column.dictionary, safe=False)
+    return column.take(pa.array(rows))
 
 
 def between(column: Column, begin: int, end: int) -> Column:

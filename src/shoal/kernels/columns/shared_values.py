@@ -25,3 +25,11 @@ class Shared:
             self.cache[key] = make()
         found: T = self.cache[key]
         return found
+
+    def once_of(self, column: Any, name: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """The cached value of a name for a column, in blocks of any form: most steps pass columns on as they are."""
+        key = (id(column), *name)
+        if key not in self.cache:
+            self.cache[key] = column, make()  # the column stays alive, so that no other one gets its id
+        found: T = self.cache[key][1]
+        return found

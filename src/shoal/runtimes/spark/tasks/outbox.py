@@ -12,6 +12,8 @@ from shoal.kernels.columns.table import Table
 from shoal.runtimes.spark.tasks import wire
 
 WireRow = tuple[int, int, bytes]
+LATE = "late"
+"""Why rows were refused that only lanes refuse."""
 LARGEST_PIECE = 1 << 18
 """The most rows of state in one message."""
 
@@ -32,7 +34,7 @@ class Outbox:
                 yield parcel.worker, address, wire.pack(piece.to_arrow())
         yield from self._results()
         for lane, late in self.router.late:
-            self.refused["late"] += late.length
+            self.refused[LATE] += late.length
             yield 0, wire.DEAD, wire.pack(late_letters(lane, late, self.router.program.inputs))
 
     def _results(self) -> Iterator[WireRow]:

@@ -1,14 +1,16 @@
 """The stateless work on one slice of a source: what to read of it, and what it gives."""
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from shoal.compiler.program import Program
-from shoal.connectors.sources.source import Slice, Source, Wanted, rows_of
+from shoal.connectors.sources.source import BadFile, RawBatch, Slice, Source, Wanted, rows_of
 from shoal.runtimes.shedder import shedder_of
 from shoal.runtimes.spark.state.checkpoint import EpochPlan
 from shoal.runtimes.spark.tasks.coarse_time import coarse_time
 from shoal.runtimes.spark.tasks.intake import Gathered, Intake
+from shoal.runtimes.spark.tasks.outbox import LATE
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,21 @@ class SlicePass:
     code: str = ""
 
     def gathered(self, turns: AbstractContextManager[object] | None = None) -> Gathered:
-        """What the slice gives; `turns`: see `Intake`."""
-        raw = rows_of(self.source, self.piece, self.wanted()) if self.stream in self.program.inputs else iter(())
+        """What the slice gives; `turns`: see `Intake`.
+
+        If a row was refused that was read with the time of a newer one, the slice is read again with all times: the
+        newest time could be that of the refused row, which must not move the watermark.
+        """
+        if self.stream not in self.program.inputs:
+            return self._of(iter(()), turns)
+        wanted = self.wanted()
+        found = self._of(rows_of(self.source, self.piece, wanted), turns)
+        if wanted.coarse is None or not found.refused.keys() - {LATE}:
+            return found
+        again = self._of(rows_of(self.source, self.piece, replace(wanted, coarse=None)), turns)
+        return replace(again, cost_s=found.cost_s + again.cost_s)
+
+    def _of(self, raw: Iterable[RawBatch | BadFile], turns: AbstractContextManager[object] | None) -> Gathered:
         return Intake(self.program, self.plan, self.stream, turns).gathered(raw, self.piece.partition)
 
     @property
