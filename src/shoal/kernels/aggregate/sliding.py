@@ -114,60 +114,55 @@ def slide_int(grid: Ints, windows: int, values: Ints, into: Ints) -> None:
 @compiled
 def slide_float(grid: Ints, windows: int, values: NDArray[np.float64], into: NDArray[np.float64]) -> None:
     """Sums of floats in three parts."""
-    panes = grid.shape[1]
-    span = panes - windows + 1
-    ends = np.zeros((panes, 3))
-    begin = np.zeros((1, 3))
+    span = grid.shape[1] - windows + 1
+    stop = ((windows - 1) // span + 1) * span
+    ends, begin = np.zeros((stop, 3)), np.zeros((1, 3))
     for key in range(len(grid)):
-        for pane in range(panes - 1, -1, -1):
-            if (pane + 1) % span == 0 or pane == panes - 1:
+        for pane in range(stop - 1, -1, -1):
+            if (pane + 1) % span == 0:
                 ends[pane] = 0.0
             else:
                 ends[pane] = ends[pane + 1]
             row = grid[key, pane]
             if row >= 0:
                 add_sum(ends, pane, values, row)
-        for pane in range(panes):
+        for window in range(windows):
+            at, pane = key * windows + window, window + span - 1
+            into[at] = ends[window]
             if pane % span == 0:
                 begin[0] = 0.0
             row = grid[key, pane]
-            if row >= 0:
+            if window > 0 and row >= 0:
                 add_sum(begin, 0, values, row)
-            window = pane - span + 1
-            if window >= 0:
-                at = key * windows + window
-                into[at] = ends[window]
-                if window % span != 0:
-                    add_sum(into, at, begin, 0)
+            if window % span != 0:
+                add_sum(into, at, begin, 0)
 
 
 @compiled
 def slide_extreme(grid: Ints, windows: int, values: Numbers, largest: bool, into: Numbers) -> None:
     """Smallest or largest values; `into` holds what is before any event."""
-    panes = grid.shape[1]
-    span = panes - windows + 1
+    span = grid.shape[1] - windows + 1
+    stop = ((windows - 1) // span + 1) * span
     nothing = into[0]
-    ends = np.empty(panes, into.dtype)
+    ends = np.empty(stop, into.dtype)
     for key in range(len(grid)):
         best = nothing
-        for pane in range(panes - 1, -1, -1):
+        for pane in range(stop - 1, -1, -1):
             if (pane + 1) % span == 0:
                 best = nothing
             row = grid[key, pane]
             if row >= 0 and (exceeds(values[row], best) if largest else exceeds(best, values[row])):
                 best = values[row]
             ends[pane] = best
-        for pane in range(panes):
+        for window in range(windows):
+            pane, end = window + span - 1, ends[window]
             if pane % span == 0:
                 best = nothing
             row = grid[key, pane]
             if row >= 0 and (exceeds(values[row], best) if largest else exceeds(best, values[row])):
                 best = values[row]
-            window = pane - span + 1
-            if window >= 0:
-                end = ends[window]
-                use = window % span != 0 and (exceeds(best, end) if largest else exceeds(end, best))
-                into[key * windows + window] = best if use else end
+            use = window % span != 0 and (exceeds(best, end) if largest else exceeds(end, best))
+            into[key * windows + window] = best if use else end
 
 
 @compiled
@@ -189,13 +184,13 @@ def merge_into(top: Numbers, filled: int, others: Numbers, number: int) -> int:
 @compiled
 def slide_top(grid: Ints, windows: int, values: Numbers, counts: Ints, into: Numbers) -> None:
     """The k largest values, largest first; `counts` is the number of events of each row."""
-    panes, k = grid.shape[1], into.shape[1]
-    span = panes - windows + 1
-    ends, filled = np.zeros((panes, k), into.dtype), np.zeros(panes, np.int64)
+    span, k = grid.shape[1] - windows + 1, into.shape[1]
+    stop = ((windows - 1) // span + 1) * span
+    ends, filled = np.zeros((stop, k), into.dtype), np.zeros(stop, np.int64)
     begin = np.zeros(k, into.dtype)
     for key in range(len(grid)):
-        for pane in range(panes - 1, -1, -1):
-            if (pane + 1) % span == 0 or pane == panes - 1:
+        for pane in range(stop - 1, -1, -1):
+            if (pane + 1) % span == 0:
                 filled[pane] = 0
             else:
                 ends[pane] = ends[pane + 1]
@@ -204,15 +199,13 @@ def slide_top(grid: Ints, windows: int, values: Numbers, counts: Ints, into: Num
             if row >= 0:
                 filled[pane] = merge_into(ends[pane], filled[pane], values[row], min(counts[row], k))
         taken = 0
-        for pane in range(panes):
+        for window in range(windows):
+            at, pane = key * windows + window, window + span - 1
+            into[at] = ends[window]
             if pane % span == 0:
                 taken = 0
             row = grid[key, pane]
-            if row >= 0:
+            if window > 0 and row >= 0:
                 taken = merge_into(begin, taken, values[row], min(counts[row], k))
-            window = pane - span + 1
-            if window >= 0:
-                at = key * windows + window
-                into[at] = ends[window]
-                if window % span != 0:
-                    merge_into(into[at], filled[window], begin, taken)
+            if window % span != 0:
+                merge_into(into[at], filled[window], begin, taken)
