@@ -11,7 +11,7 @@ import pytest
 
 from shoal.compiler.codegen import generated
 from shoal.compiler.codegen.fused import Chain, fused, prepare
-from shoal.compiler.codegen.generated import Loaded, cache_directory
+from shoal.compiler.codegen.generated import Code, Loaded, cache_directory
 from shoal.compiler.steps import DispatchByGroup, Filter
 from shoal.kernels.columns.block import Block
 from shoal.model.query.expression import col
@@ -69,6 +69,12 @@ def test_another_process_loads_what_one_has_compiled(directory: Path) -> None:
 
     assert run() == f"['{COMPILING}'] 0 1 8"
     assert run() == "[] 1 0 8"
+
+
+def test_two_builds_of_a_version_of_python_share_no_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Code("", "none()").name
+    monkeypatch.setattr(sys, "abiflags", f"{sys.abiflags}t")
+    assert Code("", "none()").name != before
 
 
 @pytest.mark.parametrize("kind", ["py", "nbi", "nbc"])

@@ -61,7 +61,7 @@ class Code:
     @cached_property
     def text(self) -> str:
         """Everything that determines the machine code: equal texts have equal code."""
-        made_for = f"shoal {_version()}, numba {numba.__version__}, {sys.implementation.cache_tag}"
+        made_for = f"shoal {_version()}, numba {numba.__version__}, {sys.implementation.cache_tag}{sys.abiflags}"
         return f'"""Generated for {made_for}: {self.signature}."""\n{IMPORTS}{self.body}'
 
     @cached_property

@@ -19,6 +19,7 @@ class PlaceCounts:
         """Nothing has come; `declared` is the instance of every cell unless a division says otherwise."""
         self._declared, self._division = declared, division
         self._by: Division | None = None
+        self._newest: TileCounts | None = None
         self._counts: list[TileCounts] = []
         self._before: list[tuple[Ints, Ints] | None] = []
 
@@ -27,12 +28,13 @@ class PlaceCounts:
         placed = kernel.placed(tables)
         if placed is None:
             return
-        division = self._division()
-        if not self._counts or division is not self._by:
+        division, newest = self._division(), self._newest
+        if newest is None or division is not self._by:
             owners = self._declared if division is None else division.numbers[0]
             self._by = division
-            self._counts.append(TileCounts(TileBorders.of(owners, placed.columns)))
-        self._counts[-1].add(placed)
+            self._newest = newest = TileCounts(TileBorders.of(owners, placed.columns))
+            self._counts.append(newest)
+        newest.add(placed)  # not the last of the list, which the other thread may shorten meanwhile
 
     def taken(self) -> tuple[TileArrivals, ...]:
         """What has come since the last call."""
