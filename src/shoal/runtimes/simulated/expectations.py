@@ -34,18 +34,19 @@ class Expectations:
         self._plain_s, self._plain_events = np.zeros(number), np.zeros(number)
         self._emitting_s, self._emitted = np.zeros(number), np.zeros(number)
 
-    def served(self, step: StepInput, tasks: Records, counts: Counts) -> StepInput:
+    def served(self, step: StepInput, tasks: Records, counts: Counts, workers: int) -> StepInput:
         """A step that is about to come, with the place of every task, and whether a turn ends with it."""
         self._observe(tasks)
         occasions = counts.events if counts.occasions is None else counts.occasions
         emitted = tasks["results"] / np.maximum(tasks["occasions"], 1) * occasions
         work_s = self._event_s() * counts.events + self._emitting_s / np.maximum(self._emitted, 1) * emitted
+        own_s = work_s.copy()
         results, may_emit = emitted * self._sinks, (occasions > 0) & (self._sinks > 0)
         for before, behind, share in self._levels:
             np.add.at(results, before, share * results[behind])
             np.add.at(work_s, before, share * work_s[behind])
             np.logical_or.at(may_emit, before, may_emit[behind])
-        return replace(step, places=highest_rate_first(results, work_s), ends=may_emit)
+        return replace(step, places=highest_rate_first(results, work_s, own_s, workers), ends=may_emit)
 
     def _event_s(self) -> Floats:
         found: Floats = self._plain_s / np.maximum(self._plain_events, 1)

@@ -203,7 +203,7 @@ class SimulatedRuntime(CommandedRun):
         self.consumed += counts.rows
         step = self._costs.step(counts)
         if self._expectations is not None:
-            step = self._expectations.served(step, self._simulated.world.tasks, counts)
+            step = self._expectations.served(step, self._simulated.world.tasks, counts, len(self._workers.cores))
         return step, again_s
 
     def _took(self) -> Iterator[Event]:
