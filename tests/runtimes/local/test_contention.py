@@ -11,21 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.connectors.sinks import MemorySink
-from shoal.runtimes.local.contention import (
+from shoal.runtimes.local.contention import contention, turn_waits
+from shoal.runtimes.local.dataflow.node import Results
+from shoal.runtimes.local.delivery_probe import ProbedRuntime
+from shoal.runtimes.local.node_costs import node_costs
+from shoal.runtimes.local.runtime import LocalSetup
+from shoal.runtimes.local.slowdown import (
     LEAST_TURNS,
     LONG_S,
     MOST_SLOWER,
     WAITS,
     ContendedTurns,
-    contention,
+    errors_of,
     node_factors,
     slowdown,
-    turn_waits,
 )
-from shoal.runtimes.local.dataflow.node import Results
-from shoal.runtimes.local.delivery_probe import ProbedRuntime
-from shoal.runtimes.local.node_costs import node_costs
-from shoal.runtimes.local.runtime import LocalSetup
 from shoal.runtimes.local.trace import TracedTurn
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
@@ -39,7 +39,8 @@ def turns_with(work: list[float], turn: list[float], seed: int, size: int = 900)
     node, others = np.arange(size) % NODES, random.integers(0, len(work), size)
     fixed_s, work_s = np.array([1e-4, 3e-4, 5e-5])[node], random.uniform(0, 1e-3, size)
     wall_s = np.array(turn)[others] * fixed_s + np.array(work)[others] * work_s
-    return ContendedTurns(node, others, fixed_s, work_s, wall_s, np.full(size, np.nan), np.full(size, np.nan))
+    never = np.full(size, np.nan)
+    return ContendedTurns(node, others, fixed_s, work_s, wall_s, never, never, others, *np.zeros((2, size), bool))
 
 
 @settings(max_examples=40)
@@ -113,14 +114,20 @@ def test_deliveries_are_those_beside_as_many_workers_in_a_turn() -> None:
     assert found.deliveries == ((0.001,) * WAITS, (0.002,) * WAITS)
 
 
-def test_the_time_between_turns_is_the_mean_of_workers_that_had_more_to_do() -> None:
+def test_pauses_between_turns_are_those_beside_as_many_workers_in_a_turn_when_they_began() -> None:
     turns = turns_with([1.0, 1.0], [2.0, 2.0], 5)
-    assert slowdown(turns, np.ones(NODES), 2).between_s is None
-    between_s = np.where(np.arange(len(turns.node)) < 2 * LEAST_TURNS, 4e-5, np.nan)
-    between_s[0] = 1e-4
-    found = slowdown(replace(turns, between_s=between_s), np.ones(NODES), 2)
-    assert found.between_s == pytest.approx(4e-5 + 6e-5 / (2 * LEAST_TURNS))
-    assert found.data(["a", "b", "c"])["between_s"] == found.between_s
+    assert slowdown(turns, np.ones(NODES), 2).pauses == ((0.0,) * WAITS,) * 2
+    pause_s = np.where(turns.others == 1, 9e-5, 3e-5)
+    found = slowdown(replace(turns, pause_s=pause_s, others=1 - turns.others), np.ones(NODES), 2)
+    assert found.pauses == ((3e-5,) * WAITS, (9e-5,) * WAITS)
+    assert found.data(["a", "b", "c"])["pauses"] == found.pauses
+
+
+def test_too_few_pauses_beside_some_number_of_workers_count_with_all_others() -> None:
+    turns = turns_with([1.0, 1.0], [2.0, 2.0], 5)
+    few = (turns.beside == 1) & (np.cumsum(turns.beside) >= WAITS)
+    found = slowdown(replace(turns, pause_s=np.where(few, np.nan, 4e-5)), np.ones(NODES), 2)
+    assert found.pauses == ((4e-5,) * WAITS,) * 2
 
 
 def test_a_delivery_is_measured_with_the_last_results_once_more() -> None:
@@ -152,7 +159,8 @@ def test_a_worker_wakes_up_from_the_end_of_the_turn_that_gave_it_something_to_do
     found = turn_waits(
         [trace(writer, (0.0, 1.0, 0), (2.0, 3.0, 0), (3.5, 4.5, 0)), trace(reader, (1.25, 2.5, 1), (3.125, 5.0, 1))]
     )
-    assert np.isnan(found[0]).all()
+    assert np.isnan(found[0][:, 0]).all()  # the source could be polled again while its worker was busy
+    assert found[0][1:, 1].tolist() == [1.0, 0.5]
     assert found[1][:, 0].tolist() == [0.25, 0.125]
     assert np.isnan(found[1][:, 1]).all()
 
@@ -163,16 +171,54 @@ def test_a_worker_that_was_busy_had_not_to_wake_up() -> None:
     found = turn_waits([trace(writer, (0.0, 1.0, 0), (1.0, 2.0, 0)), trace(reader, (1.5, 3.0, 1), (3.25, 4.0, 1))])
     assert np.isnan(found[1][1, 0])
     assert found[1][1, 1] == 0.25
+    assert found[1][:, 2:].tolist() == [[1, 1], [0, 0]]
 
 
 def test_contention_is_measured_at_rates_and_as_fast_as_possible() -> None:
     job = workload("ysb").ready(0, Amount(20_000), {"per_s": "1000"}).job
     nodes = node_costs(job.graph, job.sources, 0.1, queues="worker-queue")["nodes"]
     found = contention(job.graph, job.sources, 1e-6, nodes)
-    assert set(found) == {"at_rate", "as_fast_as_possible", "nodes", "long_s"}
+    assert set(found) == {"at_rate", "as_fast_as_possible", "nodes", "long_s", "errors"}
     assert set(found["nodes"]) == {node["name"] for node in nodes}
     for part in (found["at_rate"], found["as_fast_as_possible"]):
-        assert len(part["work"]) == len(part["turn"]) == len(part["deliveries"]) == len(part["wake_ups"]) >= 1
+        assert len(part["work"]) == len(part["turn"]) == len(part["deliveries"]) == len(part["wake_ups"])
+        assert len(part["pauses"]) == len(part["turn"]) >= 1
         assert set(part["waits"]) <= set(found["nodes"])
         assert min(*part["work"], *part["turn"], *part["long"]) >= 1.0
         assert len(part["long"]) == len(part["work"])
+
+
+def test_turns_that_bring_only_a_watermark_count_for_pauses_and_not_for_factors() -> None:
+    turns = turns_with([1.0, 1.0], [2.0, 2.0], 7)
+    empty = np.arange(len(turns.node)) % 5 == 0
+    mixed = replace(
+        turns,
+        empty=empty,
+        wall_s=np.where(empty, 1e-5, turns.wall_s),
+        pause_s=np.where(empty, 2e-5, 7e-5),
+    )
+    found = slowdown(mixed, node_factors(mixed, NODES, 2), 2)
+    assert found.turn == pytest.approx((2.0, 2.0), abs=1e-3)
+    assert np.mean(found.pauses) == pytest.approx(6e-5, rel=0.05)
+    assert errors_of([mixed], mixed, node_factors(mixed, NODES, 2), 2) == pytest.approx([0.0], abs=1e-3)
+
+
+def test_a_factor_of_work_that_turns_hardly_tell_is_the_usual_one() -> None:
+    random = np.random.default_rng(8)
+    plain = turns_with([1.0], [2.0], 8)
+    hardly = replace(plain, work_s=plain.fixed_s * random.uniform(0.01, 0.02, len(plain.node)))
+    noisy = replace(hardly, wall_s=2 * hardly.fixed_s * random.exponential(1.0, len(plain.node)))
+    assert slowdown(noisy, np.ones(NODES), 1).work[0] == pytest.approx(1.0, abs=0.1)
+
+
+def test_turns_with_results_are_modelled_apart_by_what_they_take_longer() -> None:
+    plain = turns_with([1.0, 1.0], [2.0, 2.0], 9)
+    closes = (plain.node == 1) & (np.arange(len(plain.node)) % 4 == 0)
+    more_s = np.where(closes, np.linspace(0.0, 2e-3, len(plain.node)), 0.0)
+    mixed = replace(plain, closes=closes, wall_s=plain.wall_s + more_s)
+    found = slowdown(mixed, node_factors(mixed, NODES, 2), 2)
+    assert found.turn == pytest.approx((2.0, 2.0), abs=1e-3)
+    assert set(found.closings) == {1}
+    assert np.mean(found.closings[1]) == pytest.approx(float(more_s[closes].mean()), rel=0.02)
+    assert max(found.closings[1]) > 1.8e-3
+    assert found.data(["a", "b", "c"])["closings"] == {"b": found.closings[1]}

@@ -147,6 +147,12 @@ def _contention(found: Mapping[str, Any]) -> str:
             f"times as long, its work {part['work'][-1]:.1f} times; an idle worker begins a turn after "
             f"{wake_s * 1e3:.1f} ms"
         )
+    errors = found["errors"]
+    if errors:
+        lines.append(
+            f"the time of all turns of {len(errors)} single runs at a rate is modelled with an error of "
+            f"{min(errors):+.0%} to {max(errors):+.0%}"
+        )
     return "\n" + "\n".join(lines)
 
 

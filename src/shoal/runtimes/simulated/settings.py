@@ -280,6 +280,7 @@ class SimulatedSettings:
             self.hand_over_s,
             by_turn=by_turn,
             traced=self.trace_results,
+            seed=self.seed,
         )
 
     @classmethod

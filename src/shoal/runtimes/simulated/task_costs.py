@@ -42,7 +42,9 @@ class TaskCosts:
         self._emit_s = factor * np.array([cost.emit_s for cost in costs])
         self._uncounted_s = factor * np.array([cost.uncounted_s for cost in costs])
         self._spread = np.array([cost.spread for cost in costs])
-        self._waits = _waits([cost.waits for cost in costs])
+        self._waits = _rows([cost.waits for cost in costs], 1.0)
+        self._closings = _rows([cost.closings for cost in costs], 0.0)
+        self._bare = np.array([cost.bare_s / cost.fixed_s if cost.fixed_s else 0.0 for cost in costs])
         self._steps = 0
 
     def tasks(self) -> Tasks:
@@ -75,11 +77,17 @@ class TaskCosts:
             varied = np.exp(random.standard_normal(len(work_s)) * self._spread - self._spread**2 / 2)
             work_s *= varied
             once_s *= varied
+        if self._closings is not None:
+            work_s += self._closing_s(counts.results > 0, self._closings)
         waited = None
         if self._waits is not None:
             random = np.random.default_rng([self._seed, self._steps, 1])
             rows, width = self._waits.shape
             waited = self._waits[np.arange(rows), random.integers(0, width, rows)]
+        if merged.bare is not None and len(merged.bare):
+            bare = merged.bare[~active[merged.bare] & (self._bare[merged.bare] > 0)]
+            waited = np.ones(len(work_s)) if waited is None else waited
+            active[bare], waited[bare] = True, -self._bare[bare]
         self._steps += 1
         work_s = np.where(active, np.maximum(work_s, LEAST_S), 0.0)
         size = counts.events * self._plan.row_bytes
@@ -103,15 +111,26 @@ class TaskCosts:
 
     def _emitting_s(self, emitting: NDArray[np.bool_]) -> Floats:
         """What tasks with results cost more: once for those of a lane on one worker, divided among them."""
-        together = np.bincount(self._plan.group, weights=emitting, minlength=int(self._plan.group.max()) + 1)
-        parts = np.minimum(together, self._workers) / np.maximum(together, 1)
-        found: Floats = np.where(emitting, self._emit_s * parts[self._plan.group], 0.0)
+        found: Floats = np.where(emitting, self._emit_s * self._parts(emitting), 0.0)
         return found
 
+    def _closing_s(self, emitting: NDArray[np.bool_], closings: Floats) -> Floats:
+        """The random part of that, which is one for all tasks of a lane."""
+        random = np.random.default_rng([self._seed, self._steps, 2])
+        drawn = random.integers(0, closings.shape[1], int(self._plan.group.max()) + 1)[self._plan.group]
+        found: Floats = np.where(emitting, closings[np.arange(len(closings)), drawn] * self._parts(emitting), 0.0)
+        return found
 
-def _waits(several: Sequence[tuple[float, ...]]) -> Floats | None:
-    """Random factors of the fixed part of every task, a row for each; None if no fixed part varies."""
+    def _parts(self, emitting: NDArray[np.bool_]) -> Floats:
+        """The share of every task in what the tasks with results of a lane on one worker cost once."""
+        together = np.bincount(self._plan.group, weights=emitting, minlength=int(self._plan.group.max()) + 1)
+        parts: Floats = (np.minimum(together, self._workers) / np.maximum(together, 1))[self._plan.group]
+        return parts
+
+
+def _rows(several: Sequence[tuple[float, ...]], usual: float) -> Floats | None:
+    """Random values of every task, a row for each, which is a usual one without values; None if no task has any."""
     width = max(map(len, several), default=0)
     if not width:
         return None
-    return np.array([np.resize(np.array(each or (1.0,)), width) for each in several])
+    return np.array([np.resize(np.array(each or (usual,)), width) for each in several])

@@ -111,38 +111,37 @@ def test_a_join_weighs_by_its_matches_and_a_pattern_by_its_conditions() -> None:
     assert kind_of["match"].event_s == pytest.approx(3 * WEIGHT_S["match"])
 
 
+PAUSES = ((1e-5, 1e-5), (2e-5, 6e-5))
+
+
 def test_traced_slows_the_fixed_part_of_every_node_down_by_its_own_factor() -> None:
     compiled = program("ysb")
     waits = {"source ad_events": (0.5, 1.5), "lane 0": (0.0, 2.0)}
-    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {"source ad_events": 3.0, "sink views": 0.5}, waits, (), inf)
+    slowed = Contention(
+        (1.0, 2.0), (1.0, 4.0), (), (), {"source ad_events": 3.0, "sink views": 0.5}, waits, (), inf, PAUSES
+    )
     model = delay_model("traced", compiled, profile_of(compiled), slowed=slowed)
-    decision_s = DECISION_S / 4  # beside a busy worker the core multiplies it by 4 again
-    assert model.stream("ad_events").fixed_s == pytest.approx(3e-4 + decision_s)
-    assert model.feed("ad_events", compiled.lanes[0]).fixed_s == pytest.approx((1e-5 + decision_s) / 2)
+    pause_s = 4e-5 / 4  # beside a busy worker the core multiplies it by 4 again
+    assert model.stream("ad_events").fixed_s == pytest.approx(3e-4)
+    assert model.feed("ad_events", compiled.lanes[0]).fixed_s == pytest.approx(1e-5 / 2)
     lane = model.lane(compiled.lanes[0])
-    assert lane.fixed_s == pytest.approx(1e-6 + decision_s)
+    assert lane.fixed_s == pytest.approx(1e-6)
     assert (min(lane.waits), max(lane.waits)) == pytest.approx((0.0, 2.0), abs=0.05)
     assert 0.49 < min(model.stream("ad_events").waits) < max(model.stream("ad_events").waits) < 1.51
     assert model.feed("ad_events", compiled.lanes[0]).waits == ()
-    assert lane.emit_s == pytest.approx((0.5e-6 + decision_s) * 4 / 2)
+    assert lane.emit_s == pytest.approx((0.5e-6 + pause_s) * 4 / 2)
 
 
 def test_steps_that_take_turns_of_their_own_cost_as_much_in_all_as_those_of_the_stream() -> None:
     compiled = program("ysb")
-    lane, slowed = compiled.lanes[0], Contention((1.0,), (1.0,), (), (), {}, {}, (), inf)
+    lane, slowed = compiled.lanes[0], Contention((1.0,), (1.0,), (), (), {}, {}, (), inf, ())
     whole, apart = (delay_model("traced", compiled, profile_of(compiled), slowed=each) for each in (None, slowed))
     stream, feed = apart.stream("ad_events"), apart.feed("ad_events", lane)
     assert (feed.fixed_s, feed.event_s) > (0.0, 0.0)
-    assert stream.fixed_s + feed.fixed_s == pytest.approx(whole.stream("ad_events").fixed_s)
-    assert stream.event_s + feed.event_s == pytest.approx(whole.stream("ad_events").event_s)
+    first_s = DECISION_S * 1.5  # with contention a worker pauses before each of the tasks
+    assert stream.fixed_s + feed.fixed_s + first_s == pytest.approx(whole.stream("ad_events").fixed_s)
+    assert stream.event_s + feed.event_s == pytest.approx(whole.stream("ad_events").event_s, rel=0.01)
     assert whole.feed("ad_events", lane) == delay_model("uniform", compiled).feed("ad_events", lane) == Cost()
-
-
-def test_the_time_between_two_turns_is_that_beside_other_workers_if_it_was_measured() -> None:
-    compiled = program("ysb")
-    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {}, {}, (), inf, between_s=4e-5)
-    model = delay_model("traced", compiled, profile_of(compiled), slowed=slowed)
-    assert model.stream("ad_events").fixed_s == pytest.approx(1e-4 + 4e-5 / 4)
 
 
 def test_traced_adds_the_nodes_behind_a_stream_by_what_they_take_of_it() -> None:
@@ -198,6 +197,22 @@ def test_turns_of_a_lane_behind_a_lane_that_bring_only_a_watermark_belong_to_tha
     found = delay_model("traced", compiled, profile).lane(compiled.lanes[0])
     more_s = (2e-5 + 6 * DECISION_S) / 8
     assert near(found, replace(plain.lane(compiled.lanes[0]), fixed_s=1e-6 + DECISION_S + more_s))
+
+
+def test_with_contention_a_watermark_is_a_turn_of_the_lane_that_gets_it_with_what_it_costs_behind() -> None:
+    compiled, profile = program("ysb"), profile_of(program("ysb"))
+    slowed = Contention((1.0, 2.0), (1.0, 4.0), (), (), {}, {}, (), inf, PAUSES, {"lane 0": (1e-3, 3e-3)})
+    plain = delay_model("traced", compiled, profile, slowed=slowed)
+    assert plain.lane(compiled.lanes[0]).bare_s == 0.0
+    for name, empty in (("lane 0", {"turns": 4, "cpu_s": 4e-5}), ("sink views", {"turns": 2, "cpu_s": 1e-5})):
+        node = next(node for node in profile["simulator"]["nodes"] if node["name"] == name)
+        node["empty_turns"] = empty
+    model = delay_model("traced", compiled, profile, slowed=slowed)
+    lane = model.lane(compiled.lanes[0])
+    assert lane.bare_s == pytest.approx(1e-5 / 4 + (1e-5 + 2 * 4e-5) / 4 / 4)
+    assert lane.fixed_s == pytest.approx(plain.lane(compiled.lanes[0]).fixed_s)
+    assert model.stream("ad_events") == plain.stream("ad_events")
+    assert lane.closings == pytest.approx((5e-4, 1.5e-3))  # beside a busy worker the core takes them twice again
 
 
 def test_traced_takes_the_costs_of_divided_lanes_if_it_shall() -> None:

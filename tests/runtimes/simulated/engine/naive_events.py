@@ -13,7 +13,7 @@ from tests.runtimes.simulated.engine.naive_moves import NaiveMoves
 from tests.runtimes.simulated.engine.naive_parts import Cell, Step, Worker
 
 from shoal.runtimes.simulated.engine.simulation import StepInput
-from shoal.runtimes.simulated.engine.turn_time import STEP_STRIDE, TASK_STRIDE
+from shoal.runtimes.simulated.engine.turn_time import ADDED, FACTOR, UNUSED_BITS
 from shoal.runtimes.simulated.engine.world import Rules, Tasks
 from shoal.runtimes.simulated.machine.machine import Machine
 
@@ -159,14 +159,41 @@ class NaiveSimulation(NaiveMoves):
     def _serve(self) -> None:
         while self.wakes:
             owner = self.wakes.pop(0)
-            if self.workers[owner].up and self.workers[owner].task is None:
-                self._take(owner)
+            if self.workers[owner].up and self.workers[owner].task is None and not self.workers[owner].starting:
+                self._start(owner)
             elif self.rules.queues != "worker-queue":
                 host, node = self.workers[owner].host, self.workers[owner].node
-                idle = [n for n, each in enumerate(self.workers) if each.up and each.task is None and each.host == host]
+                idle = [n for n, each in enumerate(self.workers) if each.is_idle and each.host == host]
                 near = [n for n in idle if self.workers[n].node == node]
                 if idle:
-                    self._take((near or idle)[0])
+                    self._start((near or idle)[0])
+
+    def _start(self, worker: int) -> None:
+        """Let an idle worker take a task once it has woken up, or decided after a turn that does not just go on."""
+        at, first = self.workers[worker], None
+        for queue in self._queues_for(worker):
+            first = min((entry for entry in self.queue if self._is_in(entry[-1], queue)), default=None)
+            if first is not None:
+                break
+        if first is None:
+            return
+        number, was_idle = first[-1], at.free_s < self.now_s
+        if not was_idle and at.last == (self.tasks[number].group, self._next_step(number)):
+            start_s = 0.0
+        else:
+            start_s = self._drawn(self.machine.waits(self.machine.wake_ups if was_idle else self.machine.pauses), at)
+        if start_s <= 0:
+            self._take(worker)
+            return
+        at.starting, at.start = True, at.start + 1
+        start = at.start
+        self.plan(self.now_s + start_s, lambda: self._started(worker, start))
+
+    def _started(self, worker: int, start: int) -> None:
+        at = self.workers[worker]
+        if at.starting and at.start == start:
+            at.starting = False
+            self._take(worker)
 
     def _take(self, worker: int) -> None:
         for queue in self._queues_for(worker):
@@ -213,7 +240,7 @@ class NaiveSimulation(NaiveMoves):
         work_s = sum(cell.work_s for cell in cells) + max(cell.once_s for cell in cells)
         work_s += remote * self.machine.remote_byte_s + unit.extra_s
         unit.extra_s = 0.0
-        busy = sum(self._is_busy(each) for each in self.workers if each.host == at.host)
+        busy = sum(self._is_active(each) for each in self.workers if each.host == at.host)
         first, turn_slowdown = self._first(number), self.machine.turn_slowdown or self.machine.slowdown
         if at.last != (task.group, first):
             at.made, at.part_s = [], 0.0
@@ -223,18 +250,17 @@ class NaiveSimulation(NaiveMoves):
         slowed_s = (work_s - short_s) * long_slowdown[min(busy, len(long_slowdown) - 1)]
         work_s = slowed_s + short_s * self.machine.slowdown[min(busy, len(self.machine.slowdown) - 1)]
         if at.last != (task.group, first):
-            work_s += task.fixed_s * cells[0].varied * turn_slowdown[min(busy, len(turn_slowdown) - 1)]
+            varied = abs(next((cell.varied for cell in cells if cell.varied > 0), cells[0].varied))
+            work_s += task.fixed_s * varied * turn_slowdown[min(busy, len(turn_slowdown) - 1)]
         at.last = (task.group, first)
-        wakes = at.free_s < self.now_s
-        wake_s = self._drawn(self.machine.shuffled_wake_ups(), busy, first, number) if wakes else 0.0
         queue = self._queue_of(worker)
         free_s = self.free_s[queue] = max(self.free_s.get(queue, 0.0), self.now_s) + at.access_s
         took_s = work_s / self.machine.hosts[at.host].speed + free_s - self.now_s
         task.state, task.last_node = "running", at.node
         unit.at_work += 1
-        at.task, at.steps, at.began_s, at.turn = number, steps, self.now_s + wake_s, at.turn + 1
+        at.task, at.steps, at.began_s, at.turn = number, steps, self.now_s, at.turn + 1
         turn = at.turn
-        self.plan(self.now_s + wake_s + took_s, lambda: self._finish(worker, turn))
+        self.plan(self.now_s + took_s, lambda: self._finish(worker, turn))
 
     def _steps_of_turn(self, number: int) -> list[int]:
         steps = list[int]()
@@ -249,16 +275,16 @@ class NaiveSimulation(NaiveMoves):
                 break
         return steps
 
-    def _drawn(
-        self, values: np.ndarray[tuple[int, int], np.dtype[np.float64]], busy: int, step: int, task: int
-    ) -> float:
-        """A random value for so many other busy workers, which depends on the step and task alone."""
+    def _drawn(self, values: np.ndarray[tuple[int, int], np.dtype[np.float64]], at: Worker) -> float:
+        """A random value of a worker for so many other active ones."""
+        busy = sum(self._is_active(each) for each in self.workers if each.host == at.host)
         row = values[min(busy, len(values) - 1)].tolist()
-        return float(row[(step * STEP_STRIDE + task * TASK_STRIDE) % len(row)])
+        at.draws = (at.draws * FACTOR + ADDED) % 2**31
+        return float(row[(at.draws >> UNUSED_BITS) % len(row)])
 
-    def _is_busy(self, worker: Worker) -> bool:
-        """Whether a worker is in a turn, and not only kept for a source that is being read."""
-        return worker.task is not None and bool(worker.steps)
+    def _is_active(self, worker: Worker) -> bool:
+        """Whether a worker is in a turn or about to be, and not only kept for a source that is being read."""
+        return worker.starting or (worker.task is not None and bool(worker.steps))
 
     def _first(self, number: int) -> int:
         first = self._next_step(number)

@@ -100,7 +100,7 @@ class NaiveMoves(NaiveClock):
             self.tasks[aborted].state = "waiting"
             self.units[self.tasks[aborted].unit].at_work -= 1
             worker.worked_s += max(0.0, self.now_s - worker.began_s)
-        worker.task, worker.steps = None, []
+        worker.task, worker.steps, worker.starting = None, [], False
         for unit in range(len(self.units)):
             if self.units[unit].owner == number:
                 self._withdraw(unit)

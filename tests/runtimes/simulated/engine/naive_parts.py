@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from shoal.runtimes.simulated.engine.world import Rules, Tasks
+from shoal.runtimes.simulated.engine.world import SEED_STRIDE, WORKER_STRIDE, Rules, Tasks
 from shoal.runtimes.simulated.machine.machine import Machine
 
 
@@ -83,8 +83,15 @@ class Worker:
     made: list[int] = field(default_factory=list)
     part_s: float = 0.0
     free_s: float = 0.0
+    starting: bool = False
+    draws: int = 0
     began_s: float = 0.0
     worked_s: float = 0.0
+    start: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return self.up and self.task is None and not self.starting
 
 
 def tasks_of(tasks: Tasks) -> list[Task]:
@@ -108,7 +115,8 @@ def workers_of(machine: Machine, rules: Rules, cores: list[int]) -> list[Worker]
         Worker(int(machine.worker_host[n]), int(machine.worker_node[n]), n in cores, n in cores, 0.0)
         for n in range(machine.workers)
     ]
-    for worker in workers:
+    for number, worker in enumerate(workers):
+        worker.draws = (rules.seed * SEED_STRIDE + number * WORKER_STRIDE + 1) % 2**31
         worker.access_s = _access_s(machine, rules, worker, [workers[core] for core in cores])
     return workers
 

@@ -99,6 +99,7 @@ def scenarios(draw: st.DrawFn, *, network: bool = False, outages: bool = False) 
         float(random.uniform(0.001, 0.1)),
         float(random.uniform(0.0, 0.01)),
         draw(st.booleans()),
+        seed=draw(st.integers(0, 9)),
     )
     movable = len(units) + (0 if outside else sources)
     moves = [
@@ -136,7 +137,7 @@ def _steps(
             random.integers(1, 50, number),
             active.astype(int),
             random.uniform(0, 0.5, number) if random.random() < 0.7 else None,
-            random.uniform(0, 3, number) if random.random() < 0.7 else None,
+            random.uniform(-1, 3, number) if random.random() < 0.7 else None,
             ends=random.random(number) < 0.3 if random.random() < 0.7 else None,
             places=random.integers(0, 4, number) if random.random() < 0.7 else None,
         )
@@ -170,6 +171,7 @@ def _machines(draw: st.DrawFn, random: np.random.Generator, *, network: bool, ou
         remote_queue_s=float(random.uniform(0, 0.05)),
         turn_slowdown=tuple(random.uniform(1, 2, levels).tolist()),
         wake_ups=tuple(map(tuple, random.uniform(0, 0.2, (levels, 3)).tolist())) if draw(st.booleans()) else (),
+        pauses=tuple(map(tuple, random.uniform(0, 0.2, (levels, 3)).tolist())) if draw(st.booleans()) else (),
         long_slowdown=tuple(random.uniform(1, 2, draw(st.integers(0, 3))).tolist()),
         long_s=draw(st.sampled_from([inf, 0.5, 0.1])),
     )

@@ -115,10 +115,16 @@ def check_workers(simulation: Simulation) -> None:
     owners = units["owner"][tasks["unit"][queued]]
     assert not units["frozen"][tasks["unit"][queued]].any()
     assert workers["up"][owners].all()
-    idle = np.flatnonzero((workers["task"] < 0) & (workers["up"] > 0))
+    assert not ((workers["starting"] > 0) & ((workers["task"] >= 0) | (workers["up"] == 0))).any()
+    idle = np.flatnonzero((workers["task"] < 0) & (workers["up"] > 0) & (workers["starting"] == 0))
     assert int(world.core["idle"][0]) == len(idle)
-    with_work = set((owners if design == a.WORKER_QUEUE else workers["host"][owners]).tolist())
-    assert not with_work & set((idle if design == a.WORKER_QUEUE else workers["host"][idle]).tolist())
+    if design == a.WORKER_QUEUE:
+        assert not set(owners.tolist()) & set(idle.tolist())
+        return
+    of_host = len(world.hosts)
+    waiting = np.bincount(workers["host"][owners], minlength=of_host)  # for each, a worker may be on its way
+    coming = np.bincount(workers["host"][workers["starting"] > 0], minlength=of_host)
+    assert (waiting <= coming)[workers["host"][idle]].all()
 
 
 def check_end(simulation: Simulation) -> None:

@@ -22,7 +22,8 @@ class Cost:
     state, per row of state that it is compared with, and per row of state that begins or ends, where the kernel counts
     them (`Kernel.effort`); where nobody asks the kernel, an event costs `uncounted_s` more instead. `spread` is the
     standard deviation of the logarithm of measured over modelled cost. `waits`: how the fixed part varies beside other
-    threads, factors that occur equally often; none if it does not.
+    threads, factors that occur equally often; none if it does not. `bare_s`: the fixed part of a turn that brings only
+    a watermark, if it takes turns for these. `closings`: what a turn with results costs beside, one of these values.
 
     >>> Cost(fixed_s=1e-4, event_s=2e-8).seconds([0, 1000], 0, 0).tolist()
     [0.0001, 0.00012]
@@ -43,12 +44,14 @@ class Cost:
     begun_s: float = 0.0
     ended_s: float = 0.0
     uncounted_s: float = 0.0
+    bare_s: float = 0.0
     waits: tuple[float, ...] = ()
+    closings: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Reject costs that are negative or no numbers."""
         for name, value in asdict(self).items():
-            values = value if name == "waits" else (value,)
+            values = value if name in ("waits", "closings") else (value,)
             if not all(map(_is_amount, values)):
                 raise ConfigError(f"{name} of a cost must be a number from 0 on; got {value!r}")
 

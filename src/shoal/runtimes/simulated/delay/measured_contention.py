@@ -1,7 +1,7 @@
 """Contention of a profile: how much longer turns take while other workers are busy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ class Contention:
     `long`: those of the work of a turn beyond `long_s`. `wake_ups`: seconds until an idle worker begins a turn.
     `deliveries`: seconds from the end of a turn with results until the sink has them, by the number of other busy
     workers. `nodes`: factors of the fixed part of single nodes, by name, and `waits` how that of each varies: factors
-    that occur equally often, 1 on average. `between_s`: seconds between two turns of a worker that has more to do; None
-    if it is what a decision takes in one thread.
+    that occur equally often, 1 on average. `pauses`: seconds between two turns of a worker that has more to do.
+    `closings`: seconds that turns with results take longer than modelled, by the name of the lane.
     """
 
     work: tuple[float, ...]
@@ -33,7 +33,8 @@ class Contention:
     waits: Mapping[str, tuple[float, ...]]
     long: tuple[float, ...]
     long_s: float
-    between_s: float | None = None
+    pauses: tuple[tuple[float, ...], ...]
+    closings: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def typical(self) -> float:
@@ -44,6 +45,12 @@ class Contention:
     def turn_over_work(self) -> float:
         """How much more a fixed part is slowed down than work, beside one busy worker."""
         return self.typical / self.work[min(1, len(self.work) - 1)]
+
+    @property
+    def pause_s(self) -> float:
+        """The mean seconds between two turns beside one busy worker, of a worker that has more to do."""
+        values = self.pauses[min(1, len(self.pauses) - 1)] if self.pauses else (0.0,)
+        return sum(values) / len(values)
 
     def of_node(self, name: str) -> float:
         """The factor of a node."""
@@ -69,6 +76,7 @@ class Contention:
             slowdown=self.work,
             turn_slowdown=self.turn,
             wake_ups=self.wake_ups,
+            pauses=self.pauses,
             long_slowdown=self.long,
             long_s=self.long_s,
         )
@@ -82,15 +90,18 @@ class Contention:
             raise ConfigError(f"profile has no contention of workers; {AGAIN}")
         try:
             work, turn, long = (tuple(float(each) for each in part[name]) for name in ("work", "turn", "long"))
-            wake_ups, deliveries = (
-                tuple(tuple(float(value) for value in row) for row in part[name]) for name in ("wake_ups", "deliveries")
+            wake_ups, deliveries, pauses = (
+                tuple(tuple(float(value) for value in row) for row in part[name])
+                for name in ("wake_ups", "deliveries", "pauses")
             )
-            waits = {str(name): tuple(map(float, values)) for name, values in part["waits"].items()}
-            between_s = None if part.get("between_s") is None else float(part["between_s"])
+            waits, closings = (
+                {str(name): tuple(map(float, values)) for name, values in part[each].items()}
+                for each in ("waits", "closings")
+            )
             nodes = {str(name): float(factor) for name, factor in found["nodes"].items()}
             long_s = float(found["long_s"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(f"profile has a contention that cannot be read: {error}; {AGAIN}") from error
         if not work or not turn:
             raise ConfigError(f"profile has no contention of workers; {AGAIN}")
-        return cls(work, turn, wake_ups, deliveries, nodes, waits, long, long_s, between_s)
+        return cls(work, turn, wake_ups, deliveries, nodes, waits, long, long_s, pauses, closings)

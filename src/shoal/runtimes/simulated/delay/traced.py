@@ -64,7 +64,7 @@ class Traced:
         """
         source = self._source(stream)
         shared = [node for node in self._behind(source) if not self._apart or len(self._readers_of[node["name"]]) != 1]
-        return self._chain(source, self._turn(source, 1.0), [source, *shared])
+        return self._chain(source, self._turn(source, 1.0, first=True), [source, *shared])
 
     def lane(self, lane: Lane) -> Cost:
         """The operator with state, and for every result the steps and sinks behind it.
@@ -75,15 +75,26 @@ class Traced:
             origins = [feed.origin for feed in lane.feeds if isinstance(feed.origin, str)]
             return self._own(origins[0], lane) if self._apart and origins else Cost()
         own = next(node for node in self._nodes if node.get("lane") == lane.number)
-        cost = self._turn(own, 1.0).in_turns_of(TURN_EVENTS)
+        cost = self._turn(own, 1.0, first=True).in_turns_of(TURN_EVENTS)
         waits = self._waits([own], {own["name"]: 1.0})
         cost = replace(cost, rows_per_event=own.get("merged_rows", 0) / max(1, own["events_in"]), waits=waits)
         behind = list(self._behind(own))
         for node in behind:
             cost = cost.and_per_result(self._slowed(self._turn(node, 1.0)), **_shares(node, own["events_out"]))
-        lanes = [lane for node in (own, *behind) for lane in self._lanes_at(node)]
-        empty_s = sum(map(self._empty_s, (*behind, *lanes)))
-        return replace(cost, fixed_s=cost.fixed_s + empty_s / max(1, own["turns"]))
+        if self.slowed is None:
+            lanes = [lane for node in (own, *behind) for lane in self._lanes_at(node)]
+            empty_s = sum(map(self._empty_s, (*behind, *lanes)))
+            return replace(cost, fixed_s=cost.fixed_s + empty_s / max(1, own["turns"]))
+        bare, of_behind = _bare_turns(own), [(self._empty_s(node), _bare_turns(node)) for node in behind]
+        of_behind = [(empty_s, turns) for empty_s, turns in of_behind if turns]
+        each_s = sum(empty_s / max(bare, turns) for empty_s, turns in of_behind)
+        more_s = sum(empty_s * (1 - min(1, bare / turns)) for empty_s, turns in of_behind)
+        bare_s = self._bare_s(own) / self.slowed.typical
+        bare_s += each_s if bare else sum(empty_s / turns for empty_s, turns in of_behind)
+        work = self.slowed.typical / self.slowed.turn_over_work
+        closings = tuple(value / work for value in self.slowed.closings.get(own["name"], ()))
+        fixed_s = cost.fixed_s + more_s / max(1, own["turns"])
+        return replace(cost, fixed_s=fixed_s, bare_s=bare_s, closings=closings)
 
     def feed(self, stream: str, lane: Lane) -> Cost:
         """The steps from a stream to a lane with state, up to those that other lanes need as well; per event."""
@@ -104,10 +115,12 @@ class Traced:
         """A cost, and that of some nodes behind a source, per event of that."""
         turns = {node["name"]: min(1.0, node["turns"] / max(1, source["turns"])) for node in nodes}
         behind = [node for node in nodes if node is not source]
-        for node in behind:
-            own = self._turn(node, turns[node["name"]]).in_turns_of(TURN_EVENTS)
+        for place, node in enumerate(behind):
+            first = place == 0 and node is nodes[0]
+            own = self._turn(node, turns[node["name"]], first=first).in_turns_of(TURN_EVENTS)
             cost = cost.and_per_event(own, **_shares(node, source["events_in"]))
-        empty_s = sum(map(self._empty_s, (*behind, *(lane for node in nodes for lane in self._lanes_at(node)))))
+        lanes = () if self._apart else (lane for node in nodes for lane in self._lanes_at(node))
+        empty_s = sum(map(self._empty_s, (*behind, *lanes)))
         return replace(cost, fixed_s=cost.fixed_s + empty_s / max(1, source["turns"]), waits=self._waits(nodes, turns))
 
     def _source(self, stream: str) -> Node:
@@ -139,19 +152,23 @@ class Traced:
                 for node in way:
                     found[node["name"]].add((way[-1]["name"].removeprefix("source "), key))
 
-    def _turn(self, node: Node, turns: float) -> Cost:
-        """The cost of a node that has so many turns; each needs a decision of the worker."""
+    def _turn(self, node: Node, turns: float, *, first: bool = False) -> Cost:
+        """The cost of a node that has so many turns; each needs a decision of the worker.
+
+        With contention a worker pauses before the `first` node of a task, so that the decision is no work of it.
+        """
         cost = Cost.of(node["cost"])
         if self.slowed is None:
             return replace(cost, fixed_s=(cost.fixed_s + self._decision_s) * turns)
         own_s = cost.fixed_s * self.slowed.of_node(node["name"])
-        return replace(cost, fixed_s=(own_s + self._decision_s / self.slowed.typical) * turns)
+        return replace(cost, fixed_s=(own_s + (0.0 if first else self._decision_s / self.slowed.typical)) * turns)
 
     def _waits(self, nodes: Sequence[Node], turns: Mapping[str, float]) -> tuple[float, ...]:
         """How the fixed part of some nodes varies that have so many turns each."""
         if self.slowed is None:
             return ()
-        return self.slowed.together({each["name"]: self._turn(each, turns[each["name"]]).fixed_s for each in nodes})
+        of_turn = {each["name"]: self._turn(each, 1.0, first=True).fixed_s for each in nodes}
+        return self.slowed.together({name: fixed_s * turns[name] for name, fixed_s in of_turn.items()})
 
     def _slowed(self, cost: Cost) -> Cost:
         """The cost of a node whose turns are work of another: its fixed part is slowed down more than work is."""
@@ -159,15 +176,21 @@ class Traced:
 
     @property
     def _decision_s(self) -> float:
-        if self.slowed is not None and self.slowed.between_s is not None:
-            return self.slowed.between_s
+        if self.slowed is not None:
+            return self.slowed.pause_s
         return float(self.worker.get("decision_s") or 0.0)
 
     def _empty_s(self, node: Node) -> float:
-        """What the turns of a node cost that brought nothing but a watermark."""
+        """What the turns of a node cost that brought nothing but a watermark; they wait for nobody."""
         empty = node.get("empty_turns", NO_TURNS)
-        decisions_s = empty["turns"] * self._decision_s
-        return float(empty["cpu_s"] + decisions_s / (1.0 if self.slowed is None else self.slowed.typical))
+        found_s = float(empty["cpu_s"] + empty["turns"] * self._decision_s)
+        return found_s / (1.0 if self.slowed is None else self.slowed.typical)
+
+    def _bare_s(self, lane: Node) -> float:
+        """What a turn of a lane costs that brings only a watermark; what it costs others if it has had none."""
+        own = [lane] if _bare_turns(lane) else [node for node in self._nodes if node["kind"] == "lane"]
+        turns = sum(map(_bare_turns, own))
+        return sum(node.get("empty_turns", NO_TURNS)["cpu_s"] for node in own) / turns if turns else 0.0
 
     def _lanes_at(self, node: Node) -> Iterator[Node]:
         """The lanes that read a node, and no other node before it."""
@@ -226,6 +249,11 @@ def _check(lane: Lane, node: Node | None) -> Node:
     if node is None or list(node["operators"]) != operators:
         raise ConfigError(f"profile is one of other queries: lane {lane.number} has other operators there; {AGAIN}")
     return node
+
+
+def _bare_turns(node: Node) -> int:
+    """The turns of a node that brought only a watermark."""
+    return int(node.get("empty_turns", NO_TURNS)["turns"])
 
 
 def _key(lane: Lane) -> object:

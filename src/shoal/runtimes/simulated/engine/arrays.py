@@ -19,8 +19,9 @@ EVENT_TIME, FIRST_COME, TURN_BY_TURN, PRIORITY = range(4)
 """Orders of a queue: by the step's arrival, by when a task became ready, by its last turn, by its priority."""
 WORKER_QUEUE, NODE_QUEUE, SINGLE_QUEUE = range(3)
 """Which workers share a queue."""
-FINISH, POLL, FLOW, ARRIVE, MOVED, LINK, HOST = range(7)
-"""Events: a turn ends, a source is polled, a flow ends, bytes arrive, a move ends, a link or host goes or returns."""
+FINISH, POLL, FLOW, ARRIVE, MOVED, LINK, HOST, START = range(8)
+"""Events: a turn ends, a source is polled, a flow ends, bytes arrive, a move ends, a link or host goes or returns, and
+a worker that was woken up, or is between two turns, takes the next one."""
 INPUT, STATE = range(2)
 """What a flow carries: the input of a task, or the state of a unit."""
 
@@ -85,6 +86,8 @@ WORKER = np.dtype(
         ("last_step", _I),
         ("first_result", _I),
         ("part_s", _F),
+        ("starting", _I),
+        ("draws", _I),
         ("free_s", _F),
         ("began_s", _F),
         ("worked_s", _F),
@@ -93,11 +96,12 @@ WORKER = np.dtype(
     ]
 )
 """`first_result`: how many results were recorded when the turns of its last group and step began; `part_s`: their
-work."""
+work. `starting`: whether it has no task and will take one at a `START`; `draws`: the state of its random numbers."""
 HOST_STATE = np.dtype(
     [
         ("speed", _F),
         ("busy", _I),
+        ("active", _I),
         ("down", _I),
         ("up_link", _I),
         ("down_link", _I),
@@ -107,8 +111,8 @@ HOST_STATE = np.dtype(
         ("nodes", _I),
     ]
 )
-"""`down`: how many reasons it has to be down; workers and memory nodes of a host
-have numbers in a row."""
+"""`busy`: workers in a turn; `active`: those and the ones that are starting. `down`: how many reasons it has to be
+down. Workers and memory nodes of a host have numbers in a row."""
 SOURCE = np.dtype([("task", _I), ("blocked", _I), ("ended", _I), ("polled", _I), ("due", _I)])
 QUEUE = np.dtype([("root", _I), ("free_s", _F)])
 """The first task, and the time from which another worker can access it."""
@@ -129,7 +133,8 @@ CELL = np.dtype(
         ("implied", np.int32),
     ]
 )
-"""`work_s` adds up over the steps of a turn; of `once_s` a turn pays the largest. `varied`: factor of a fixed part.
+"""`work_s` adds up over the steps of a turn; of `once_s` a turn pays the largest. `varied`: factor of a fixed part;
+a turn has the first one above 0, or that of its first step, which is negative if this brings only a watermark.
 `place`: of equally old tasks in a queue by event time, those with the smallest come first.
 `ends`: whether a turn takes no step after it."""
 LINK_STATE = np.dtype(
@@ -216,8 +221,9 @@ much work these turns have factors of their own; `traces`: whether turns are tra
 class World(NamedTuple):
     """All arrays; `core` has one record, `agenda_rows` has (number, kind, first, second) of the future events.
 
-    `crowd` and `turn_crowd` are factors of the work and of the fixed part of a turn by the number of other busy
-    workers, `long_crowd` of the work beyond `long_s`, `wake_ups` random seconds, a row for each of the second.
+    `crowd` and `turn_crowd` are factors of the work and of the fixed part of a turn by the number of other active
+    workers, `long_crowd` of the work beyond `long_s`. `wake_ups` and `pauses` are random seconds until an idle worker
+    takes a task, and between two turns of a busy one, a row for each number of other active workers.
     """
 
     core: NDArray[Any]
@@ -252,3 +258,4 @@ class World(NamedTuple):
     wake_ups: NDArray[np.float64]
     trace: NDArray[Any]
     long_crowd: NDArray[np.float64]
+    pauses: NDArray[np.float64]

@@ -20,6 +20,7 @@ from shoal.runtimes.simulated.engine.arrays import (
     POLL,
     RESULTS,
     RUNNING,
+    START,
     STATE,
     TRACE,
     WAITING,
@@ -93,6 +94,9 @@ def _handle(world: Any, kind: int, first: int, second: int) -> None:
     if kind == FINISH:
         if memory.workers(world)[first].version == second:
             _finish(world, first)
+    elif kind == START:
+        if memory.workers(world)[first].version == second:
+            turns.started(world, first)
     elif kind == POLL:
         _poll(world, first)
     elif kind == FLOW:

@@ -231,3 +231,9 @@ def trace(world: Any) -> Any:
 def long_crowd(world: Any) -> Any:
     """See `World.long_crowd`."""
     return _carray(_pointer(world[62]), (world[63],), _F)
+
+
+@compiled
+def pauses(world: Any) -> Any:
+    """See `World.pauses`, row behind row."""
+    return _carray(_pointer(world[64]), (world[65],), _F)

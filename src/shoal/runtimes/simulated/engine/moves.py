@@ -81,14 +81,17 @@ def switch_worker(world: Any, worker: int, up: int) -> None:
         core.wakes += 1
         return
     task = workers[worker].task
-    if task == NONE:
+    if task == NONE and not workers[worker].starting:
         core.idle -= 1
-    elif tasks[task].status == RUNNING:
+    elif task != NONE and tasks[task].status == RUNNING:
         tasks[task].status = WAITING
         units[tasks[task].unit].at_work -= 1
         workers[worker].worked_s += max(0.0, core.now_s - workers[worker].began_s)
         memory.hosts(world)[workers[worker].host].busy -= 1
+        memory.hosts(world)[workers[worker].host].active -= 1
     workers[worker].task, workers[worker].version = NONE, workers[worker].version + 1
+    memory.hosts(world)[workers[worker].host].active -= workers[worker].starting
+    workers[worker].starting = 0
     for unit in range(len(units)):
         if units[unit].owner == worker:
             turns.withdraw(world, unit)

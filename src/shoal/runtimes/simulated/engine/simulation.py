@@ -44,8 +44,9 @@ class StepInput:
 
     `work_s`: the work of every task but for its fixed part; 0 for a task that has nothing to do. `once_s`: what a turn
     pays once, however many steps it takes: the largest of theirs. `varied`: factors of the fixed part of a turn that
-    begins with this step, 1 on average. `occasions`: counted with what is processed. `places`: of tasks that are
-    equally old in a queue by event time, those with the smallest come first. `ends`: whether a turn goes no further.
+    begins with this step, 1 on average; negative ones are of steps that bring only a watermark, and count if all do.
+    `occasions`: counted with what is processed. `places`: of tasks that are equally old in a queue by event time, those
+    with the smallest come first. `ends`: whether a turn goes no further.
     """
 
     source: int

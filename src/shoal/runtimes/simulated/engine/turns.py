@@ -17,6 +17,7 @@ from shoal.runtimes.simulated.engine.arrays import (
     PRIORITY,
     QUEUED,
     RUNNING,
+    START,
     TURN_BY_TURN,
     WAITING,
     WORKER_QUEUE,
@@ -107,13 +108,51 @@ def serve(world: Any) -> None:
     while place < core.wakes:
         owner = memory.wakes(world)[place]
         place += 1
-        if workers[owner].up and workers[owner].task == NONE:
-            _take(world, owner)
+        if workers[owner].up and workers[owner].task == NONE and not workers[owner].starting:
+            _start(world, owner)
         elif core.idle and core.design != WORKER_QUEUE:
             helper = _idle(world, owner)
             if helper != NONE:
-                _take(world, helper)
+                _start(world, helper)
     core.wakes = 0
+
+
+@compiled
+def _start(world: Any, worker: int) -> None:
+    """Let an idle worker take a task, if there is one, when it has woken up or decided."""
+    core, first = memory.core(world)[0], _first(world, worker)
+    if first == NONE:
+        return
+    skip(world, first)
+    start_s = turn_time.start_s(world, worker, first)
+    if start_s <= 0:
+        _take(world, worker)
+        return
+    memory.workers(world)[worker].starting = 1
+    memory.hosts(world)[memory.workers(world)[worker].host].active += 1
+    core.idle -= 1
+    agenda.add(world, core.now_s + start_s, START, worker, memory.workers(world)[worker].version)
+
+
+@compiled
+def started(world: Any, worker: int) -> None:
+    """Let a worker that was starting take a task; it is idle again if there is none any more."""
+    memory.workers(world)[worker].starting = 0
+    memory.hosts(world)[memory.workers(world)[worker].host].active -= 1
+    memory.core(world)[0].idle += 1
+    _take(world, worker)
+
+
+@compiled
+def _first(world: Any, worker: int) -> int:
+    """The task that an idle worker would look at first; -1 if none waits."""
+    host, own = memory.hosts(world)[memory.workers(world)[worker].host], queues.queue_of(world, worker)
+    most = host.nodes if memory.core(world)[0].design == NODE_QUEUE else 1
+    for turn in range(most):
+        queue = own if turn == 0 else host.first_node + (own - host.first_node + turn) % host.nodes
+        if memory.queues(world)[queue].root != NONE:
+            return int(memory.queues(world)[queue].root)
+    return NONE
 
 
 @compiled
@@ -122,7 +161,7 @@ def _idle(world: Any, owner: int) -> int:
     workers, other = memory.workers(world), NONE
     host = memory.hosts(world)[workers[owner].host]
     for worker in range(host.first_worker, host.first_worker + host.workers):
-        if workers[worker].task == NONE and workers[worker].up:
+        if workers[worker].task == NONE and workers[worker].up and not workers[worker].starting:
             if workers[worker].node == workers[owner].node:
                 return worker
             if other == NONE:
@@ -173,7 +212,7 @@ def begin(world: Any, worker: int, task: int) -> None:
     workers, hosts = memory.workers(world), memory.hosts(world)
     unit, node, host = tasks[task].unit, workers[worker].node, workers[worker].host
     first = tasks[task].next
-    end, taken, work_s, once_s, size, remote = first, 0, 0.0, 0.0, 0.0, 0.0
+    end, taken, work_s, once_s, size, remote, varied = first, 0, 0.0, 0.0, 0.0, 0.0, 0.0
     while end < core.fed and taken < core.turn_steps:
         row = end - core.base
         missing = cells[row, task].missing
@@ -182,6 +221,7 @@ def begin(world: Any, worker: int, task: int) -> None:
         if missing == 0:
             work_s += cells[row, task].work_s
             once_s = max(once_s, cells[row, task].once_s)
+            varied = turn_time.varied_by(varied, cells[row, task].varied)
             size += cells[row, task].bytes
             remote += turn_time.remote_bytes(world, row, task, node)
             taken += core.turn_steps if cells[row, task].ends else 1
@@ -194,20 +234,19 @@ def begin(world: Any, worker: int, task: int) -> None:
     workers[worker].moving_s = units[unit].extra_s / hosts[host].speed
     units[unit].extra_s = 0.0
     turn_time.begin_part(world, worker, task)
-    wake_s = turn_time.wake_s(world, worker, task)
-    waited_s = turn_time.access_s(world, worker)
-    core.access_s += waited_s
-    took_s = turn_time.slowed_s(world, worker, task, work_s) / hosts[host].speed + waited_s
-    if core.traces:
-        turn_time.trace(world, worker, task, work_s / hosts[host].speed, wake_s, took_s)
+    took_s = turn_time.slowed_s(world, worker, task, work_s, abs(varied)) / hosts[host].speed
+    took_s += turn_time.access_s(world, worker)
+    if core.traces and varied >= 0.0:  # no results come by a turn that brings only a watermark
+        turn_time.trace(world, worker, task, work_s / hosts[host].speed, took_s)
     tasks[task].status, tasks[task].end, tasks[task].last_node = RUNNING, end, node
     units[unit].at_work += 1
     if workers[worker].task == NONE:
         core.idle -= 1
     hosts[host].busy += 1
+    hosts[host].active += 1
     workers[worker].task, workers[worker].last_group, workers[worker].last_step = task, tasks[task].group, first
-    workers[worker].began_s = core.now_s + wake_s
-    agenda.add(world, core.now_s + wake_s + took_s, FINISH, worker, workers[worker].version)
+    workers[worker].began_s = core.now_s
+    agenda.add(world, core.now_s + took_s, FINISH, worker, workers[worker].version)
 
 
 @compiled
@@ -232,6 +271,7 @@ def close(world: Any, worker: int) -> int:
     tasks[task].busy_s += took_s
     tasks[task].last_run_s = core.now_s
     memory.hosts(world)[workers[worker].host].busy -= 1
+    memory.hosts(world)[workers[worker].host].active -= 1
     first, end = tasks[task].next, tasks[task].end
     tasks[task].next, tasks[task].status = end, WAITING
     memory.units(world)[tasks[task].unit].at_work -= 1

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.runtimes.simulated.engine import arrays as a
+from shoal.runtimes.simulated.engine.turn_time import BITS
 from shoal.runtimes.simulated.machine.machine import Machine
 
 Ints = NDArray[np.int64]
@@ -14,6 +15,8 @@ Floats = NDArray[np.float64]
 NO_LIMIT = 1 << 60
 JUST_LATER_S = 1e-12
 """What one place in the order of tasks counts for by event time."""
+SEED_STRIDE, WORKER_STRIDE = 15_485_863, 104_729
+"""Primes that keep the random numbers of workers and runs apart."""
 QUEUES = {"worker-queue": a.WORKER_QUEUE, "node-queue": a.NODE_QUEUE, "single-queue": a.SINGLE_QUEUE}
 ORDERS = {"event-time": a.EVENT_TIME, "first-come": a.FIRST_COME, "turns": a.TURN_BY_TURN, "priority": a.PRIORITY}
 
@@ -51,7 +54,7 @@ class Rules:
     `by_turn`: turns of one group and step that follow each other on a worker are one, as those of the instances of a
     lane are on the local runtime: results count from the oldest step of a task's turn, and leave when the last task is
     done. Otherwise each counts from its own step, and leaves with its task. `traced`: turns are recorded, see
-    `Simulation.take_trace`.
+    `Simulation.take_trace`. `seed`: of the waits of workers that are drawn.
     """
 
     queues: str = "worker-queue"
@@ -62,6 +65,7 @@ class Rules:
     copy_byte_s: float = 1e-10
     by_turn: bool = False
     traced: bool = False
+    seed: int = 0
 
 
 def _csr(first: Ints, second: Ints, number: int) -> tuple[Ints, Ints, Ints]:
@@ -113,7 +117,7 @@ def first_world(
         tasks=records,
         units=units,
         unit_tasks=unit_tasks,
-        workers=_workers(machine, in_use, design),
+        workers=_workers(machine, in_use, design, rules.seed),
         hosts=_hosts(machine),
         node_host=machine.node_host.copy(),
         sources=sources,
@@ -138,9 +142,10 @@ def first_world(
         turns=np.zeros(tasks.sources + 1, a.TURN),
         wakes=np.zeros(many, np.int64),
         turn_crowd=np.array(machine.turn_slowdown or machine.slowdown),
-        wake_ups=machine.shuffled_wake_ups().reshape(-1),
+        wake_ups=machine.waits(machine.wake_ups).reshape(-1),
         trace=np.zeros(many if rules.traced else 1, a.TRACED),
         long_crowd=np.array(machine.long_slowdown or machine.slowdown),
+        pauses=machine.waits(machine.pauses).reshape(-1),
     )
 
 
@@ -150,12 +155,13 @@ def _queues(number: int) -> NDArray[np.void]:
     return records
 
 
-def _workers(machine: Machine, in_use: Sequence[int], design: int) -> NDArray[np.void]:
+def _workers(machine: Machine, in_use: Sequence[int], design: int, seed: int) -> NDArray[np.void]:
     records = np.zeros(machine.workers, a.WORKER)
     records["host"], records["node"] = machine.worker_host, machine.worker_node
     records["task"], records["last_group"], records["last_step"] = a.NONE, a.NONE, a.NONE
     records["up"][list(in_use)] = records["in_use"][list(in_use)] = 1
     records["access_s"] = access_seconds(machine, in_use, design)
+    records["draws"] = (seed * SEED_STRIDE + np.arange(machine.workers) * WORKER_STRIDE + 1) & BITS
     return records
 
 

@@ -114,10 +114,11 @@ class Merges:
         before: Mapping[str, int],
         after: Mapping[str, int],
         binding: Binding,
+        stream: str | None = None,
     ) -> Merged:
         """What instances merge after an epoch that has brought the watermarks from some to others.
 
-        `events`: those of every task in it.
+        `events`: those of every task in it. `stream`: the one that was read.
         """
         rows, merged_events, size, pairs = (np.zeros(plan.number) for _ in range(4))
         for lane in plan.lanes:
@@ -149,7 +150,27 @@ class Merges:
                 np.where(chosen, held_bytes, now.kept_bytes),
             )
         of_instances = plan.instance_tasks
-        return Merged(rows[of_instances], merged_events[of_instances], size[of_instances], pairs[of_instances])
+        bare = self._bare(plan, before, after, binding, stream) if plan.feeds_apart else None
+        return Merged(rows[of_instances], merged_events[of_instances], size[of_instances], pairs[of_instances], bare)
+
+    def _bare(
+        self, plan: TaskPlan, before: Mapping[str, int], after: Mapping[str, int], binding: Binding, stream: str | None
+    ) -> Ints:
+        """The first task of every lane on every worker, of lanes that get a watermark.
+
+        As in the local runtime these are the lanes that read the stream, and those behind lanes whose watermark has
+        advanced.
+        """
+        found = [np.zeros(0, np.int64)]
+        for lane in plan.lanes:
+            origins = [feed.origin for feed in lane.feeds]
+            reads = stream is not None and stream in origins
+            if lane.kernel is None or not (reads or any(isinstance(each, int) for each in origins)):
+                continue
+            if reads or lane.watermark_us(after) > lane.watermark_us(before):
+                firsts = np.unique(self._worker_of(lane, binding), return_index=True)[1]
+                found.append(plan.places(lane).start + firsts)
+        return np.concatenate(found)
 
     def _worker_of(self, lane: Lane, binding: Binding) -> Ints:
         """The worker of every instance of a lane; 0 for one that is not bound, as in `TaskPlan.owners`."""

@@ -77,7 +77,8 @@ class RealInput(TimedInput):
         self._shedding = after_reading(self._shedding, readings)
         self.written.add(epoch)
         counts = counts_of(plan, source, epoch, loads, due_s)
-        merged = self._merges.after(plan, epoch, counts.events, before, marks, now.binding)
+        read = None if end is None else stream
+        merged = self._merges.after(plan, epoch, counts.events, before, marks, now.binding, read)
         found = occasions(plan, epoch.closings, counts.events)
         return replace(counts, merged=merged, effort=epoch.effort, occasions=found)
 

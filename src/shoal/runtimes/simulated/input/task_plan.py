@@ -220,13 +220,15 @@ def _written(lane: Lane, outlet: Outlet, number: int) -> str | None:
 class Merged:
     """What every instance merges in a step: new rows, their events, bytes of its state before, and pairs of its rows.
 
-    All are 0 for one that only collects rows, because neither a window ends nor may any row bring results.
+    All are 0 for one that only collects rows, because neither a window ends nor may any row bring results. `bare`: the
+    first task of each lane on each worker that has to take a turn for the watermark alone, if it gets no rows.
     """
 
     rows: Floats
     events: Floats
     state_bytes: Floats
     pairs: Floats
+    bare: Ints | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,6 @@ QUEUE_S = (0.07e-6, 0.4e-6, 0.45e-6, 0.5e-6, 0.515e-6, 0.53e-6, 0.54e-6, 0.55e-6
 The first two are measured (`experiments/simulator.yaml`, shared-queue), the others extrapolated: see
 docs/design/simulated.md.
 """
-DRAWN = 4096
 """About how many random factors and times are drawn."""
 REMOTE_QUEUE_S = 0.35e-6
 """More seconds per access of a queue that workers of several memory nodes share."""
@@ -48,7 +47,7 @@ class Machine:
     one; beyond its end it stays. `turn_slowdown`: the same of the fixed part of a turn, if it has factors of its own.
     `long_slowdown`: the same of what a turn works beyond `long_s`, if that has factors of its own.
     `wake_ups`: seconds until an idle worker begins a turn, for each of the factors of a fixed part values that occur
-    equally often.
+    equally often; `pauses`: the same between two turns of a worker that has more to do.
     `spark`: hosts are executors of Spark and cores their slots.
 
     >>> machine = Machine((Host("a", 2), Host("b", 4, memory_nodes=2)), (Link("a", "b", 1e6), Link("b", "a", 1e6)))
@@ -67,6 +66,7 @@ class Machine:
     remote_queue_s: float = REMOTE_QUEUE_S
     turn_slowdown: tuple[float, ...] = ()
     wake_ups: tuple[tuple[float, ...], ...] = ()
+    pauses: tuple[tuple[float, ...], ...] = ()
     long_slowdown: tuple[float, ...] = ()
     long_s: float = math.inf
 
@@ -90,16 +90,16 @@ class Machine:
         for factor in (*self.slowdown, *self.turn_slowdown, *self.long_slowdown):
             if not 0 < factor < math.inf:
                 raise ConfigError(f"every factor of slowdown must be above 0 and finite; got {factor:g}")
-        rows = self.wake_ups
-        if rows and (len({len(each) for each in rows}) > 1 or not rows[0]):
-            raise ConfigError("wake_ups of a machine must be rows of equal length, with at least one value")
-        if rows and len(rows) != len(self.turn_slowdown):
-            raise ConfigError(
-                f"a machine must have wake_ups for each factor of turn_slowdown; got {len(rows)} and "
-                f"{len(self.turn_slowdown)}"
-            )
-        for value in (each for row in rows for each in row):
-            check_amount(value, "every value of wake_ups of a machine")
+        for name, rows in (("wake_ups", self.wake_ups), ("pauses", self.pauses)):
+            if rows and (len({len(each) for each in rows}) > 1 or not rows[0]):
+                raise ConfigError(f"{name} of a machine must be rows of equal length, with at least one value")
+            if rows and len(rows) != len(self.turn_slowdown):
+                raise ConfigError(
+                    f"a machine must have {name} for each factor of turn_slowdown; got {len(rows)} and "
+                    f"{len(self.turn_slowdown)}"
+                )
+            for value in (each for row in rows for each in row):
+                check_amount(value, f"every value of {name} of a machine")
 
     def _check_links(self) -> None:
         known = {*self._names, *self.switches}
@@ -246,13 +246,9 @@ class Machine:
         more = (self.queue_s[-1] + step * further for further in range(1, workers - len(known) + 1))
         return _real((*known, *more))
 
-    def shuffled_wake_ups(self) -> Floats:
-        """A row of random seconds until an idle worker begins a turn; the same for machines with the same."""
-        rows = self.wake_ups
-        if not rows:
-            return np.zeros((len(self.turn_slowdown or self.slowdown), 1))
-        repeated = np.tile(np.array(rows), -(-DRAWN // len(rows[0])))
-        return np.random.default_rng(0).permuted(repeated, axis=1)
+    def waits(self, rows: Sequence[Sequence[float]]) -> Floats:
+        """Random seconds as they occur, a row for every factor of a fixed part; none at all without rows."""
+        return np.array(rows) if rows else np.zeros((len(self.turn_slowdown or self.slowdown), 1))
 
     def slowdowns(self, workers: int) -> Floats:
         """Factors of all work on a host with 1, 2, ... busy workers."""
