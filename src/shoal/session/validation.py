@@ -69,7 +69,7 @@ class Figures:
 def measured(epochs: Sequence[EpochCommitted], workers: int, warm_up_s: float, what: str) -> Figures:
     """What the epochs after the warm-up say, without the last that read rows and those that only close windows."""
     kept = kept_epochs(epochs, warm_up_s, what)
-    latency = merged([_latency(each) for each in kept])
+    latency = merged([latency_of(each) for each in kept])
     seconds = sum(each.duration_s for each in kept)
     if not seconds or not latency.total:
         raise ConfigError(
@@ -112,7 +112,7 @@ def enough_events(usual: int, rate: Rate | None, profile: Mapping[str, Any], wor
     return max(usual, math.ceil(workers * events / cpu_s * seconds)) if cpu_s else usual
 
 
-def _latency(epoch: EpochCommitted) -> Histogram:
+def latency_of(epoch: EpochCommitted) -> Histogram:
     """The latency of the results of an epoch; without a histogram, all have that of the epoch."""
     if epoch.latency is not None:
         return epoch.latency

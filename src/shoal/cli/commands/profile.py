@@ -153,6 +153,13 @@ def _contention(found: Mapping[str, Any]) -> str:
             f"the time of all turns of {len(errors)} single runs at a rate is modelled with an error of "
             f"{min(errors):+.0%} to {max(errors):+.0%}"
         )
+    calibration = found.get("calibration")
+    if calibration and calibration["errors"]:
+        late = calibration["errors"]
+        lines.append(
+            f"waits are stretched by {calibration['factor']:.2f}: mean latencies at {len(late)} rates are then "
+            f"simulated with an error of {min(late):+.0%} to {max(late):+.0%}"
+        )
     return "\n" + "\n".join(lines)
 
 

@@ -35,9 +35,8 @@ from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 from shoal.runtimes.local.slowdown import LEAST_TURNS, LONG_S, ContendedTurns, Ints, errors_of, node_factors, slowdown
 from shoal.runtimes.local.trace import TracedRuntime, TracedTurn, TurnTrace
 from shoal.runtimes.measured.cost_fit import PARTS, Floats
+from shoal.runtimes.measured.pace import LOADS, paced
 
-LOADS = (0.03, 0.1, 0.25)
-"""The loads of every worker in runs at a rate, if turns had no fixed part."""
 REPEATS = 2
 """How often a run of each load is made."""
 LONGEST_S = 3.0
@@ -74,10 +73,11 @@ class ContendedRuns:
         workers = contending()
         at_rate, delivered = [], []
         for load in LOADS * REPEATS:
-            loaded = _at_load(sources, event_s, load * workers)
+            rate = load * workers / max(event_s, 1e-9)
+            loaded = paced(sources, rate, rate * LONGEST_S)
             at_rate.append(_traced(graph, loaded, workers, nodes))
             delivered.append(_delivered(graph, loaded, workers))
-        whole = _at_load(sources, event_s, None)
+        whole = paced(sources, None, LONGEST_S / max(event_s, 1e-9))
         return cls(at_rate, delivered, _traced(graph, whole, workers, nodes), _delivered(graph, whole, workers))
 
 
@@ -112,22 +112,6 @@ def contention_of(runs: ContendedRuns, names: Sequence[str]) -> dict[str, Any]:
         "long_s": LONG_S,
         "errors": np.round(errors_of(runs.at_rate, at_rate, of_node, workers), 4).tolist(),
     }
-
-
-def _at_load(sources: Mapping[str, Source], event_s: float, load: float | None) -> dict[str, Source]:
-    """The same sources at rates that give a load, or without one, for a short time; files have no rate."""
-    generated = [each for each in sources.values() if isinstance(each, Generator) and each.events is not None]
-    total = sum(each.events or 0 for each in generated)
-    rate = None if load is None else load / max(event_s, 1e-9)
-    most = LONGEST_S / max(event_s, 1e-9) if rate is None else rate * LONGEST_S
-    share = min(1.0, most / max(1, total))
-    found = dict(sources)
-    for name, each in sources.items():
-        if isinstance(each, Generator) and each.events is not None:
-            part = each.events / max(1, total)
-            own = None if rate is None else max(1.0, rate * part)
-            found[name] = replace(each, rate=own, events=max(1, int(each.events * share)))
-    return found
 
 
 def _traced(
