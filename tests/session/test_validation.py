@@ -160,7 +160,7 @@ def profile_of(job: Job) -> dict[str, Any]:
     nodes[2]["lane"] = 0
     section = {"nodes": nodes, "worker": {"decision_s": 1e-5}}
     slow = {"work": [1.1, 1.4], "turn": [1.2, 2.0], "waits": {"lane 0": [0.5, 1.5]}, "wake_ups": [[0.0], [1e-4]]}
-    slow |= {"deliveries": [[0.0], [1e-3]], "long": [1.0, 1.2]}
+    slow |= {"deliveries": [[0.0], [1e-3]], "long": [1.0, 1.2], "pauses": [[1e-5], [5e-5]], "closings": {}}
     contention = {"at_rate": slow, "as_fast_as_possible": slow, "nodes": {}, "long_s": 1e-3}
     return {"simulator": section, "divided": section, "contention": contention}
 
