@@ -24,12 +24,14 @@ from typing import Any
 from shoal.connectors.sources.generator import Generator
 from shoal.model.control.histogram import merged
 from shoal.model.control.messages import EpochCommitted
-from shoal.runtimes.measured.pace import LOADS, paced
+from shoal.runtimes.measured.pace import paced
 from shoal.runtimes.protocol import Say
 from shoal.session.job import Job
 from shoal.session.run import start
 from shoal.session.validation import IMITATED, POLICY, kept_epochs, latency_of
 
+LOADS = (0.1, 0.25, 0.4)
+"""The loads of every worker, if turns had no fixed part."""
 REPEATS = 2
 """How often a run of each load is made."""
 RUN_S, WARM_UP_S = 4.0, 1.0
@@ -86,7 +88,8 @@ def _real_runs(job: Job, profile: Mapping[str, Any], on: str, workers: int, say:
     """Runs at the profile's rates that have results; rates take turns, so that a slow minute is not one of them."""
     if not all(isinstance(each, Generator) and each.events is not None for each in job.sources.values()):
         return []
-    rates = [load * workers * profile["events"] / max(profile["cpu_s"], 1e-9) for load in LOADS]
+    most = sum(each.events for each in job.sources.values()) / RUN_S
+    rates = sorted({min(most, load * workers * profile["events"] / max(profile["cpu_s"], 1e-9)) for load in LOADS})
     jobs = [replace(job, sources=paced(job.sources, rate, rate * RUN_S)) for rate in rates]
     means_s: list[list[float]] = [[] for _ in jobs]
     for number in range(len(jobs) * REPEATS):

@@ -35,8 +35,10 @@ from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 from shoal.runtimes.local.slowdown import LEAST_TURNS, LONG_S, ContendedTurns, Ints, errors_of, node_factors, slowdown
 from shoal.runtimes.local.trace import TracedRuntime, TracedTurn, TurnTrace
 from shoal.runtimes.measured.cost_fit import PARTS, Floats
-from shoal.runtimes.measured.pace import LOADS, paced
+from shoal.runtimes.measured.pace import paced
 
+LOADS = (0.03, 0.1, 0.25)
+"""The loads of every worker in runs at a rate, if turns had no fixed part."""
 REPEATS = 2
 """How often a run of each load is made."""
 LONGEST_S = 3.0

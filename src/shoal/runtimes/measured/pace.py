@@ -6,9 +6,6 @@ from dataclasses import replace
 from shoal.connectors.sources.generator import Generator
 from shoal.connectors.sources.source import Source
 
-LOADS = (0.03, 0.1, 0.25)
-"""The loads of every worker in measured runs at a rate, if turns had no fixed part."""
-
 
 def paced(sources: Mapping[str, Source], rate: float | None, most: float) -> dict[str, Source]:
     """The same sources with a rate of all generated events per second, and at most so many events.
