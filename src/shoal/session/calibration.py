@@ -30,7 +30,7 @@ from shoal.session.job import Job
 from shoal.session.run import start
 from shoal.session.validation import IMITATED, POLICY, kept_epochs, latency_of
 
-LOADS = (0.1, 0.25, 0.4)
+LOADS = (0.03, 0.1, 0.25, 0.4)
 """The loads of every worker, if turns had no fixed part."""
 REPEATS = 2
 """How often a run of each load is made."""

@@ -22,8 +22,8 @@ from shoal.kernels.loops import Numbers, add_sum, exceeds, insert
 
 KINDS = ("count", "present", "sum", "min", "max", "top")
 """Kinds of running values that can slide."""
-FEWEST_PANES = 4
-"""Windows of fewer panes are merged one by one."""
+FEWEST_PANES, FEWEST_WINDOWS = 4, 4
+"""Windows of fewer panes, and fewer windows that close together, are merged one by one: that is as few merges."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def slid_values(shape: PaneShape, table: PaneTable, keys: Codes, first: int, las
     first, last = max(first, int(table.pane.min()) + 1), min(last, int(table.pane.max()) + span)
     windows = last - first + 1
     panes = windows + span - 1
-    if span < FEWEST_PANES or windows < 1 or not is_dense(keys.size * panes * shape.width, len(table)):
+    if span < FEWEST_PANES or windows < FEWEST_WINDOWS or not is_dense(keys.size * panes * shape.width, len(table)):
         return None
     if any(slot.kind not in KINDS for slot in shape.slots):
         return None
