@@ -97,3 +97,11 @@ def test_windows_slide_where_their_keys_are_in_most_panes(
     table = table_of(shape, [(0, "a", pane, 1.0, pane) for pane in panes])
     _, keys = repeated_keys(shape, table)
     assert (sliding.slid_values(shape, table, keys, 0, 2 * 10**6) is not None) == slides
+
+
+@pytest.mark.parametrize(("windows", "slides"), [(3, False), (4, True)])
+def test_few_windows_that_close_together_are_merged_one_by_one(windows: int, slides: bool) -> None:
+    shape = shape_of(10)
+    table = table_of(shape, [(0, "a", pane, 1.0, pane) for pane in range(30)])
+    _, keys = repeated_keys(shape, table)
+    assert (sliding.slid_values(shape, table, keys, 15, 14 + windows) is not None) == slides
