@@ -30,8 +30,8 @@ from shoal.session.job import Job
 from shoal.session.run import start
 from shoal.session.validation import IMITATED, POLICY, kept_epochs, latency_of
 
-LOADS = (0.03, 0.1, 0.25, 0.4)
-"""The loads of every worker, if turns had no fixed part."""
+LOADS = (0.1, 0.25, 0.4)
+"""The loads of every worker, if turns had no fixed part; in proportion less where a job has too few events for them."""
 REPEATS = 2
 """How often a run of each load is made."""
 RUN_S, WARM_UP_S = 4.0, 1.0
@@ -89,7 +89,8 @@ def _real_runs(job: Job, profile: Mapping[str, Any], on: str, workers: int, say:
     if not all(isinstance(each, Generator) and each.events is not None for each in job.sources.values()):
         return []
     most = sum(each.events for each in job.sources.values()) / RUN_S
-    rates = sorted({min(most, load * workers * profile["events"] / max(profile["cpu_s"], 1e-9)) for load in LOADS})
+    highest = min(most, LOADS[-1] * workers * profile["events"] / max(profile["cpu_s"], 1e-9))
+    rates = [highest * load / LOADS[-1] for load in LOADS]
     jobs = [replace(job, sources=paced(job.sources, rate, rate * RUN_S)) for rate in rates]
     means_s: list[list[float]] = [[] for _ in jobs]
     for number in range(len(jobs) * REPEATS):
