@@ -1,5 +1,6 @@
 """The order of equally old work by expected results and seconds."""
 
+from collections.abc import Sequence
 from operator import itemgetter
 from random import Random
 
@@ -18,7 +19,7 @@ DIFFERENT = st.lists(WHOLE, min_size=1, max_size=12, unique_by=itemgetter(1))
 WORKERS = st.integers(1, 40)
 
 
-def places_of(pieces: list[tuple[float, float]], workers: int = 1) -> list[int]:
+def places_of(pieces: Sequence[tuple[float, float]], workers: int = 1) -> list[int]:
     """The places of pieces that nothing waits for; one worker does all of them by the same time in any order."""
     results, work_s = (np.array(column) for column in zip(*pieces, strict=True))
     return highest_rate_first(results, work_s, work_s, workers).tolist()
