@@ -55,7 +55,7 @@ def joined(threads: list[threading.Thread], raised: list[Exception]) -> None:
 
 
 class Places:
-    """A kernel whose tables are one point each, in a grid that is divided anew at every fifth of them."""
+    """A kernel whose tables are one point each, in a grid that is divided again at every fifth of them."""
 
     def __init__(self) -> None:
         self.added = 0
