@@ -28,7 +28,7 @@ from shoal.model.control.shedding import SHEDDING_TIMES, Shedding, SheddingTime
 from shoal.model.query.aggregate import AGGREGATE_KINDS
 from shoal.policies.catalog import SUMMARIES
 from shoal.runtimes.registry import RUNTIMES, option_values
-from shoal.session.validation import AGAINST, POLICY
+from shoal.session.prediction.validation import AGAINST, POLICY
 from shoal.workloads.catalog import WORKLOADS
 
 FAILED = 1

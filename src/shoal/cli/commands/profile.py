@@ -14,7 +14,7 @@ from shoal.cli.progress import Progress
 from shoal.cli.target import target
 from shoal.errors import ConfigError, reason_of
 from shoal.experiments.processor_use import is_busy, with_others
-from shoal.session.profile import profiled
+from shoal.session.prediction.profile import profiled
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 

@@ -20,8 +20,8 @@ from shoal.runtimes.measured.profile_file import read_profile
 from shoal.runtimes.measured.result_path import PARTS
 from shoal.runtimes.registry import runtime_kind
 from shoal.session.job import Job
-from shoal.session.profile import profiled
-from shoal.session.validation import POLICY, PartTimes, TwoRuns, Validation, enough_events
+from shoal.session.prediction.profile import profiled
+from shoal.session.prediction.validation import POLICY, PartTimes, TwoRuns, Validation, enough_events
 from shoal.workloads.catalog import WORKLOADS
 from shoal.workloads.workload import Amount
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from shoal.connectors.sinks import MemorySink
 from shoal.connectors.sources.generator import Generator
+from shoal.connectors.sources.pace import paced
 from shoal.connectors.sources.source import Source
 from shoal.model.control.messages import RunEnded
 from shoal.model.query.graph import Graph
@@ -35,7 +36,6 @@ from shoal.runtimes.local.runtime import LocalRuntime, LocalSetup
 from shoal.runtimes.local.slowdown import LEAST_TURNS, LONG_S, ContendedTurns, Ints, errors_of, node_factors, slowdown
 from shoal.runtimes.local.trace import TracedRuntime, TracedTurn, TurnTrace
 from shoal.runtimes.measured.cost_fit import PARTS, Floats
-from shoal.runtimes.measured.pace import paced
 
 LOADS = (0.03, 0.1, 0.25)
 """The loads of every worker in runs at a rate, if turns had no fixed part."""

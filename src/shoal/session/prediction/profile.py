@@ -5,8 +5,8 @@ from typing import Any
 from shoal.errors import ConfigError
 from shoal.runtimes.protocol import Say
 from shoal.runtimes.registry import kinds, runtime_kind
-from shoal.session.calibration import calibrated
 from shoal.session.job import Job
+from shoal.session.prediction.calibration import calibrated
 
 
 def profiled(job: Job, on: str = "local", say: Say | None = None) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from shoal.connectors.sources.files import Files
-from shoal.session import calibration
-from shoal.session.calibration import LARGEST, SMALLEST, best_factor, calibrated, stretched
 from shoal.session.job import Job
-from shoal.session.profile import profiled
+from shoal.session.prediction import calibration
+from shoal.session.prediction.calibration import LARGEST, SMALLEST, best_factor, calibrated, stretched
+from shoal.session.prediction.profile import profiled
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
 

@@ -18,7 +18,7 @@ from shoal.model.control.messages import EpochCommitted
 from shoal.model.control.snapshot import Snapshot
 from shoal.runtimes.measured.result_path import PARTS
 from shoal.session.job import Job
-from shoal.session.validation import (
+from shoal.session.prediction.validation import (
     Figures,
     TwoRuns,
     Validation,

@@ -22,13 +22,13 @@ from statistics import mean
 from typing import Any
 
 from shoal.connectors.sources.generator import Generator
+from shoal.connectors.sources.pace import paced
 from shoal.model.control.histogram import merged
 from shoal.model.control.messages import EpochCommitted
-from shoal.runtimes.measured.pace import paced
 from shoal.runtimes.protocol import Say
 from shoal.session.job import Job
+from shoal.session.prediction.validation import IMITATED, POLICY, kept_epochs, latency_of
 from shoal.session.run import start
-from shoal.session.validation import IMITATED, POLICY, kept_epochs, latency_of
 
 LOADS = (0.1, 0.25, 0.4)
 """The loads of every worker, if turns had no fixed part; in proportion less where a job has too few events for them."""
