@@ -11,8 +11,17 @@ from shoal.cli.main import cli
 from shoal.compiler.program import compile_graph
 from shoal.errors import ConfigError
 from shoal.runtimes.simulated.delay.model import delay_model
+from shoal.session.prediction import calibration
 from shoal.workloads.catalog import workload
 from shoal.workloads.workload import Amount
+
+
+@pytest.fixture(autouse=True)
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that calibrate a profile take four seconds each otherwise."""
+    monkeypatch.setattr(calibration, "RUN_S", 0.4)
+    monkeypatch.setattr(calibration, "WARM_UP_S", 0.05)
+
 
 SMALL = ["--events", "20000", "--set", "per_s=1000", "--repeat", "1"]
 

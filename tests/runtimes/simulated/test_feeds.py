@@ -60,8 +60,8 @@ def turns_of(polls_s: list[float], turns_s: float, wake_s: float) -> list[tuple[
 
 def test_a_worker_without_work_wakes_up_for_the_next_poll_of_its_source() -> None:
     assert turns_of([1.0, 2.25], 0.5, 0.0) == [(1.0, 1.0), (2.25, 2.25)]
-    assert turns_of([1.0, 2.25], 0.5, 0.125) == [(1.0, 1.125), (2.25, 2.375)]
+    assert turns_of([1.0, 2.25], 0.5, 0.125) == [(1.125, 1.125), (2.375, 2.375)]
 
 
 def test_a_source_that_is_due_before_its_worker_is_free_is_read_when_it_is_without_waking_it() -> None:
-    assert turns_of([1.0, 1.25], 0.5, 0.125) == [(1.0, 1.125), (1.625, 1.625)]
+    assert turns_of([1.0, 1.25], 0.5, 0.125) == [(1.125, 1.125), (1.625, 1.625)]

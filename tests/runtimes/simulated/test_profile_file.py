@@ -17,6 +17,8 @@ SLOW = {
     "waits": {"lane 0": [0.5, 1.5]},
     "wake_ups": [[0.0, 0.0], [1e-4, 0.0]],
     "deliveries": [[0.0, 1e-3], [1e-3, 2e-3]],
+    "pauses": [[1e-5, 3e-5], [2e-5, 6e-5]],
+    "closings": {"lane 0": [0.0, 1e-4]},
 }
 CONTENTION = {
     "at_rate": SLOW,
@@ -34,6 +36,7 @@ def test_a_machine_slows_down_as_the_profile_has_measured_if_it_shall(tmp_path: 
     assert (found.slowdown, found.turn_slowdown) == ((1.0, 1.2), (1.1, 1.4))
     assert (found.long_slowdown, found.long_s) == ((1.0, 1.1), 0.002)
     assert found.wake_ups == ((0.0, 0.0), (1e-4, 0.0))
+    assert found.pauses == ((1e-5, 3e-5), (2e-5, 6e-5))
     assert settings.delivery(limited=False).measured_s == ((0.0, 1e-3), (1e-3, 2e-3))
     assert settings.machine_at(limited=True).slowdown == (1.0, 1.5)
     plain = SimulatedSettings.of({"topology": "cores:4", "trace": str(file)})
